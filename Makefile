@@ -1,0 +1,60 @@
+# gpuplan: every target sets up what it needs in .venv, from a bare clone with python3.11+ and make.
+VENV  := .venv
+BIN   := $(VENV)/bin
+PARTS := analysis cli planner sample_traces simkit
+# The first interpreter that runs and is new enough; set PYTHON=... to choose another.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check typing format bench samples clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "error: gpuplan needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+install: $(VENV)/.installed  ## install gpuplan in .venv
+
+demo: $(VENV)/.installed  ## run the main job end to end on the shipped sample traces
+	$(BIN)/gpuplan demo
+
+test: $(VENV)/.installed-dev  ## run the tests, with line coverage
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m kernels --cov --cov-append --cov-report=
+	$(BIN)/python -m coverage report --fail-under=90
+
+check: $(VENV)/.installed-dev typing  ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+typing:  # link the folders as a gpuplan package, for type checkers and editors
+	@mkdir -p build/typing/gpuplan
+	@for p in $(PARTS); do ln -sfn ../../../$$p build/typing/gpuplan/$$p; done
+
+format: $(VENV)/.installed-dev  ## format and sort imports
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev  ## measure the speed bars (about 5 minutes), print ratios
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python -m benchmarks
+
+samples: $(VENV)/.installed  ## make the sample traces again from their seed
+	$(BIN)/python -m gpuplan.sample_traces.make_samples
+
+clean:  ## remove everything that was built
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache

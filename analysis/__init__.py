@@ -1,0 +1,1 @@
+"""Traces and prices: schema, errors, ingest and characterization. Never imports simkit."""

@@ -1,0 +1,82 @@
+"""Files at the edge of the library: hashes of inputs, outputs written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuplan.analysis.errors import InputError, OutputError
+
+CHUNK_BYTES = 1 << 20
+
+
+def existing_file(path: Path) -> Path:
+    """Return ``path`` if it is a readable file. Raises `InputError` otherwise."""
+    if path.is_dir():
+        raise InputError(path, "is a folder", expected="a file")
+    if not path.exists():
+        near = _nearest_name(path)
+        hint = f"did you mean {near}?" if near else "check the path"
+        raise InputError(path, "no such file", hint=hint)
+    if not os.access(path, os.R_OK):
+        raise InputError(path, "no permission to read it", hint="check its mode and owner")
+    return path
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of the bytes of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@contextmanager
+def atomic_output(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path`` and rename it on success.
+
+    A failure or an interruption removes the temporary file and leaves what was there before.
+
+    Raises:
+        OutputError: the folder does not exist, or the file cannot be written.
+    """
+    folder = path.parent
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; name a file in it")
+    if not folder.is_dir():
+        raise OutputError(f"{path}: the folder {folder} does not exist; create it first")
+    try:
+        handle, name = tempfile.mkstemp(
+            dir=folder, prefix=f".{path.name}.", suffix=f".partial{path.suffix}"
+        )
+    except OSError as error:
+        raise OutputError(f"{path}: cannot write here: {error.strerror}") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _nearest_name(path: Path) -> str | None:
+    """Return the sibling whose name is most like that of ``path``, if any is close."""
+    from difflib import get_close_matches
+
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return None
+    near = get_close_matches(path.name, names, n=1, cutoff=0.75)
+    return str(path.with_name(near[0])) if near else None

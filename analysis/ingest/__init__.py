@@ -1,0 +1,1 @@
+"""Bring any supported job log into the canonical schema."""

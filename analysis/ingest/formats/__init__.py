@@ -1,0 +1,1 @@
+"""The supported log formats, one file each."""

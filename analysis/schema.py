@@ -1,0 +1,114 @@
+"""The canonical trace: columns, types, states and the provenance kept in the Parquet metadata."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import polars as pl
+
+SCHEMA_VERSION = 1
+METADATA_KEY = "gpuplan"
+
+STATES = (
+    "completed",
+    "failed",
+    "cancelled",
+    "timeout",
+    "node_fail",
+    "preempted",
+    "running",  # right-censored: the duration is a lower bound
+    "not_started",
+    "unknown",
+)
+PRIORITIES = ("hp", "spot")
+
+SUBMIT_TYPE = pl.Datetime("us", "UTC")
+CANONICAL: dict[str, pl.DataType] = {
+    "job_id": pl.String(),
+    "user": pl.String(),
+    "group": pl.String(),
+    "job_class": pl.String(),
+    "submit_time": SUBMIT_TYPE,
+    "queue_s": pl.Float64(),
+    "duration_s": pl.Float64(),
+    "num_gpus": pl.Float64(),
+    "num_workers": pl.Int32(),
+    "gpu_type": pl.String(),
+    "state": pl.Enum(STATES),
+    "source_state": pl.String(),
+    "priority": pl.Enum(PRIORITIES),
+    "deadline_s": pl.Float64(),
+    "attempts": pl.Int32(),
+}
+"""Column name -> type, in file order (product specification, section 2)."""
+
+REQUIRED = ("submit_time", "duration_s", "num_gpus")
+"""What a canonical file from another tool must have; the rest is filled by `DEFAULTS`."""
+
+DEFAULTS: dict[str, Any] = {"num_workers": 1, "state": "unknown", "attempts": 1}
+"""Values of optional columns that a source does not have; every other one is null."""
+
+
+def gpuplan_version() -> str:
+    """Return the installed version of gpuplan."""
+    return version("gpuplan")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One input file of an ingest.
+
+    Attributes:
+        name: the path as the user gave it.
+        sha256: hash of the bytes on disk (of the compressed file where it is compressed).
+    """
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a trace comes from; stored as JSON under `METADATA_KEY` of the Parquet file.
+
+    Attributes:
+        source_format: name of the format the rows were read from.
+        sources: the input files.
+        rows_read: rows found in the sources.
+        rows_kept: rows in the trace.
+        rows_rejected: rejected rows by reason; read = kept + rejected.
+        relative_time: True where the source has no calendar: time 0 is 1970-01-01.
+        time_zone: zone in which the source wrote its times, as an IANA name or offset; None where
+            it is relative. Submissions are stored in UTC whatever it is.
+        notes: what a reader of the trace should know, one sentence each.
+        schema_version: version of the canonical schema.
+        gpuplan_version: version that wrote the file.
+    """
+
+    source_format: str
+    sources: tuple[SourceFile, ...] = ()
+    rows_read: int = 0
+    rows_kept: int = 0
+    rows_rejected: dict[str, int] | None = None
+    relative_time: bool = False
+    time_zone: str | None = None
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+    gpuplan_version: str = ""
+
+    def to_json(self) -> str:
+        """Return the stored form: compact JSON with sorted keys."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Provenance:
+        """Read the stored form. Raises ValueError where it is not such a form."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
+        fields["sources"] = tuple(SourceFile(**source) for source in fields.get("sources", ()))
+        fields["notes"] = tuple(fields.get("notes", ()))
+        return cls(**fields)

@@ -1,0 +1,273 @@
+"""Read a canonical trace, with the selection and scaling that every analysis command offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.schema import CANONICAL, DEFAULTS, METADATA_KEY, REQUIRED, Provenance
+
+PARQUET_MAGIC = b"PAR1"
+RULES = {  # column: (what a cell must be, the test that finds a bad one)
+    "submit_time": ("a submission time in every row", pl.col("submit_time").is_null()),
+    "num_gpus": (
+        "a number of GPUs, at least 0",
+        pl.col("num_gpus").is_null() | ~pl.col("num_gpus").is_between(0, float("inf"), "left"),
+    ),
+    "duration_s": (
+        "seconds, at least 0 (or nothing)",
+        ~pl.col("duration_s").is_between(0, float("inf"), "left").fill_null(True),
+    ),
+    "deadline_s": (
+        "seconds after submission, above 0 (or nothing)",
+        ~pl.col("deadline_s").is_between(0, float("inf"), "none").fill_null(True),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs of a trace to use, and how to scale them; applied in the order of the fields.
+
+    Attributes:
+        where: a polars SQL predicate over the canonical columns.
+        since: keep jobs submitted at this instant or later (UTC).
+        until: keep jobs submitted before this instant (UTC).
+        sample: keep this many jobs, drawn uniformly without replacement.
+        scale_duration: factor on every duration.
+        scale_interarrival: factor on every gap between submissions; the first one stays.
+        seed: seed of the draw.
+    """
+
+    where: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    sample: int | None = None
+    scale_duration: float = 1.0
+    scale_interarrival: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("scale_duration", "scale_interarrival"):
+            value = getattr(self, name)
+            if not 0 < value < float("inf"):
+                raise UsageError(f"--{name.replace('_', '-')} must be above 0, got {value:g}")
+        if self.sample is not None and self.sample < 1:
+            raise UsageError(f"--sample must be at least 1 job, got {self.sample}")
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Jobs in the canonical schema, sorted by submission (ties keep the order of the file).
+
+    Attributes:
+        jobs: one row per selected job; the columns asked for, of the types in `CANONICAL`.
+        path: the file, as the user gave it.
+        sha256: hash of the file.
+        rows: jobs in the file, before selection.
+        provenance: where the trace comes from.
+        notes: what the selection did that a reader should know.
+    """
+
+    jobs: pl.DataFrame
+    path: Path
+    sha256: str
+    rows: int
+    provenance: Provenance
+    notes: tuple[str, ...] = ()
+
+    @property
+    def submit_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Submissions in seconds after the first one; shape (n,), ascending."""
+        micros = self.jobs["submit_time"].dt.epoch("us").to_numpy()
+        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / 1e6
+        return result
+
+
+def read_trace(
+    path: Path, selection: Selection | None = None, *, columns: Sequence[str] | None = None
+) -> Trace:
+    """Read a canonical Parquet file and apply a selection.
+
+    Args:
+        path: the trace, written by ``gpuplan ingest`` or by any tool that keeps the schema.
+        selection: which jobs, and how scaled; default all, as recorded.
+        columns: canonical columns to read; default all. ``submit_time`` always comes along.
+
+    Raises:
+        InputError: no such file, not a canonical trace, a bad cell, or no job left.
+        UsageError: ``selection.where`` is not a predicate over the canonical columns.
+    """
+    selection = selection or Selection()
+    _check_is_parquet(existing_file(path))
+    provenance = _read_provenance(path)
+    scan = _as_canonical(path, pl.scan_parquet(path))
+    _check_values(path, scan)
+    wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
+    rows = int(scan.select(pl.len()).collect().item())
+    if rows == 0:
+        raise InputError(path, "has no jobs", expected="at least one job")
+    jobs = _matching(scan, selection, wanted)
+    if jobs.is_empty():
+        raise InputError(
+            path,
+            f"none of its {rows:,} jobs is left after --where, --since and --until",
+            hint="loosen the selection",
+        )
+    jobs, notes = _sampled(jobs, selection)
+    return Trace(
+        jobs=_scaled(jobs, selection),
+        path=path,
+        sha256=sha256_of(path),
+        rows=rows,
+        provenance=provenance,
+        notes=notes,
+    )
+
+
+def _check_is_parquet(path: Path) -> None:
+    with path.open("rb") as stream:
+        magic = stream.read(4)
+    if magic != PARQUET_MAGIC:
+        raise InputError(
+            path,
+            "is not a Parquet file" if magic else "is empty",
+            expected="a canonical trace",
+            hint=f"bring a log into the canonical schema: gpuplan ingest {path} -o trace.parquet",
+        )
+
+
+def _read_provenance(path: Path) -> Provenance:
+    """Return the stored provenance; a file of another tool has an unknown one."""
+    try:
+        stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(
+            path, f"is a damaged Parquet file ({error})", hint="ingest the log again"
+        ) from error
+    if stored is None:
+        return Provenance(source_format="canonical")
+    try:
+        return Provenance.from_json(stored)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            path, f"its {METADATA_KEY!r} metadata cannot be read ({error})", hint="ingest it again"
+        ) from error
+
+
+def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
+    """Return all canonical columns in their types; what is optional and missing is filled."""
+    found = scan.collect_schema()
+    missing = [name for name in REQUIRED if name not in found]
+    if missing:
+        raise InputError(
+            path,
+            f"no column {', '.join(missing)}; found {', '.join(found.names()[:12])}",
+            expected=f"a canonical trace with {', '.join(REQUIRED)}",
+            hint="map its columns: gpuplan ingest FILE --source-format csv --map ...",
+        )
+    columns = []
+    for name, kind in CANONICAL.items():
+        if name not in found:
+            if name == "job_id":
+                columns.append(pl.int_range(pl.len()).cast(pl.String).alias(name))
+            else:
+                columns.append(pl.lit(DEFAULTS.get(name), dtype=kind).alias(name))
+        else:
+            columns.append(_cast(path, name, found[name], kind))
+    return scan.select(columns)
+
+
+def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Expr:
+    column = pl.col(name)
+    if found == kind:
+        return column
+    if isinstance(kind, pl.Datetime) and isinstance(found, pl.Datetime):
+        moment = column.dt.cast_time_unit("us")
+        if found.time_zone is None:
+            return moment.dt.replace_time_zone("UTC")
+        return moment.dt.convert_time_zone("UTC")
+    if (kind.is_numeric() and found.is_numeric()) or kind == pl.String() or found == pl.Null():
+        return column.cast(kind)
+    if isinstance(kind, pl.Enum) and (found == pl.String() or isinstance(found, pl.Categorical)):
+        return column.cast(pl.String).cast(kind, strict=False)
+    raise InputError(
+        path, f"has the type {found}", column=name, expected=f"{kind}", hint="convert the column"
+    )
+
+
+def _check_values(path: Path, scan: pl.LazyFrame) -> None:
+    """Refuse the first cell that breaks a rule; one pass over four columns."""
+    counts = scan.select(bad.sum().alias(name) for name, (_, bad) in RULES.items()).collect()
+    for name, (expected, bad) in RULES.items():
+        if counts[name].item():
+            first = scan.select(pl.col(name), bad.alias("bad")).with_row_index("row", 1)
+            row, found, _ = first.filter("bad").head(1).collect().row(0)
+            raise InputError(
+                path,
+                f"found {found!r} ({counts[name].item():,} such rows)",
+                row=row,
+                column=name,
+                expected=expected,
+                hint="ingest the file: bad rows are kept aside and counted",
+            )
+
+
+def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl.DataFrame:
+    if selection.where is not None:
+        scan = scan.filter(_predicate(selection.where, scan))
+    if selection.since is not None:
+        scan = scan.filter(pl.col("submit_time") >= selection.since)
+    if selection.until is not None:
+        scan = scan.filter(pl.col("submit_time") < selection.until)
+    return scan.select(wanted).sort("submit_time", maintain_order=True).collect()
+
+
+def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
+    """Return a checked polars expression for the text of ``--where``."""
+    hint = f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\''
+    try:
+        predicate = pl.sql_expr(where)
+        kind = scan.head(0).select(predicate).collect().dtypes[0]
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"--where {where!r}: {reason}\n  next: {hint}") from error
+    if kind != pl.Boolean():
+        raise UsageError(f"--where {where!r} gives {kind}, not true or false\n  next: {hint}")
+    return predicate
+
+
+def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    if selection.sample is None:
+        return jobs, ()
+    if selection.sample >= jobs.height:
+        return jobs, (f"--sample {selection.sample} takes all {jobs.height} jobs",)
+    rng = np.random.default_rng(selection.seed)
+    chosen = np.sort(rng.choice(jobs.height, selection.sample, replace=False))
+    share = selection.sample / jobs.height
+    note = (
+        f"{selection.sample:,} of {jobs.height:,} jobs drawn over the whole span: the load is "
+        f"{share:.2g} of the trace's (--scale-interarrival {share:.2g} restores it)"
+    )
+    return jobs[chosen], (note,)
+
+
+def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
+    if selection.scale_duration != 1 and "duration_s" in jobs.columns:
+        jobs = jobs.with_columns(pl.col("duration_s") * selection.scale_duration)
+    if selection.scale_interarrival != 1:
+        submit = pl.col("submit_time")
+        gap = (submit - submit.first()).dt.total_microseconds() * selection.scale_interarrival
+        jobs = jobs.with_columns(
+            (submit.first() + pl.duration(microseconds=gap.round().cast(pl.Int64))).alias(
+                "submit_time"
+            )
+        )
+    return jobs

@@ -1,0 +1,1 @@
+"""The commands, one file each; heavy packages are imported inside the command that uses them."""

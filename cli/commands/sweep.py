@@ -1,0 +1,7 @@
+"""Not written yet."""
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add nothing yet."""

@@ -1,0 +1,1 @@
+"""The pictures, one family: see `gpuplan.cli.figures.style`."""

@@ -1,0 +1,100 @@
+"""One look for every picture: quiet axes, direct labels, colours safe for colour-blind readers.
+
+Colours are those of Okabe and Ito (2008). Pictures have a paper and an ink colour of their own, so
+that an SVG can swap both where the reader prefers a dark page; PNG keeps the paper white for print.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK = "#24292f"
+SOFT = "#8c959f"
+PAPER = "#fefefe"
+COLOURS = {
+    "blue": "#0072b2",
+    "orange": "#d55e00",
+    "green": "#009e73",
+    "purple": "#cc79a7",
+    "yellow": "#e69f00",
+    "sky": "#56b4e9",
+}
+CYCLE = tuple(COLOURS.values())
+
+DARK_CSS = (
+    "<style>@media (prefers-color-scheme: dark) {"
+    f'[style*="fill: {PAPER}"]{{fill:#0d1117!important}}'
+    f'[style*="fill: {INK}"]{{fill:#e6edf3!important}}'
+    f'[style*="stroke: {INK}"]{{stroke:#e6edf3!important}}'
+    "}</style>"
+)
+
+SETTINGS: dict[Any, Any] = {
+    "figure.facecolor": PAPER,
+    "axes.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": SOFT,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 10,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "font.family": "sans-serif",
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.8,
+    "svg.fonttype": "none",  # text stays text: searchable, and read aloud
+    "svg.hashsalt": "gpuplan",  # the same picture gives the same bytes
+}
+
+
+def new_figure(panels: int = 1, *, width_in: float = 8.0, height_in: float = 4.5) -> Figure:
+    """Return an empty figure of ``panels`` axes side by side, readable at 800 pixels.
+
+    The figure is not known to pyplot, so nothing is drawn on a screen or kept alive.
+    """
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        figure.subplots(1, panels)
+    return figure
+
+
+def direct_label(axes: Axes, x: float, y: float, text: str, colour: str = INK) -> None:
+    """Write ``text`` just right of a data point, in place of a legend entry."""
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(5, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        color=colour,
+    )
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure to an ``.svg`` or ``.png`` file, byte for byte the same each time."""
+    with matplotlib.rc_context(SETTINGS):
+        if path.suffix.lower() == ".svg":
+            figure.savefig(path, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
+            text = path.read_text(encoding="utf-8")
+            head, found, tail = text.partition(" <defs>")
+            path.write_text(
+                f"{head}{DARK_CSS}\n{found}{tail}" if found else text,
+                encoding="utf-8",
+                newline="\n",
+            )
+        else:
+            figure.savefig(path, format="png", dpi=150, metadata={"Software": "gpuplan"})

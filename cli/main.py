@@ -1,0 +1,84 @@
+"""The application, and the one place where an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from gpuplan.analysis.errors import GpuplanError
+from gpuplan.cli import talk
+from gpuplan.cli.commands import characterize, ingest, pareto, simulate, sweep
+from gpuplan.cli.commands import demo as demo_command
+from gpuplan.cli.commands import listing
+
+INTERRUPTED = 130
+USAGE = 2
+BUG = 70  # EX_SOFTWARE of sysexits.h
+CLICK_ERROR: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+)
+for module in (ingest, characterize, pareto, sweep, simulate, listing, demo_command):
+    module.register(app)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"gpuplan {installed_version('gpuplan')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Turn the job log of a GPU cluster into budget, scheduling and cloud decisions."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    0 done; 1 a gate tripped; 2 usage; 3 the input is unusable; 4 infeasible; 130 interrupted;
+    70 a bug of ours.
+    """
+    try:
+        code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+    except GpuplanError as error:
+        return _told(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _told("interrupted", INTERRUPTED)
+    except typer.Abort:
+        return _told("interrupted", INTERRUPTED)
+    except CLICK_ERROR as error:
+        return _told(_usage_message(error), USAGE)
+    except Exception as error:
+        problem = f"internal error ({type(error).__name__}: {error})"
+        return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+    return code if isinstance(code, int) else 0
+
+
+def run() -> None:
+    """The entry point ``gpuplan``."""
+    sys.exit(main())
+
+
+def _told(message: str, code: int) -> int:
+    if talk.manners.debug:
+        traceback.print_exc()
+    sys.stderr.write(f"error: {message}\n")
+    return code
+
+
+def _usage_message(error: Exception) -> str:
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "gpuplan"
+    return f"{message}\n  next: {command} --help"

@@ -1,0 +1,243 @@
+"""Options that several commands share, and the decorator that gives them to a command.
+
+A command takes ``choice: TraceChoice``, ``output: Output`` or ``talk: Talk`` as one parameter;
+`command` replaces that parameter by the options that the class lists, in the order of its fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from gpuplan.cli import talk as talking
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.trace import Selection
+
+
+class Format(StrEnum):
+    """How a result is written to standard output."""
+
+    table = "table"
+    json = "json"
+    md = "md"
+    csv = "csv"
+
+
+SELECTION_PANEL = "Which jobs"
+OUTPUT_PANEL = "Output"
+DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+
+TraceArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold].",
+        show_default=False,
+        metavar="TRACE",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceChoice:
+    """Which jobs of the trace a command uses."""
+
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep jobs for which this SQL predicate over the canonical columns holds, "
+            "for example \"num_gpus >= 8 AND state = 'completed'\".",
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            help="Keep jobs submitted at this time (UTC) or later.",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    until: Annotated[
+        datetime | None,
+        typer.Option(
+            help="Keep jobs submitted before this time (UTC).",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            help="Draw this many jobs at random.",
+            min=1,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    scale_duration: Annotated[
+        float,
+        typer.Option(help="Multiply every duration by this.", rich_help_panel=SELECTION_PANEL),
+    ] = 1.0
+    scale_interarrival: Annotated[
+        float,
+        typer.Option(
+            help="Multiply every gap between submissions by this; 0.5 doubles the load.",
+            rich_help_panel=SELECTION_PANEL,
+        ),
+    ] = 1.0
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Seed of everything random; the same seed gives the same bytes.",
+            min=0,
+            rich_help_panel=SELECTION_PANEL,
+        ),
+    ] = 0
+
+    def selection(self) -> Selection:
+        """Return the library's form of these options. Raises `UsageError` on a bad value."""
+        from gpuplan.analysis.trace import Selection
+
+        return Selection(
+            where=self.where,
+            since=self.since and self.since.replace(tzinfo=UTC),
+            until=self.until and self.until.replace(tzinfo=UTC),
+            sample=self.sample,
+            scale_duration=self.scale_duration,
+            scale_interarrival=self.scale_interarrival,
+            seed=self.seed,
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {
+            "where": self.where,
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
+            "sample": self.sample,
+            "scale_duration": self.scale_duration,
+            "scale_interarrival": self.scale_interarrival,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where and how a command shows its result."""
+
+    output_format: Annotated[
+        Format,
+        typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
+    ] = Format.table
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Also write the result to this file; its suffix names the form: .json, .md, "
+            ".csv, .txt, .parquet (rows), .svg, .png (picture).",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    plot: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Draw the picture to this .svg or .png file; may be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How much a command says on standard error."""
+
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="No notes, no progress.", rich_help_panel=OUTPUT_PANEL),
+    ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=OUTPUT_PANEL),
+    ] = False
+    debug: Annotated[
+        bool,
+        typer.Option(help="Show the traceback of an error.", rich_help_panel=OUTPUT_PANEL),
+    ] = False
+
+
+GROUPS = (TraceChoice, Output)
+
+
+def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., None]], None]:
+    """Register a function as a command, its grouped parameters spread out as options.
+
+    Every command also gets the options of `Talk`. ``example`` stands at the end of its help.
+    """
+
+    def register(function: Callable[..., None]) -> None:
+        own: list[inspect.Parameter] = []
+        groups: dict[str, type] = {}
+        hints = get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            kind = hints[parameter.name]
+            if kind in GROUPS:
+                groups[parameter.name] = kind
+            else:
+                own.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+        spread = [p for kind in (*groups.values(), Talk) for p in _parameters(kind)]
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            talk = _take(Talk, values)
+            talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
+            talking.manners.debug = talk.debug
+            filled = {name: _take(kind, values) for name, kind in groups.items()}
+            function(**values, **filled)
+
+        call.__signature__ = inspect.Signature([*own, *spread])  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in (*own, *spread)}
+        del call.__wrapped__  # typer must see the spread signature, not the function's own
+        app.command(name, epilog=f"Example: [cyan]{example}[/cyan]")(call)
+
+    return register
+
+
+def _parameters(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+def _take(group: type, values: dict[str, Any]) -> Any:
+    """Return the group built from its values, which leave ``values``."""
+    return group(**{field.name: values.pop(field.name) for field in fields(group)})

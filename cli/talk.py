@@ -1,0 +1,74 @@
+"""What the command line says beside its result: notes, warnings and progress, all on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+SHOW_AFTER_S = 1.0
+Advance = Callable[[float], None]
+"""Called with the share of the work done, 0 to 1."""
+
+
+@dataclass(slots=True)
+class Manners:
+    """How much the program says; set once per run from the command's options."""
+
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
+
+
+manners = Manners()
+
+
+def note(message: str) -> None:
+    """Say something useful but not essential; silenced by ``--quiet``."""
+    if not manners.quiet:
+        print(message, file=sys.stderr)
+
+
+def detail(message: str) -> None:
+    """Say something only ``--verbose`` shows."""
+    if manners.verbose:
+        print(message, file=sys.stderr)
+
+
+def warn(message: str) -> None:
+    """Say what the reader must know to use the result; never silenced."""
+    print(f"warning: {message}", file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """Show a progress bar on a terminal once the work has taken a second.
+
+    Yields a function to call with the share done; calls before the first second cost nothing.
+    """
+    if manners.quiet or not sys.stderr.isatty():
+        yield lambda share: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    started = time.monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task(what, total=1.0)
+    shown = False
+
+    def advance(share: float) -> None:
+        nonlocal shown
+        if not shown and time.monotonic() - started > SHOW_AFTER_S:
+            bar.start()
+            shown = True
+        if shown:
+            bar.update(task, completed=share)
+
+    try:
+        yield advance
+    finally:
+        if shown:
+            bar.stop()

@@ -1,0 +1,58 @@
+"""Units at the command line: read ``48h``, write ``2.1 h``."""
+
+from __future__ import annotations
+
+import re
+
+from gpuplan.analysis.errors import UsageError
+
+SECONDS_PER = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+DURATION = re.compile(r"^\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*$")
+
+
+def parse_duration(text: str, option: str) -> float:
+    """Return seconds for ``90``, ``90s``, ``45m``, ``48h`` or ``2d``.
+
+    Raises:
+        UsageError: the text is no duration; the message names ``option``.
+    """
+    match = DURATION.match(text.lower())
+    if match is None or (match[2] and match[2] not in SECONDS_PER):
+        raise UsageError(f"{option} {text!r}: expected a duration such as 90s, 45m, 48h or 2d")
+    return float(match[1]) * SECONDS_PER.get(match[2] or "s", 1.0)
+
+
+def show_duration(seconds: float) -> str:
+    """Return a duration in the unit a person would choose: ``32 s``, ``12.3 min``, ``2.1 h``."""
+    for limit, size, unit in (
+        (120.0, 1.0, "s"),
+        (7200.0, 60.0, "min"),
+        (172800.0, 3600.0, "h"),
+    ):
+        if abs(seconds) < limit:
+            return f"{show_number(seconds / size)} {unit}"
+    return f"{show_number(seconds / 86400)} d"
+
+
+def show_number(value: float) -> str:
+    """Return a number with three significant digits or more, thousands separated."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def show_count(value: float) -> str:
+    """Return a whole number with thousands separated."""
+    return f"{value:,.0f}"
+
+
+def show_share(value: float) -> str:
+    """Return a fraction as a percentage."""
+    return f"{100 * value:.1f}%"
+
+
+def show_usd(value: float) -> str:
+    """Return dollars: cents below 1,000, whole above."""
+    return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"

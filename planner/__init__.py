@@ -1,0 +1,1 @@
+"""Plans from traces: speedups, exact budget frontiers, threshold sweeps and replays."""

@@ -1,0 +1,1 @@
+"""The simulator: workloads as struct-of-arrays, event kernels and metrics."""

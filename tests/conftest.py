@@ -1,0 +1,34 @@
+"""Fixtures that every test may use."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+# Oracles and generators that several tests use; with importlib mode tests are not a package.
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real traces and golden results; a test that takes it skips without it."""
+    if not SHARED.is_dir():
+        pytest.skip("the folder of real traces (../shared) is not here")
+    return SHARED
+
+
+@pytest.fixture
+def gpuplan(capfd: pytest.CaptureFixture[str]):
+    """Run a command line in this process; returns (exit code, stdout, stderr)."""
+    from gpuplan.cli.main import main
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
