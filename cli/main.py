@@ -12,9 +12,8 @@ import typer
 
 from gpuplan.analysis.errors import GpuplanError
 from gpuplan.cli import talk
-from gpuplan.cli.commands import characterize, ingest, pareto, simulate, sweep
+from gpuplan.cli.commands import characterize, ingest, listing, pareto, simulate, sweep
 from gpuplan.cli.commands import demo as demo_command
-from gpuplan.cli.commands import listing
 
 INTERRUPTED = 130
 USAGE = 2
@@ -22,6 +21,15 @@ BUG = 70  # EX_SOFTWARE of sysexits.h
 CLICK_ERROR: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
+
+app = typer.Typer(
+    name="gpuplan",
+    help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
+    epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (ingest, characterize, pareto, sweep, simulate, listing, demo_command):
     module.register(app)
