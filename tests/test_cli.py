@@ -1,0 +1,178 @@
+"""The command line itself: start-up, errors, exit codes, the two output streams."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gpuplan.cli import talk
+
+HEAVY = ("polars", "numba", "cvxpy", "matplotlib", "scipy", "pyarrow", "numpy")
+COMMANDS = ("ingest", "characterize", "pareto", "sweep", "simulate", "list", "demo")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """A small canonical trace of another tool: 400 jobs, one a minute."""
+    import polars as pl
+
+    path = tmp_path_factory.mktemp("trace") / "trace.parquet"
+    jobs = range(400)
+    pl.DataFrame(
+        {
+            "submit_time": [60_000_000 * job for job in jobs],
+            "duration_s": [float(10 + 37 * job % 900) for job in jobs],
+            "num_gpus": [float(1 + job % 4) for job in jobs],
+        },
+        schema_overrides={"submit_time": pl.Datetime("us", "UTC")},
+    ).write_parquet(path)
+    return path
+
+
+def started(*arguments: object, **options) -> subprocess.Popen:
+    command = [sys.executable, "-m", "gpuplan.cli", *map(str, arguments)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **{**pipes, **options})
+
+
+def test_help_imports_nothing_heavy():
+    program = (
+        "import sys\nfrom gpuplan.cli.main import main\nmain(sys.argv[1:])\n"
+        f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    for arguments in (["--help"], ["pareto", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+        )
+        assert done.stderr.strip() == "[]"
+        assert "Usage: gpuplan" in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(gpuplan, command):
+    code, out, _ = gpuplan(command, "--help")
+    assert code == 0
+    assert f"Example: gpuplan {command}" in " ".join(out.split())
+
+
+def test_usage_errors_exit_2_with_one_message_and_the_next_step(gpuplan, trace):
+    for arguments in (
+        ("no-such-command",),
+        ("characterize",),
+        ("characterize", trace, "--no-such-option"),
+        ("characterize", trace, "--sample", "0"),
+        ("characterize", trace, "--scale-duration", "-1"),
+        ("characterize", trace, "--where", "no_such_column > 1"),
+        ("characterize", trace, "--where", "num_gpus + 1"),
+        ("characterize", trace, "-o", "result.xlsx"),
+        ("characterize", trace, "--plot", "result.pdf"),
+        ("characterize", trace, "--fail-if", "jobs is many"),
+        ("characterize", trace, "--fail-if", "no_such_field > 1"),
+    ):
+        code, _, err = gpuplan(*arguments)
+        assert (code, "Traceback" in err) == (2, False), arguments
+        assert err.count("error: ") == 1
+
+
+def test_a_missing_input_exits_3_and_names_the_near_one(gpuplan, trace):
+    code, out, err = gpuplan("characterize", trace.with_name("trac.parquet"))
+    assert (code, out) == (3, "")
+    assert "no such file" in err and f"did you mean {trace}" in err
+
+
+def test_a_log_that_was_not_ingested_names_the_command_that_does(gpuplan, tmp_path):
+    log = tmp_path / "jobs.csv"
+    log.write_text("a,b\n1,2\n")
+    code, _, err = gpuplan("characterize", log)
+    assert code == 3
+    assert f"gpuplan ingest {log}" in err
+
+
+def test_stdout_is_the_result_and_stderr_the_talk(gpuplan, trace, tmp_path):
+    out_file = tmp_path / "result.json"
+    code, out, err = gpuplan("characterize", trace, "--output-format", "json", "-o", out_file)
+    assert code == 0
+    document = json.loads(out)
+    assert document == json.loads(out_file.read_text())
+    assert list(document) == [
+        "schema_version",
+        "command",
+        "inputs",
+        "parameters",
+        "results",
+        "warnings",
+        "gpuplan_version",
+    ]
+    assert document["inputs"][0]["rows"] == 400
+    assert f"wrote {out_file}" in err
+    assert gpuplan("characterize", trace, "-q", "-o", out_file)[2].count("wrote") == 0
+
+
+def test_the_same_seed_gives_the_same_bytes(gpuplan, trace):
+    arguments = ("characterize", trace, "--sample", "100", "--output-format", "json", "--seed")
+    first, again, other = (gpuplan(*arguments, seed)[1] for seed in (7, 7, 8))
+    assert first == again != other
+
+
+def test_gates_exit_1_after_the_result_is_shown(gpuplan, trace):
+    code, out, err = gpuplan("characterize", trace, "--fail-if", "jobs > 399")
+    assert code == 1
+    assert "gate tripped: jobs > 399" in err and out
+    assert gpuplan("characterize", trace, "--fail-if", "duration.max > 1h")[0] == 0
+
+
+def test_a_closed_pipe_is_not_an_error(trace):
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = started("characterize", trace, stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_interrupt_exits_130_and_leaves_no_partial_file(trace, tmp_path):
+    slow = tmp_path / "log.csv"
+    os.mkfifo(slow)  # a log that never comes: the program waits for it
+    process = started("characterize", trace, "-o", tmp_path / "x.json", stdin=subprocess.PIPE)
+    process.communicate(timeout=60)
+    program = (
+        "import gpuplan.analysis.trace as t, time\n"
+        "t.read_trace = lambda *a, **k: time.sleep(60)\n"
+        "from gpuplan.cli.main import run\nprint('ready', flush=True)\nrun()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "characterize", str(trace), "-o", str(tmp_path / "y.json")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == "error: interrupted"
+    assert not (tmp_path / "y.json").exists()
+
+
+def test_a_bug_is_one_message_and_a_traceback_only_on_request(gpuplan, trace, monkeypatch):
+    import gpuplan.analysis.trace as module
+
+    def broken(*_arguments, **_options):
+        raise AssertionError("an invariant of ours")
+
+    monkeypatch.setattr(module, "read_trace", broken)
+    code, _, err = gpuplan("characterize", trace)
+    assert code == 70
+    assert "internal error" in err and "--debug" in err and "Traceback" not in err
+    assert "Traceback" in gpuplan("characterize", trace, "--debug")[2]
+
+
+def test_progress_is_silent_where_no_terminal_watches(capfd):
+    with talk.progress("working") as advance:
+        advance(0.5)
+    assert capfd.readouterr() == ("", "")

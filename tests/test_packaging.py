@@ -1,0 +1,102 @@
+"""The wheel holds what the repository holds, and works where nothing else is installed."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PARTS = ("analysis", "cli", "planner", "sample_traces", "simkit")
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "pyproject.toml").exists(), reason="needs the repository, not only the tests"
+)
+
+
+def run(*command: object, cwd: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": "", "COVERAGE_PROCESS_START": ""}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_every_package_is_listed():
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    listed = set(config["tool"]["setuptools"]["packages"])
+    present = {
+        "gpuplan." + ".".join(init.parent.relative_to(ROOT).parts)
+        for part in PARTS
+        for init in (ROOT / part).rglob("__init__.py")
+    }
+    assert listed == present
+
+
+def test_every_folder_with_code_is_a_package():
+    bare = {
+        file.parent
+        for part in PARTS
+        for file in (ROOT / part).rglob("*.py")
+        if not (file.parent / "__init__.py").exists()
+    }
+    assert not bare
+
+
+def test_layers_hold():
+    """import-linter's contracts of pyproject.toml: cli, planner, then analysis and simkit."""
+    pytest.importorskip("importlinter", reason="import-linter comes with the dev extra")
+    from importlinter.cli import lint_imports
+
+    here = Path.cwd()
+    os.chdir(ROOT)
+    try:
+        assert lint_imports(no_cache=True) == 0
+    finally:
+        os.chdir(here)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel built from the sdist; returns its folder of programs.
+
+    The dependencies are those of this environment, put on the path by a ``.pth`` file, so that the
+    test needs no network; gpuplan itself can only come from the wheel (an editable install is
+    found through a ``.pth`` file of its own, which such a path does not read).
+    """
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    (wheel,) = folder.glob("gpuplan-*.whl")
+    assert list(folder.glob("gpuplan-*.tar.gz"))
+    home = tmp_path_factory.mktemp("fresh")
+    venv.create(home, with_pip=True)
+    programs = home / ("Scripts" if os.name == "nt" else "bin")
+    python = programs / "python"
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
+    packages = Path(run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=home).strip())
+    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return programs
+
+
+def test_the_wheel_runs_the_demo(installed, tmp_path):
+    where = run(
+        installed / "python",
+        "-c",
+        "import gpuplan.cli as c; print(c.__file__)",
+        cwd=tmp_path,
+    )
+    assert str(installed.parent) in where  # not this repository
+    shown = run(installed / "gpuplan", "demo", "-o", tmp_path / "out", cwd=tmp_path)
+    assert "gpuplan pareto" in shown and "gpuplan sweep" in shown
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"seren.parquet", "workload.svg", "frontier.svg", "sweep.svg"} <= names
