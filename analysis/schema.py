@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 import polars as pl
@@ -50,11 +49,6 @@ REQUIRED = ("submit_time", "duration_s", "num_gpus")
 
 DEFAULTS: dict[str, Any] = {"num_workers": 1, "state": "unknown", "attempts": 1}
 """Values of optional columns that a source does not have; every other one is null."""
-
-
-def gpuplan_version() -> str:
-    """Return the installed version of gpuplan."""
-    return version("gpuplan")
 
 
 @dataclass(frozen=True, slots=True)

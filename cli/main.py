@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
 
 from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
 from gpuplan.cli.commands import characterize, ingest, listing, pareto, simulate, sweep
 from gpuplan.cli.commands import demo as demo_command
@@ -37,7 +37,7 @@ for module in (ingest, characterize, pareto, sweep, simulate, listing, demo_comm
 
 def _show_version(asked: bool) -> None:
     if asked:
-        sys.stdout.write(f"gpuplan {installed_version('gpuplan')}\n")
+        sys.stdout.write(f"gpuplan {gpuplan_version()}\n")
         raise typer.Exit
 
 

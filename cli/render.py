@@ -9,7 +9,7 @@ import math
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from gpuplan.analysis.schema import gpuplan_version
+from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli.report import Report, Table
 
 JSON_SCHEMA_VERSION = 1

@@ -5,9 +5,9 @@ quantile function through published statistics, its tail chosen so that the mean
 one; arrivals follow a day and a week and come in bursts of one user.
 
 Sources of the statistics. Seren and W&B: mean, median and P90 (1208, 22, 765 s and 630, 32, 2025 s)
-of Allpass, Table 1. Philly: mean and median of its GPU jobs (18,006 and 874 s) of AcmeTrace's cluster
-summary, further quantiles read off AcmeTrace's CDF figure, where GPU counts and states come from too
-(NSDI 2024). Prices: the ranges of Allpass, Table 2.
+in Allpass, Table 1. Philly: mean and median of its GPU jobs (18,006 and 874 s) in the summary of
+AcmeTrace (NSDI 2024), further quantiles read off its CDF figure; GPU counts, states from there too.
+Prices: the ranges of Allpass, Table 2.
 
 Only ``Generator.random`` is used, whose stream NumPy keeps stable, so that the files come out byte
 for byte the same everywhere.

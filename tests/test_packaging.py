@@ -83,7 +83,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = home / ("Scripts" if os.name == "nt" else "bin")
     python = programs / "python"
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
-    packages = Path(run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=home).strip())
+    packages = Path(
+        run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=home).strip()
+    )
     (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return programs
 

@@ -1,0 +1,1 @@
+"""Benchmarks of the speed bars; every ratio is taken in one run (``make bench``)."""

@@ -1,0 +1,33 @@
+"""Run the benchmarks and print one table: ``python -m benchmarks [NAME...]``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+
+NAMES = ("startup", "ingest", "characterize", "boa", "allpass")
+
+
+def cell(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or NAMES
+    print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}\n")
+    print("| work | ours, s | reference, s | ratio | bar | peak, MB |")
+    print("|---|---|---|---|---|---|")
+    for name in chosen:
+        for row in importlib.import_module(f"benchmarks.bench_{name}").run():
+            print(
+                f"| {row['work']} | {cell(row['ours_s'], '.3g')} "
+                f"| {cell(row.get('reference_s'), '.3g')} | {cell(row.get('ratio'), '.3g')} "
+                f"| {row['bar']} | {cell(row.get('peak_mb'), '.0f')} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
