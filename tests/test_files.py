@@ -1,0 +1,95 @@
+"""Outputs are whole or absent, whatever happens on the way."""
+
+import hashlib
+
+import pytest
+
+from gpuplan.analysis.errors import InputError, OutputError
+from gpuplan.analysis.files import atomic_output, existing_file, sha256_of
+from gpuplan.analysis.schema import Provenance, SourceFile
+
+
+def test_a_finished_output_replaces_what_was_there(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    with atomic_output(path) as temporary:
+        temporary.write_text("new")
+        assert path.read_text() == "old"  # nothing is visible before the end
+    assert path.read_text() == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+@pytest.mark.parametrize("trouble", [KeyboardInterrupt, ValueError])
+def test_an_interrupted_output_leaves_the_old_one(tmp_path, trouble):
+    path = tmp_path / "result.json"
+    path.write_text("old")
+    with pytest.raises(trouble), atomic_output(path) as temporary:
+        temporary.write_text("half")
+        raise trouble
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_full_disk_is_told_as_an_output_error(tmp_path):
+    with (
+        pytest.raises(OutputError, match=r"result\.json.*No space left"),
+        atomic_output(tmp_path / "result.json"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_output_without_a_folder_names_it(tmp_path):
+    with pytest.raises(OutputError, match="does not exist"), atomic_output(tmp_path / "a" / "b"):
+        pass
+    with pytest.raises(OutputError, match="is a folder"), atomic_output(tmp_path):
+        pass
+
+
+def test_the_output_has_the_usual_permissions(tmp_path):
+    usual = tmp_path / "usual"
+    usual.write_text("")
+    with atomic_output(tmp_path / "ours") as temporary:
+        temporary.write_text("")
+    assert (tmp_path / "ours").stat().st_mode == usual.stat().st_mode
+
+
+def test_a_missing_input_suggests_its_neighbour(tmp_path):
+    (tmp_path / "trace.parquet").write_text("")
+    with pytest.raises(InputError, match=r"did you mean .*trace\.parquet"):
+        existing_file(tmp_path / "trace.parket")
+    with pytest.raises(InputError, match="no such file"):
+        existing_file(tmp_path / "no" / "where")
+    with pytest.raises(InputError, match="is a folder"):
+        existing_file(tmp_path)
+
+
+def test_the_hash_is_that_of_the_bytes(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(256)) * 9000)  # more than one chunk
+    assert sha256_of(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_an_input_error_says_where_what_and_what_next():
+    error = InputError(
+        "jobs.csv", "found 'soon'", row=3, column="duration", expected="seconds", hint="fix it"
+    )
+    assert str(error) == (
+        "jobs.csv:3: column 'duration': found 'soon'; expected seconds\n  next: fix it"
+    )
+    assert error.exit_code == 3
+
+
+def test_provenance_survives_its_stored_form():
+    stored = Provenance(
+        source_format="seren",
+        sources=(SourceFile("a.csv", "00"), SourceFile("b.csv", "11")),
+        rows_read=5,
+        rows_kept=3,
+        rows_rejected={"end before start": 2},
+        time_zone="+08:00",
+        notes=("one note",),
+    )
+    assert Provenance.from_json(stored.to_json()) == stored
+    with pytest.raises(ValueError, match="JSON object"):
+        Provenance.from_json("[]")
