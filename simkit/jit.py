@@ -1,0 +1,68 @@
+"""The one decorator for kernels: compiled on first use, kept on disk where that is possible."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core import event
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+PACKAGE = Path(__file__).parent
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function with numba when it is first called; it then runs without the GIL.
+
+    The machine code is kept next to the source, or in the user's cache directory, or, where neither
+    can be written, only in memory. With ``NUMBA_DISABLE_JIT=1`` the function stays Python.
+    """
+    compiled: Any
+    try:
+        compiled = numba.njit(function, nogil=True, cache=True)
+    except RuntimeError:  # no directory that can hold a cache
+        return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
+    if not numba.config.DISABLE_JIT:
+        # Numba takes a kernel in the cache for fresh as long as its own file is, although it holds
+        # the code of helpers in other files too; so let every file of the package count.
+        kept = compiled._cache._cache_file
+        kept._source_stamp = (kept._source_stamp, _sources_stamp())
+    return compiled  # type: ignore[no-any-return]
+
+
+@contextmanager
+def compiling(callback: Callable[[], None]) -> Iterator[None]:
+    """Call ``callback`` once if numba compiles something inside the block.
+
+    Loading a kernel from the cache is quick and does not count. The call comes from whichever
+    thread starts the first compilation.
+    """
+    with event.install_listener("numba:compile", _Once(callback)):
+        yield
+
+
+class _Once(event.Listener):  # type: ignore[misc]
+    """Calls back at the first start of an event, whatever the thread."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback = callback
+        self.first = threading.Lock()
+
+    def on_start(self, event: Any) -> None:
+        if self.first.acquire(blocking=False):
+            self.callback()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def _sources_stamp() -> tuple[tuple[str, int, int], ...]:
+    """Return name, size and time of change of every source file that kernels may come from."""
+    found = ((path, path.stat()) for path in sorted(PACKAGE.rglob("*.py")))
+    return tuple(
+        (str(path.relative_to(PACKAGE)), seen.st_size, seen.st_mtime_ns) for path, seen in found
+    )

@@ -1,0 +1,87 @@
+"""Kernels compile lazily, say so once, and live without a cache directory."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+KERNEL = """
+from gpuplan.simkit.jit import compiling, kernel
+
+@kernel
+def double(x):
+    return 2 * x
+"""
+
+
+def run(folder: Path, script: str, **environment: str) -> str:
+    (folder / "doubling.py").write_text(KERNEL)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=folder,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+COUNT = """
+    from doubling import compiling, double
+    said = []
+    with compiling(lambda: said.append(1)):
+        print(double(21), double(4.0), len(said))
+"""
+
+
+def test_compiling_speaks_once_and_not_when_the_cache_has_the_kernel(tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(tmp_path, COUNT, **cache) == "42 8.0 1\n"
+    assert run(tmp_path, COUNT, **cache) == "42 8.0 0\n"
+
+
+def test_a_change_of_any_file_of_the_package_makes_the_cache_stale(tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run(tmp_path, COUNT, **cache)
+    changed = (
+        """
+    from gpuplan.simkit import jit
+    jit._sources_stamp = lambda: "other"
+    """
+        + COUNT
+    )
+    assert run(tmp_path, changed, **cache) == "42 8.0 1\n"
+
+
+def test_nothing_compiles_when_a_kernel_is_defined(tmp_path):
+    script = """
+    from gpuplan.simkit.jit import compiling
+    said = []
+    with compiling(lambda: said.append(1)):
+        import doubling
+    print(len(said))
+    """
+    assert run(tmp_path, script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "0\n"
+
+
+def test_without_a_directory_for_the_cache_the_kernel_still_works(tmp_path):
+    # A locator class that never fits is what numba meets on a read-only system.
+    (tmp_path / "nowhere.py").write_text(
+        "class Nowhere:\n    from_function = classmethod(lambda cls, f, path: None)\n"
+    )
+    script = """
+    from doubling import double
+    print(double(21), type(double._cache).__name__)
+    """
+    assert run(tmp_path, script, NUMBA_CACHE_LOCATOR_CLASSES="nowhere.Nowhere") == "42 NullCache\n"
+
+
+@pytest.mark.kernels
+def test_disabled_compilation_leaves_python(tmp_path):
+    script = "from doubling import double; print(double(21), type(double).__name__)"
+    assert run(tmp_path, script, NUMBA_DISABLE_JIT="1") == "42 function\n"
