@@ -1,0 +1,263 @@
+"""The exact frontier: the least mean completion time at every GPU budget.
+
+With a multiplier mu on GPU-hours the problem separates by class, and the arrival rates cancel;
+`class_hull` finds all that a class can choose at some mu. The frontier is the Minkowski sum of the
+classes' hulls, so one sort of all hull edges by slope answers every budget (docs/boa.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.boa.kernels import class_hull
+from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+TOLERANCE = 1e-12  # relative; a budget this little under the minimum is the minimum, rounded
+
+
+@dataclass(frozen=True, slots=True)
+class JobClass:
+    """A stream of like jobs.
+
+    Attributes:
+        name: the class.
+        rate_per_h: arrivals per hour, > 0.
+        work_h: mean work of each epoch, hours on one GPU; shape (J,), >= 0.
+        widths: candidate widths in GPUs, ascending, > 0; shape (V,).
+        speedup: s of each epoch at each width, > 0; shape (J, V).
+        rescale_h: mean hours of a start or a change of width; >= 0.
+        jobs: jobs of the trace behind the figures.
+    """
+
+    name: str
+    rate_per_h: float
+    work_h: FloatArray
+    widths: FloatArray
+    speedup: FloatArray
+    rescale_h: float = 0.0
+    jobs: int = 0
+
+    def __post_init__(self) -> None:
+        if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
+            raise ValueError(
+                f"{self.name}: speedup must have the shape (epochs, widths) = "
+                f"({self.work_h.size}, {self.widths.size}), got {self.speedup.shape}"
+            )
+        if not (self.rate_per_h > 0 and self.rescale_h >= 0 and np.all(self.work_h >= 0)):
+            raise ValueError(f"{self.name}: rate must be above 0, work and rescaling at least 0")
+        if not (np.all(self.widths > 0) and np.all(self.speedup > 0)):
+            raise ValueError(f"{self.name}: widths and speedups must be above 0")
+
+    @property
+    def load_gpus(self) -> float:
+        """GPUs the class keeps busy when every job runs on one."""
+        return self.rate_per_h * float(self.work_h.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHull:
+    """What a class can choose: vertices of its lower convex hull.
+
+    Attributes:
+        cost_gpu_h: GPU-hours of a job, ascending; shape (P,).
+        time_h: hours of a job, descending; shape (P,).
+        paths: index of the candidate width in each epoch; shape (P, J).
+    """
+
+    cost_gpu_h: FloatArray
+    time_h: FloatArray
+    paths: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Every optimal trade of GPU budget against mean completion time; made by `solve_frontier`.
+
+    Attributes:
+        classes: the job classes.
+        hulls: their hulls, in the same order.
+        edge_class: class that changes along each edge of the frontier; shape (E,).
+        edge_slope: hours saved per GPU-hour spent along it, strictly descending within a class;
+            shape (E,).
+        budget_gpus: average GPUs at the vertices, ascending; shape (E + 1,).
+        mean_jct_s: mean completion time at the vertices, descending; shape (E + 1,).
+    """
+
+    classes: tuple[JobClass, ...]
+    hulls: tuple[ClassHull, ...]
+    edge_class: IntArray
+    edge_slope: FloatArray
+    budget_gpus: FloatArray
+    mean_jct_s: FloatArray
+
+    @property
+    def load_gpus(self) -> float:
+        """GPUs kept busy when every job runs on one."""
+        return sum(c.load_gpus for c in self.classes)
+
+    @property
+    def rate_per_h(self) -> float:
+        """Arrivals per hour of all classes."""
+        return sum(c.rate_per_h for c in self.classes)
+
+    @property
+    def one_gpu_jct_s(self) -> float:
+        """Mean completion time with every job on one GPU, start-up included."""
+        start_h = sum(c.rate_per_h * c.rescale_h for c in self.classes)
+        return 3600 * (self.load_gpus + start_h) / self.rate_per_h
+
+    @property
+    def min_budget(self) -> float:
+        """Least average GPUs that keep up with the arrivals."""
+        return float(self.budget_gpus[0])
+
+    @property
+    def saturation_budget(self) -> float:
+        """Average GPUs beyond which no more are of use."""
+        return float(self.budget_gpus[-1])
+
+    def at_budget(self, gpus: float) -> Plan:
+        """Return the optimal plan for a budget of average GPUs.
+
+        Raises:
+            InfeasibleError: the budget is below `min_budget`; the message names that.
+        """
+        if not gpus >= self.min_budget * (1 - TOLERANCE):
+            raise InfeasibleError(
+                f"a budget of {gpus:g} GPUs cannot keep up with the arrivals: the least is "
+                f"{ceil(100 * self.min_budget) / 100:,.2f} GPUs on average "
+                f"(the load on one GPU per job is {self.load_gpus:,.2f})"
+            )
+        edge = int(np.searchsorted(self.budget_gpus, gpus * (1 + TOLERANCE), side="right")) - 1
+        if edge == self.edge_class.size:
+            return self._plan(gpus, edge, 0.0)
+        low, high = self.budget_gpus[edge : edge + 2]
+        return self._plan(gpus, edge, min(1.0, max(0.0, float((gpus - low) / (high - low)))))
+
+    def at_target_jct(self, seconds: float) -> Plan:
+        """Return the plan of the least budget whose mean completion time is at most ``seconds``.
+
+        Raises:
+            InfeasibleError: no budget is enough; the message names the least time.
+        """
+        least = float(self.mean_jct_s[-1])
+        if not seconds >= least * (1 - TOLERANCE):
+            raise InfeasibleError(
+                f"a mean completion time of {seconds:,.0f} s is out of reach at any budget: the "
+                f"least is {ceil(10 * least) / 10:,.1f} s, from {self.saturation_budget:,.2f} GPUs"
+            )
+        # Times descend: count the vertices that are still too slow.
+        slow = int(np.searchsorted(-self.mean_jct_s, -seconds * (1 + TOLERANCE), side="left"))
+        if slow == 0:
+            return self._plan(self.min_budget, 0, 0.0)
+        edge = slow - 1
+        high, low = self.mean_jct_s[edge : edge + 2]
+        share = min(1.0, max(0.0, float((high - seconds) / (high - low))))
+        start, end = self.budget_gpus[edge : edge + 2]
+        return self._plan(float(start + share * (end - start)), edge, share)
+
+    def knee(self) -> Plan:
+        """Return the plan where the frontier bends most.
+
+        With budget and mean completion time each scaled to 0..1 over the frontier, it is the
+        vertex farthest under the straight line between the ends (Satopaa et al. 2011, "Finding a
+        'Kneedle' in a Haystack"): before it a step to the right saves more than it costs.
+        """
+        if not self.edge_class.size:
+            return self._plan(self.min_budget, 0, 0.0)
+        spent = self.budget_gpus - self.budget_gpus[0]
+        left = self.mean_jct_s - self.mean_jct_s[-1]
+        vertex = int(np.argmin(spent / spent[-1] + left / left[0]))
+        return self._plan(float(self.budget_gpus[vertex]), vertex, 0.0)
+
+    def _plan(self, budget: float, edge: int, share: float) -> Plan:
+        """Return the plan ``share`` of the way along an edge; every total from its paths."""
+        at = np.bincount(self.edge_class[:edge], minlength=len(self.classes))
+        mixed = int(self.edge_class[edge]) if share > 0 else -1
+        classes = []
+        for i, (job_class, hull) in enumerate(zip(self.classes, self.hulls, strict=True)):
+            p = int(at[i])
+            mix = share if i == mixed else 0.0
+            nxt = p + 1 if mix else p
+            classes.append(
+                ClassPlan(
+                    job_class=job_class.name,
+                    rate_per_h=job_class.rate_per_h,
+                    cost_gpu_h=_between(hull.cost_gpu_h[p], hull.cost_gpu_h[nxt], mix),
+                    time_h=_between(hull.time_h[p], hull.time_h[nxt], mix),
+                    cheaper_cost_gpu_h=float(hull.cost_gpu_h[p]),
+                    cheaper_time_h=float(hull.time_h[p]),
+                    widths=_assignments(job_class, hull.paths[p], hull.paths[nxt], mix),
+                )
+            )
+        slope = float(self.edge_slope[edge]) if edge < self.edge_class.size else 0.0
+        return Plan(budget_gpus=budget, load_gpus=self.load_gpus, multiplier=slope, classes=classes)
+
+
+def solve_frontier(classes: Sequence[JobClass]) -> Frontier:
+    """Solve the allocation problem at every budget at once.
+
+    Exact where a fraction of a class' jobs may take one width path and the rest the neighbouring
+    one; at any budget at most one class does.
+
+    Args:
+        classes: at least one, each with its candidate widths.
+    """
+    if not classes:
+        raise ValueError("a frontier needs at least one job class")
+    hulls = tuple(_hull_of(job_class) for job_class in classes)
+    spent = [np.diff(hull.cost_gpu_h) for hull in hulls]
+    saved = [-np.diff(hull.time_h) for hull in hulls]
+    owner = np.repeat(np.arange(len(classes)), [edges.size for edges in spent])
+    slope = np.concatenate(saved) / np.concatenate(spent)
+    order = np.argsort(-slope, kind="stable")  # equal slopes: classes in their order
+    rate = np.array([c.rate_per_h for c in classes])
+    per_edge = rate[owner][order]
+    first_cost = sum(r * h.cost_gpu_h[0] for r, h in zip(rate, hulls, strict=True))
+    first_time = sum(r * h.time_h[0] for r, h in zip(rate, hulls, strict=True))
+    budget = np.cumsum(np.append(first_cost, per_edge * np.concatenate(spent)[order]))
+    time = np.cumsum(np.append(first_time, -per_edge * np.concatenate(saved)[order]))
+    return Frontier(
+        classes=tuple(classes),
+        hulls=hulls,
+        edge_class=owner[order],
+        edge_slope=slope[order],
+        budget_gpus=budget,
+        mean_jct_s=3600 * time / rate.sum(),
+    )
+
+
+def _hull_of(job_class: JobClass) -> ClassHull:
+    run_h = np.ascontiguousarray(job_class.work_h[:, None] / job_class.speedup)
+    cost, time, paths = class_hull(
+        run_h, run_h * job_class.widths, job_class.widths, job_class.rescale_h
+    )
+    return ClassHull(cost, time, paths)
+
+
+def _between(start: float, end: float, share: float) -> float:
+    return float(start + share * (end - start))
+
+
+def _assignments(
+    job_class: JobClass, path: NDArray[np.int32], other: NDArray[np.int32], share: float
+) -> tuple[Assignment, ...]:
+    """Return the widths of a class; an epoch in which both paths agree has one."""
+    rows = []
+    for epoch, (a, b) in enumerate(zip(path.tolist(), other.tolist(), strict=True)):
+        width, wider = float(job_class.widths[a]), float(job_class.widths[b])
+        if a == b or not share:
+            rows.append(Assignment(job_class.name, epoch, width, 1.0))
+        else:
+            rows.append(Assignment(job_class.name, epoch, width, 1.0 - share))
+            rows.append(Assignment(job_class.name, epoch, wider, share))
+    return tuple(rows)

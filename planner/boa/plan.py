@@ -1,0 +1,145 @@
+"""One point of the frontier: the widths of every class, what they cost and what they buy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A width for a share of the jobs of one class in one epoch.
+
+    Attributes:
+        job_class: the class.
+        epoch: the epoch, from 0.
+        width: GPUs.
+        share: share of the class' jobs; the shares of an epoch add up to 1.
+    """
+
+    job_class: str
+    epoch: int
+    width: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPlan:
+    """What a plan does with one class.
+
+    Attributes:
+        job_class: the class.
+        rate_per_h: arrivals per hour.
+        cost_gpu_h: GPU-hours of a job, averaged over its paths.
+        time_h: hours of a job, averaged likewise.
+        cheaper_cost_gpu_h: GPU-hours on the cheaper path alone.
+        cheaper_time_h: hours on the cheaper path alone.
+        widths: the widths of each epoch.
+    """
+
+    job_class: str
+    rate_per_h: float
+    cost_gpu_h: float
+    time_h: float
+    cheaper_cost_gpu_h: float
+    cheaper_time_h: float
+    widths: tuple[Assignment, ...]
+
+    @property
+    def gpus(self) -> float:
+        """GPUs the class holds on average."""
+        return self.rate_per_h * self.cost_gpu_h
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An optimal allocation within a budget.
+
+    At most one class is split over two width paths. `rounded_mean_jct_s` is what the deterministic
+    plan gives that sends all its jobs down the cheaper one; since no plan within the budget is
+    better than `mean_jct_s`, the gap between them bounds what rounding can have lost.
+
+    Attributes:
+        budget_gpus: average GPUs allowed.
+        load_gpus: GPUs kept busy if every job ran on one.
+        multiplier: hours of completion time saved per GPU-hour spent, at the margin.
+        classes: one `ClassPlan` per class.
+    """
+
+    budget_gpus: float
+    load_gpus: float
+    multiplier: float
+    classes: Sequence[ClassPlan]
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean completion time of the optimum, in seconds."""
+        return self._mean_s([c.time_h for c in self.classes])
+
+    @property
+    def used_gpus(self) -> float:
+        """GPUs rented on average, at most the budget."""
+        return sum(c.gpus for c in self.classes)
+
+    @property
+    def rounded_mean_jct_s(self) -> float:
+        """Mean completion time of the deterministic plan, in seconds."""
+        return self._mean_s([c.cheaper_time_h for c in self.classes])
+
+    @property
+    def rounded_used_gpus(self) -> float:
+        """GPUs rented on average by the deterministic plan."""
+        return sum(c.rate_per_h * c.cheaper_cost_gpu_h for c in self.classes)
+
+    @property
+    def rounding_gap_s(self) -> float:
+        """Certificate: the deterministic plan is at most this far from any plan in the budget."""
+        return max(0.0, self.rounded_mean_jct_s - self.mean_jct_s)
+
+    @property
+    def utilization(self) -> float:
+        """Cluster efficiency: the sum of speedups of running jobs over the GPUs they hold.
+
+        On average jobs work at the rate of the load, so it is load / used; above 1 where jobs on
+        several GPUs are more than so many times as fast.
+        """
+        return self.load_gpus / self.used_gpus if self.used_gpus else 1.0
+
+    @property
+    def marginal_jct_s_per_gpu(self) -> float:
+        """Seconds of mean completion time that one more GPU would save."""
+        return 3600 * self.multiplier / sum(c.rate_per_h for c in self.classes)
+
+    def _mean_s(self, hours: list[float]) -> float:
+        total = sum(c.rate_per_h * h for c, h in zip(self.classes, hours, strict=True))
+        return 3600 * total / sum(c.rate_per_h for c in self.classes)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the headline numbers; keys are stable and carry their unit."""
+        gap, mean = self.rounding_gap_s, self.mean_jct_s
+        return {
+            "budget_gpus": self.budget_gpus,
+            "mean_jct_s": mean,
+            "used_gpus": self.used_gpus,
+            "utilization": self.utilization,
+            "multiplier": self.multiplier,
+            "marginal_jct_s_per_gpu": self.marginal_jct_s_per_gpu,
+            "rounded_mean_jct_s": self.rounded_mean_jct_s,
+            "rounded_used_gpus": self.rounded_used_gpus,
+            "rounding_gap_s": gap,
+            "rounding_gap_share": gap / mean if mean else 0.0,
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per class, epoch and width."""
+        rows = [(self.budget_gpus, a.job_class, a.epoch, a.width, a.share) for a in self.widths]
+        names = ["budget_gpus", "job_class", "epoch", "width", "share"]
+        return pl.DataFrame(rows, schema=names, orient="row")
+
+    @property
+    def widths(self) -> tuple[Assignment, ...]:
+        """The widths of every class and epoch."""
+        return tuple(a for c in self.classes for a in c.widths)

@@ -1,0 +1,1 @@
+"""Speedup functions s(k): parametric laws, measured tables and built-in profiles."""

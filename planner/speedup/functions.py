@@ -1,0 +1,173 @@
+"""Speedup functions s(k): how many times faster a job runs on k GPUs than on one.
+
+s(1) = 1 always. Below one GPU s(g) = g: a fraction of a GPU does that fraction of its work.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import UsageError
+
+FloatArray = NDArray[np.float64]
+DEFAULT_MAX_WIDTH = 64
+
+
+class SpeedupFunction(Protocol):
+    """What a planner asks of a speedup function."""
+
+    @property
+    def widest(self) -> float:
+        """Width up to which the function is known; infinite for a law."""
+
+    def at(self, gpus: FloatArray) -> FloatArray:
+        """Return s at each GPU count, which is above 0 and may be fractional; same shape."""
+
+    def candidates(self, max_width: int | None) -> FloatArray:
+        """Return the widths worth considering, ascending, none above ``max_width``."""
+
+
+class _Law:
+    """What the parametric laws share: known everywhere, every whole width a candidate."""
+
+    __slots__ = ()
+    widest = float("inf")
+
+    def at(self, gpus: FloatArray) -> FloatArray:
+        gpus = np.asarray(gpus, dtype=np.float64)
+        return np.where(gpus < 1, gpus, self._from_one(np.maximum(gpus, 1.0)))
+
+    def candidates(self, max_width: int | None) -> FloatArray:
+        return np.arange(1, (max_width or DEFAULT_MAX_WIDTH) + 1, dtype=np.float64)
+
+    def _from_one(self, gpus: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Amdahl(_Law):
+    """s(k) = k / (1 + sigma (k - 1)): a share sigma of the work is serial (Amdahl 1967)."""
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        _check("amdahl: SIGMA", self.sigma, 0.0, 1.0)
+
+    def _from_one(self, gpus: FloatArray) -> FloatArray:
+        return gpus / (1 + self.sigma * (gpus - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Usl(_Law):
+    """s(k) = k / (1 + sigma (k - 1) + kappa k (k - 1)), held at its peak beyond it.
+
+    The universal scalability law (Gunther 1993): kappa is the cost of keeping every pair of
+    workers coherent, so that s falls beyond k = sqrt((1 - sigma) / kappa).
+    """
+
+    sigma: float
+    kappa: float
+
+    def __post_init__(self) -> None:
+        _check("usl: SIGMA", self.sigma, 0.0, 1.0)
+        _check("usl: KAPPA", self.kappa, 0.0, 1.0)
+
+    @property
+    def peak(self) -> float:
+        """Width with the largest speedup, at least 1."""
+        if self.kappa == 0:
+            return float("inf")
+        return max(1.0, math.sqrt((1 - self.sigma) / self.kappa))
+
+    def _from_one(self, gpus: FloatArray) -> FloatArray:
+        k = np.minimum(gpus, self.peak)
+        result: FloatArray = k / (1 + self.sigma * (k - 1) + self.kappa * k * (k - 1))
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Power(_Law):
+    """s(k) = k ** alpha."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _check("power: ALPHA", self.alpha, 1e-6, 1.0)
+
+    def _from_one(self, gpus: FloatArray) -> FloatArray:
+        result: FloatArray = gpus**self.alpha
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A measured speedup, straight between its vertices and flat beyond the last one.
+
+    Attributes:
+        widths: GPU counts of the vertices of the monotone concave hull, ascending, >= 1.
+        speedups: s at each of them, ascending; the origin is a vertex too, and not listed.
+    """
+
+    widths: tuple[float, ...]
+    speedups: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.widths) != len(self.speedups) or not self.widths:
+            raise ValueError(f"a curve needs as many speedups as widths, got {self}")
+
+    @property
+    def widest(self) -> float:
+        """The last vertex."""
+        return self.widths[-1]
+
+    def at(self, gpus: FloatArray) -> FloatArray:
+        """Return s by linear interpolation.
+
+        A curve that is better than linear at first has no vertex at one GPU (the hull goes over
+        it); a job recorded on one GPU still ran at s(1) = 1, so that point is put back.
+        """
+        known_widths, known = [0.0, *self.widths], [0.0, *self.speedups]
+        if self.widths[0] > 1:
+            known_widths.insert(1, 1.0)
+            known.insert(1, 1.0)
+        result: FloatArray = np.interp(gpus, known_widths, known)
+        return result
+
+    def candidates(self, max_width: int | None) -> FloatArray:
+        """Return the vertices up to ``max_width``, and ``max_width`` itself within the curve."""
+        widths = np.array(self.widths)
+        if max_width is None or max_width >= self.widest:
+            return widths
+        return np.append(widths[widths < max_width], float(max_width))
+
+
+def concave_hull(gpus: FloatArray, speedup: FloatArray) -> Curve:
+    """Return the least monotone concave curve from the origin over measured points.
+
+    Args:
+        gpus: GPU counts, ascending and distinct, >= 1; shape (n,).
+        speedup: the speedup measured at each; shape (n,), > 0.
+    """
+    top = int(np.argmax(speedup))  # beyond the first maximum the curve is flat
+    hull = [(0.0, 0.0)]
+    for point in zip(gpus[: top + 1].tolist(), speedup[: top + 1].tolist(), strict=True):
+        while len(hull) > 1 and _turn(hull[-2], hull[-1], point) >= 0:
+            hull.pop()
+        hull.append(point)
+    widths, speedups = zip(*hull[1:], strict=True)
+    return Curve(widths, speedups)
+
+
+def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:
+    """Return a value that is not negative where b is on or under the line from a to c."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _check(what: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"--speedup {what} must be between {low:g} and {high:g}, got {value:g}")

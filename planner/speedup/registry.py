@@ -1,0 +1,185 @@
+"""From the text of ``--speedup`` to a model, and the list of what is built in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.throughputs import read_throughputs
+from gpuplan.planner.speedup import t4
+from gpuplan.planner.speedup.functions import (
+    Amdahl,
+    Power,
+    SpeedupFunction,
+    Usl,
+    concave_hull,
+)
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+
+DEFAULT_SPEEDUP = "power:0.8"
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedupSource:
+    """One way to give a speedup, as ``gpuplan list speedups`` shows it.
+
+    Attributes:
+        name: what to write after ``--speedup``; capitals stand for a value.
+        description: what it is.
+        source: where it comes from.
+        as_of: date of the source, as YYYY-MM or YYYY.
+    """
+
+    name: str
+    description: str
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class _LawEntry:
+    make: Callable[..., SpeedupFunction]
+    parameters: tuple[str, ...]
+    listed: SpeedupSource
+
+
+LAWS = {
+    "amdahl": _LawEntry(
+        Amdahl,
+        ("SIGMA",),
+        SpeedupSource(
+            "amdahl:SIGMA",
+            "s(k) = k / (1 + SIGMA (k - 1)); SIGMA is the serial share",
+            "Amdahl, AFIPS 1967",
+            "1967",
+        ),
+    ),
+    "usl": _LawEntry(
+        Usl,
+        ("SIGMA", "KAPPA"),
+        SpeedupSource(
+            "usl:SIGMA,KAPPA",
+            "s(k) = k / (1 + SIGMA (k - 1) + KAPPA k (k - 1)), held at its peak",
+            "Gunther, CMG 1993",
+            "1993",
+        ),
+    ),
+    "power": _LawEntry(
+        Power,
+        ("ALPHA",),
+        SpeedupSource(
+            "power:ALPHA", "s(k) = k^ALPHA", "elasticity of speedup, an assumption", "2026"
+        ),
+    ),
+}
+PROFILES = {
+    "t4": (
+        t4.CLASSES,
+        SpeedupSource(
+            "profile:t4",
+            f"measured on AWS g4dn (T4, 4 GPUs per node): {', '.join(t4.CLASSES)}; with job sizes "
+            "and rescaling times",
+            "Sia artifact (siasosp23/artifacts), Pollux artifact (petuum/adaptdl)",
+            "2023-10",
+        ),
+    ),
+}
+TABLE = SpeedupSource(
+    "table:FILE.csv",
+    "your measurements: job_class, num_gpus, throughput[, epoch[, work_share]]",
+    "the concave hull of the file",
+    "-",
+)
+
+
+def list_speedups() -> tuple[SpeedupSource, ...]:
+    """Return everything ``--speedup`` accepts."""
+    laws = tuple(law.listed for law in LAWS.values())
+    return (*laws, *(listed for _, listed in PROFILES.values()), TABLE)
+
+
+def load_speedup(text: str) -> SpeedupModel:
+    """Return the model that ``text`` names.
+
+    A parameter of a law may be a range, ``power:0.6..0.9``: the model is then the law in the
+    middle of the range, with the laws at its two ends in `SpeedupModel.ends`.
+
+    Raises:
+        UsageError: no such law or profile, or a parameter out of range.
+        InputError: the table cannot be read.
+    """
+    kind, _, rest = text.strip().partition(":")
+    if kind in LAWS:
+        return _law(kind, rest)
+    if kind == "profile":
+        if rest not in PROFILES:
+            raise UsageError(f"--speedup {text!r}: no such profile; there is {', '.join(PROFILES)}")
+        classes, listed = PROFILES[rest]
+        return SpeedupModel(name=text, origin=listed.source, classes=classes)
+    if kind == "table" and rest:
+        return _table(Path(rest), text)
+    if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):
+        return _table(Path(text), text)
+    known = ", ".join(source.name for source in list_speedups())
+    raise UsageError(f"--speedup {text!r}: expected one of {known}")
+
+
+def _law(kind: str, text: str) -> SpeedupModel:
+    law = LAWS[kind]
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if len(parts) != len(law.parameters):
+        raise UsageError(f"--speedup {kind}:{text}: expected {law.listed.name}")
+    ranges = [_range(part, f"--speedup {kind}:{text}") for part in parts]
+    low, high = ([r[end] for r in ranges] for end in (0, 1))
+    ends = (_one_law(kind, low), _one_law(kind, high))
+    if low == high:
+        return ends[0]
+    middle = [(a + b) / 2 for a, b in ranges]
+    return replace(_one_law(kind, middle), ends=ends)
+
+
+def _one_law(kind: str, values: list[float]) -> SpeedupModel:
+    name = f"{kind}:{','.join(f'{value:g}' for value in values)}"
+    profile = ClassProfile(epochs=(LAWS[kind].make(*values),))
+    return SpeedupModel(name=name, origin="an assumed law", classes={}, law=profile)
+
+
+def _range(text: str, option: str) -> tuple[float, float]:
+    try:
+        low, high = (float(part) for part in (text.split("..") if ".." in text else (text, text)))
+    except ValueError:
+        raise UsageError(f"{option}: {text!r} is no number and no range LOW..HIGH") from None
+    if not low <= high:
+        raise UsageError(f"{option}: the range {text!r} must run from low to high")
+    return low, high
+
+
+def _table(path: Path, name: str) -> SpeedupModel:
+    """Return the hulls of measured throughputs, each over the throughput on one GPU.
+
+    Where one GPU was not measured (the model may not fit), the smallest count stands for linear
+    speedup up to it.
+    """
+    classes, notes = {}, []
+    table = read_throughputs(path)
+    for (job_class,), rows in table.group_by("job_class", maintain_order=True):
+        curves, shares = [], []
+        for _, epoch in rows.group_by("epoch", maintain_order=True):
+            gpus, throughput = epoch["num_gpus"].to_numpy(), epoch["throughput"].to_numpy()
+            on_one = throughput[0] / gpus[0]
+            if gpus[0] > 1:
+                notes.append(
+                    f"{path}: {job_class} was not measured on 1 GPU; its speedup is taken as "
+                    f"linear up to {gpus[0]:g} GPUs"
+                )
+            curves.append(concave_hull(gpus, throughput / on_one))
+            shares.append(float(epoch["work_share"][0]))
+        portions = tuple((np.array(shares) / sum(shares)).tolist())
+        classes[str(job_class)] = ClassProfile(epochs=tuple(curves), shares=portions)
+    told = tuple(dict.fromkeys(notes))
+    return SpeedupModel(name=name, origin=f"measured, {path}", classes=classes, notes=told)
