@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any, TextIO
 
 from gpuplan.analysis.version import gpuplan_version
-from gpuplan.cli.report import Report, Table
+from gpuplan.cli.report import Column, Report, Shown, Table
 
 JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100
@@ -35,8 +35,9 @@ def as_csv(report: Report) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     main = report.tables[0]
-    writer.writerow([column.key for column in main.columns])
-    writer.writerows([_plain(cell) for cell in row] for row in main.rows)
+    kept = [position for position, column in enumerate(main.columns) if column.key]
+    writer.writerow([main.columns[position].key for position in kept])
+    writer.writerows([_plain(row[position]) for position in kept] for row in main.rows)
     return stream.getvalue()
 
 
@@ -56,6 +57,7 @@ def as_text(report: Report, stream: TextIO) -> str:
     from rich.text import Text
 
     terminal = stream.isatty()
+    lines_drawn = box.SIMPLE_HEAD if _can_encode(stream, "\u2500") else box.ASCII2
     buffer = io.StringIO()
     console = Console(
         file=buffer,
@@ -66,40 +68,60 @@ def as_text(report: Report, stream: TextIO) -> str:
     if report.headline:
         console.print(Text(report.headline, style="bold"))
     for table in report.tables:
-        # On a terminal of another encoding than UTF-8 rich falls back to ASCII lines.
         shown = RichTable(
             title=table.title,
             title_justify="left",
             title_style="bold",
-            box=box.SIMPLE_HEAD,
+            box=lines_drawn,
             pad_edge=False,
-            safe_box=True,
         )
-        for position, column in enumerate(table.columns):
-            numeric = any(isinstance(row[position], int | float) for row in table.rows)
+        kept = _for_people(table)
+        for position, column in kept:
+            numeric = any(_is_number(row[position]) for row in table.rows)
             shown.add_column(column.header, justify="right" if numeric else "left")
         for row in table.rows:
-            cells = zip(table.columns, row, strict=True)
-            shown.add_row(*(Text(column.text(cell)) for column, cell in cells))
+            shown.add_row(*(Text(column.text(row[position])) for position, column in kept))
         console.print(shown)
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _markdown_table(table: Table) -> str:
+    kept = _for_people(table)
+    rules = (any(_is_number(row[position]) for row in table.rows) for position, _ in kept)
     lines = [
         f"### {table.title}\n",
-        "| " + " | ".join(column.header for column in table.columns) + " |",
-        "|" + "|".join("---" for _ in table.columns) + "|",
+        "| " + " | ".join(column.header for _, column in kept) + " |",
+        "|" + "|".join("---:" if numeric else "---" for numeric in rules) + "|",
     ]
     for row in table.rows:
-        cells = (column.text(cell) for column, cell in zip(table.columns, row, strict=True))
+        cells = (column.text(row[position]) for position, column in kept)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
+def _for_people(table: Table) -> list[tuple[int, Column]]:
+    """Return the columns that people see, each with its position in a row."""
+    return [(i, column) for i, column in enumerate(table.columns) if column.header]
+
+
+def _is_number(cell: Any) -> bool:
+    raw = _plain(cell)
+    return isinstance(raw, int | float) and not isinstance(raw, bool)
+
+
+def _can_encode(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def _plain(value: Any) -> Any:
     """Return ``value`` made of what JSON has; NumPy scalars become Python's."""
+    if isinstance(value, Shown):
+        value = value.value
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

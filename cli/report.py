@@ -14,12 +14,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """A cell whose text does not follow from its column, as where each row has its own unit.
+
+    Attributes:
+        value: the raw value, for CSV.
+        text: what people read.
+    """
+
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column of a table.
 
     Attributes:
-        key: machine name with its unit, used by CSV.
-        header: what people read, with its unit.
+        key: machine name with its unit, used by CSV; an empty one keeps the column out of CSV.
+        header: what people read, with its unit; an empty one keeps the column from people.
         show: turns a cell into text; None leaves text as it is and hides a missing value.
     """
 
@@ -29,9 +42,13 @@ class Column:
 
     def text(self, cell: Any) -> str:
         """Return what people read in a cell; a missing value is a dash."""
+        if isinstance(cell, Shown):
+            return cell.text
         if cell is None or cell != cell:  # None or NaN
             return "-"
-        return str(cell) if self.show is None else self.show(cell)
+        text = str(cell) if self.show is None else self.show(cell)
+        # Names come from logs: a control character in one must not reach a terminal.
+        return "".join(c if c.isprintable() else "?" for c in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,230 @@
+"""When jobs arrive: gaps between submissions, the daily and weekly pattern, bursts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.characterize.jobs import IntArray, JobArrays
+from gpuplan.analysis.schema import Provenance
+
+US = 1_000_000
+HOUR_US = 3600 * US
+QUARTER_US = 900 * US
+BURST_QUANTILE = 0.999
+OFFSET = re.compile(r"^(?:UTC)?([+-])(\d{2}):?(\d{2})$")
+
+
+@dataclass(frozen=True, slots=True)
+class Interarrival:
+    """Gaps between successive submissions; None where there is no gap, or only zeros.
+
+    Attributes:
+        mean_s: mean gap.
+        scv: squared coefficient of variation, population variance / mean^2; 1 for Poisson.
+        zero_share: share of gaps that are zero at the clock's resolution.
+    """
+
+    mean_s: float | None = None
+    scv: float | None = None
+    zero_share: float | None = None
+
+    def summary(self) -> dict[str, float | None]:
+        """Return the numbers by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Successive hours of the trace whose arrivals all exceed the bound.
+
+    Attributes:
+        start_s: start in seconds after the first submission.
+        start: the same as a UTC time; None where the source has no calendar.
+        hours: length.
+        jobs: arrivals in it.
+    """
+
+    start_s: float
+    start: str | None
+    hours: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """Bursts of a trace.
+
+    Attributes:
+        mean_jobs_per_hour: arrivals per hour over all hours of the trace.
+        bound_jobs_per_hour: what a Poisson stream of that mean stays within in 999 hours of 1,000.
+        hours: hours above the bound.
+        share_hours: the same as a share of all hours.
+        share_jobs: share of jobs that arrive in them.
+        windows: runs of successive such hours.
+        largest: the windows with the most arrivals, most first.
+    """
+
+    mean_jobs_per_hour: float
+    bound_jobs_per_hour: int
+    hours: int
+    share_hours: float
+    share_jobs: float
+    windows: int
+    largest: tuple[Burst, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; ``largest`` as a list."""
+        return {**asdict(self), "largest": [asdict(burst) for burst in self.largest]}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Daily and weekly pattern and bursts.
+
+    Attributes:
+        time_zone: zone of the pattern; None where the source has no calendar.
+        by_hour: submissions by hour of the day, 0 to 23; None without a calendar.
+        by_weekday: submissions by day of the week, Monday first; None without a calendar.
+        bursts: hours with more arrivals than chance explains.
+    """
+
+    time_zone: str | None
+    by_hour: tuple[int, ...] | None
+    by_weekday: tuple[int, ...] | None
+    bursts: Bursts
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return {
+            "time_zone": self.time_zone,
+            "by_hour": None if self.by_hour is None else list(self.by_hour),
+            "by_weekday": None if self.by_weekday is None else list(self.by_weekday),
+            "bursts": self.bursts.summary(),
+        }
+
+
+def interarrival(submit_us: IntArray) -> Interarrival:
+    """Return the statistics of the gaps of ascending submissions; shape (n,)."""
+    if submit_us.size < 2:
+        return Interarrival()
+    gap_s = np.diff(submit_us) / US
+    mean = float(gap_s.mean())
+    return Interarrival(
+        mean_s=mean,
+        scv=float(gap_s.var()) / mean**2 if mean > 0 else None,
+        zero_share=1 - int(np.count_nonzero(gap_s)) / gap_s.size,
+    )
+
+
+def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> Arrivals:
+    """Return the pattern of arrivals, in the source's own zone where that is known (else UTC)."""
+    zone: str | None = None
+    hourly: tuple[int, ...] | None = None
+    daily: tuple[int, ...] | None = None
+    if not provenance.relative_time:
+        zone = provenance.time_zone if is_zone(provenance.time_zone) else "UTC"
+        hourly, daily = _pattern(jobs.submit_us, zone or "UTC")
+    return Arrivals(
+        time_zone=zone,
+        by_hour=hourly,
+        by_weekday=daily,
+        bursts=find_bursts(jobs.submit_us, calendar=not provenance.relative_time, top=top),
+    )
+
+
+def is_zone(name: str | None) -> bool:
+    """Return whether a time zone is an offset such as ``+02:00`` or an IANA name known here."""
+    if name is None:
+        return False
+    if OFFSET.match(name):
+        return True
+    try:
+        pl.Series([datetime(2000, 1, 1, tzinfo=UTC)]).dt.convert_time_zone(name)
+    except (pl.exceptions.PolarsError, ValueError):
+        return False
+    return True
+
+
+def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
+    """Return the hours whose arrivals exceed what a Poisson stream would explain.
+
+    The trace is cut into hours from the first submission on, the last one included whole. With m
+    arrivals per hour on average, an hour is a burst where it has more than b, the least whole
+    number with P(Poisson(m) <= b) >= 0.999. Successive such hours make one window. A Poisson
+    stream of constant rate has one such hour in a thousand; a daily pattern alone makes more.
+    """
+    hour = (submit_us - submit_us[0]) // HOUR_US
+    found, counts = _run_lengths(hour)
+    hours = int(hour[-1]) + 1
+    mean = submit_us.size / hours
+    bound = poisson_quantile(mean, BURST_QUANTILE)
+    over = counts > bound
+    at, size = found[over], counts[over]
+    first = np.flatnonzero(np.diff(at, prepend=at[:1] - 2) > 1)  # an hour after a quiet one
+    lengths = np.diff(first, append=at.size)
+    totals = np.add.reduceat(size, first) if at.size else size
+    ranked = np.lexsort((at[first], -totals))[:top]
+    origin = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(submit_us[0]))
+    largest = tuple(
+        Burst(
+            start_s=float(at[first[i]] * 3600),
+            start=(origin + timedelta(hours=int(at[first[i]]))).isoformat() if calendar else None,
+            hours=int(lengths[i]),
+            jobs=int(totals[i]),
+        )
+        for i in ranked
+    )
+    return Bursts(
+        mean_jobs_per_hour=mean,
+        bound_jobs_per_hour=bound,
+        hours=at.size,
+        share_hours=at.size / hours,
+        share_jobs=int(size.sum()) / submit_us.size,
+        windows=first.size,
+        largest=largest,
+    )
+
+
+def poisson_quantile(mean: float, q: float) -> int:
+    """Return the least b with P(Poisson(mean) <= b) >= q, by summing the probabilities.
+
+    The sum starts 12 standard deviations below the mean, where less than 1e-20 is left out.
+    """
+    reach = 12 * mean**0.5 + 40
+    k = np.arange(max(0, int(mean - reach)), int(mean + reach) + 1, dtype=np.float64)
+    # log of P(k) / P(k[0]); the constant drops out when the sum is scaled to 1.
+    steps = np.log(mean) - np.log(k[1:])
+    log_p = np.concatenate([[0.0], np.cumsum(steps)])
+    p = np.exp(log_p - log_p.max())
+    return int(k[np.searchsorted(np.cumsum(p), q * p.sum(), side="left")])
+
+
+def _pattern(submit_us: IntArray, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return counts by hour of day and by weekday in a time zone.
+
+    Zones differ from UTC by whole quarters of an hour, so one conversion per quarter is enough
+    (before 1900 some do not; a trace of that age has a wrong clock anyway).
+    """
+    quarter, counts = _run_lengths(submit_us // QUARTER_US)
+    moment = pl.Series(quarter * QUARTER_US).cast(pl.Datetime("us", "UTC"))
+    offset = OFFSET.match(zone)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        local = moment + timedelta(minutes=-minutes if offset[1] == "-" else minutes)
+    else:
+        local = moment.dt.convert_time_zone(zone)
+    by_hour = np.bincount(local.dt.hour().to_numpy(), counts, minlength=24)
+    by_weekday = np.bincount(local.dt.weekday().to_numpy() - 1, counts, minlength=7)
+    return tuple(int(c) for c in by_hour), tuple(int(c) for c in by_weekday)
+
+
+def _run_lengths(ascending: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct values of a sorted, non-empty array and how often each occurs."""
+    first = np.flatnonzero(np.diff(ascending, prepend=ascending[0] - 1))
+    return ascending[first], np.diff(first, append=ascending.size)

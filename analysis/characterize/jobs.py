@@ -1,0 +1,113 @@
+"""The jobs of a trace as arrays, and which of them each statistic may use.
+
+Every statistic of this package draws on the same two sets. *Timed* jobs have a recorded duration
+and are not still running (unless asked for): durations come from them. *GPU jobs* hold more than
+zero GPUs: GPU counts come from them, and GPU time and load from the GPU jobs that are timed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuplan.analysis.schema import STATES
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+COLUMNS = (
+    "submit_time",
+    "queue_s",
+    "duration_s",
+    "num_gpus",
+    "state",
+    "user",
+    "group",
+    "job_class",
+)
+"""Canonical columns that a characterization reads."""
+
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobArrays:
+    """Columns of a trace as arrays of shape (n,), in order of submission.
+
+    Attributes:
+        submit_us: submissions, microseconds since 1970-01-01 UTC, ascending.
+        queue_s: recorded waits; NaN where unknown.
+        duration_s: durations of timed jobs; NaN for the others.
+        num_gpus: GPUs held; 0 for CPU-only jobs.
+        gpu_s: GPU time, ``duration_s * num_gpus``; 0 where the job is not timed.
+        state: position of the state in `STATES`.
+        censored: jobs still running at the snapshot, whose duration is a lower bound.
+        timed_jobs: jobs that have a duration here.
+    """
+
+    submit_us: IntArray
+    queue_s: FloatArray
+    duration_s: FloatArray
+    num_gpus: FloatArray
+    gpu_s: FloatArray
+    state: NDArray[np.uint8]
+    censored: BoolArray
+    timed_jobs: int
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return self.submit_us.size
+
+    @property
+    def submit_s(self) -> FloatArray:
+        """Submissions in seconds after the first one; shape (n,), ascending."""
+        result: FloatArray = (self.submit_us - self.submit_us[0]) / 1e6
+        return result
+
+    @property
+    def span_s(self) -> float:
+        """First to last submission."""
+        return float(self.submit_us[-1] - self.submit_us[0]) / 1e6
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """GPU time of all timed jobs; None where no job is timed."""
+        return float(self.gpu_s.sum()) / SECONDS_PER_HOUR if self.timed_jobs else None
+
+    def timed_gpu(self) -> BoolArray:
+        """Return where a job is timed and holds GPUs."""
+        result: BoolArray = ~np.isnan(self.duration_s) & (self.num_gpus > 0)
+        return result
+
+
+def job_arrays(jobs: pl.DataFrame, *, include_running: bool) -> JobArrays:
+    """Return the columns of a canonical frame, sorted by submission, as arrays.
+
+    Args:
+        jobs: at least one row, with the columns `COLUMNS`.
+        include_running: take the time run so far as the duration of jobs still running.
+    """
+    state = jobs["state"].to_physical().to_numpy()
+    censored = state == STATES.index("running")
+    duration_s = jobs["duration_s"].to_numpy().copy()  # a null becomes NaN
+    if not include_running:
+        duration_s[censored] = np.nan
+    num_gpus = jobs["num_gpus"].to_numpy()
+    untimed = np.isnan(duration_s)
+    gpu_s = duration_s * num_gpus
+    gpu_s[untimed] = 0.0
+    return JobArrays(
+        submit_us=jobs["submit_time"].dt.epoch("us").to_numpy(),
+        queue_s=jobs["queue_s"].to_numpy(),
+        duration_s=duration_s,
+        num_gpus=num_gpus,
+        gpu_s=gpu_s,
+        state=state,
+        censored=censored,
+        timed_jobs=int(untimed.size - np.count_nonzero(untimed)),
+    )

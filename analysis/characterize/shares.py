@@ -1,0 +1,179 @@
+"""How jobs and GPU time divide over GPU counts, states, classes, users and groups."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuplan.analysis.characterize.durations import known_ascending, percentile
+from gpuplan.analysis.characterize.jobs import (
+    SECONDS_PER_HOUR,
+    FloatArray,
+    IntArray,
+    JobArrays,
+)
+from gpuplan.analysis.schema import STATES
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Jobs and GPU time of a part of the trace.
+
+    Attributes:
+        jobs: number of jobs.
+        share_jobs: the same as a share of the whole.
+        gpu_hours: GPU time of its timed jobs; None where it is not known.
+        share_gpu_hours: the same as a share of the whole; None where that is 0 or not known.
+    """
+
+    jobs: int
+    share_jobs: float
+    gpu_hours: float | None
+    share_gpu_hours: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One class, user or group; ``name`` is None for jobs that have none recorded."""
+
+    name: str | None
+    share: Share
+    median_duration_s: float | None
+    p90_duration_s: float | None
+    mean_num_gpus: float | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
+        return {
+            "name": self.name,
+            **asdict(self.share),
+            "median_duration_s": self.median_duration_s,
+            "p90_duration_s": self.p90_duration_s,
+            "mean_num_gpus": self.mean_num_gpus,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The table of one column.
+
+    Attributes:
+        distinct: names in the column.
+        rows: those with the most GPU time (with the most jobs where there is none), most first.
+        others: how many names are not in ``rows``.
+        rest: the jobs of those, as one.
+    """
+
+    distinct: int
+    rows: tuple[GroupRow, ...]
+    others: int
+    rest: Share | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the table; ``others`` is None where every name has its row."""
+        rest = None if self.rest is None else {"names": self.others, **asdict(self.rest)}
+        rows = [row.summary() for row in self.rows]
+        return {"distinct": self.distinct, "rows": rows, "others": rest}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """Jobs and GPU-seconds by code; shape (codes,)."""
+
+    jobs: IntArray
+    gpu_s: FloatArray
+    timed: bool
+
+    def share(self, codes: Any) -> Share:
+        """Return the part of one code or of several."""
+        jobs, gpu_s = int(np.sum(self.jobs[codes])), float(np.sum(self.gpu_s[codes]))
+        total = float(self.gpu_s.sum())
+        return Share(
+            jobs=jobs,
+            share_jobs=jobs / int(self.jobs.sum()),
+            gpu_hours=gpu_s / SECONDS_PER_HOUR if self.timed else None,
+            share_gpu_hours=gpu_s / total if total > 0 else None,
+        )
+
+
+def _tally(codes: NDArray[Any], size: int, jobs: JobArrays) -> _Tally:
+    return _Tally(
+        jobs=np.bincount(codes, minlength=size),
+        gpu_s=np.bincount(codes, weights=jobs.gpu_s, minlength=size).astype(np.float64),
+        timed=jobs.timed_jobs > 0,
+    )
+
+
+def by_gpu_count(jobs: JobArrays) -> tuple[tuple[float, Share], ...]:
+    """Return the GPU counts that occur, ascending, each with its part of the GPU jobs."""
+    counts = np.unique(jobs.num_gpus)
+    tally = _tally(np.searchsorted(counts, jobs.num_gpus), counts.size, jobs)
+    first = int(counts[0] == 0)  # CPU-only jobs are no part of the GPU mix
+    tally = _Tally(tally.jobs[first:], tally.gpu_s[first:], tally.timed)
+    return tuple((float(count), tally.share(i)) for i, count in enumerate(counts[first:]))
+
+
+def by_state(jobs: JobArrays, *, include_running: bool) -> tuple[tuple[str, Share], ...]:
+    """Return the states that occur, in the order of the schema.
+
+    The GPU time of jobs still running is not known; it is None unless they are included.
+    """
+    tally = _tally(jobs.state, len(STATES), jobs)
+    rows = []
+    for code in np.flatnonzero(tally.jobs):
+        share = tally.share(code)
+        if STATES[code] == "running" and not include_running:
+            share = Share(share.jobs, share.share_jobs, None, None)
+        rows.append((STATES[code], share))
+    return tuple(rows)
+
+
+def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
+    """Return the table of a text column; None where the column is empty.
+
+    Names of equal GPU time stand by jobs, then by name.
+    """
+    known = names.drop_nulls().unique().sort()
+    if known.is_empty():
+        return None
+    nameless = len(known)  # the code of a null, after all names
+    codes = names.cast(pl.Enum(known)).to_physical().fill_null(nameless).to_numpy()
+    tally = _tally(codes, nameless + 1, jobs)
+    present = np.flatnonzero(tally.jobs)
+    ranked = present[np.lexsort((-tally.jobs[present], -tally.gpu_s[present]))]
+    # Bring the jobs of each name together; NumPy sorts short integers in linear time.
+    together = np.argsort(codes.astype(np.min_scalar_type(nameless)), kind="stable")
+    end = np.cumsum(tally.jobs)
+    rows = tuple(
+        _row(
+            None if code == nameless else known[int(code)],
+            tally.share(code),
+            together[end[code] - tally.jobs[code] : end[code]],
+            jobs,
+        )
+        for code in ranked[:top]
+    )
+    rest = ranked[top:]
+    return Groups(
+        distinct=nameless,
+        rows=rows,
+        others=rest.size,
+        rest=tally.share(rest) if rest.size else None,
+    )
+
+
+def _row(name: str | None, share: Share, chosen: IntArray, jobs: JobArrays) -> GroupRow:
+    duration_s = known_ascending(jobs.duration_s[chosen])
+    num_gpus = jobs.num_gpus[chosen]
+    wide = np.count_nonzero(num_gpus)
+    return GroupRow(
+        name=name,
+        share=share,
+        median_duration_s=percentile(duration_s, 50) if duration_s.size else None,
+        p90_duration_s=percentile(duration_s, 90) if duration_s.size else None,
+        mean_num_gpus=float(num_gpus.sum()) / wide if wide else None,
+    )

@@ -1,0 +1,114 @@
+"""The distribution function of durations, by jobs and by GPU time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
+
+from gpuplan.analysis.characterize.durations import CdfPoint, Spread
+from gpuplan.cli.figures.style import COLOURS, INK, SOFT
+from gpuplan.cli.units import show_duration
+
+TICKS = (
+    (1e-3, "1 ms"),
+    (1, "1 s"),
+    (10, "10 s"),
+    (60, "1 min"),
+    (600, "10 min"),
+    (3600, "1 h"),
+    (6 * 3600, "6 h"),
+    (86400, "1 d"),
+    (7 * 86400, "1 wk"),
+    (30 * 86400, "30 d"),
+    (365 * 86400, "1 y"),
+)
+
+
+def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
+    """Draw both distribution functions on a logarithmic axis of time, with P50 and P90 marked."""
+    axes.set_title("How long jobs run")
+    axes.set_ylabel("jobs, or GPU time, up to this duration")
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
+    axes.set_ylim(0, 1.02)
+    if not cdf or cdf[-1].duration_s <= 0:
+        nothing(axes, "no durations recorded" if not cdf else "every duration is zero")
+        return
+    times = [point.duration_s for point in cdf]
+    low, high = (times[0], times[-1]) if times[0] < times[-1] else (times[0] / 10, times[0] * 10)
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    _tick_durations(axes, low, high)
+    axes.set_xlabel("duration")
+    shares = [point.share_jobs for point in cdf]
+    axes.plot(times, shares, color=COLOURS["blue"])
+    _name(axes, times, shares, 0.62, "jobs", COLOURS["blue"], right=False)
+    held = [p.share_gpu_hours for p in cdf if p.share_gpu_hours is not None]
+    if held:
+        axes.plot(times, held, color=COLOURS["orange"])
+        _name(axes, times, held, 0.3, "GPU time", COLOURS["orange"], right=True)
+    for share, at in ((0.5, duration.p50), (0.9, duration.p90)):
+        if at is None or not low <= at <= high:
+            continue
+        axes.plot([at], [share], marker="o", markersize=5, color=COLOURS["blue"])
+        left = _crowded(times, at)
+        axes.annotate(
+            f"P{share:.0%} {show_duration(at)}".replace("%", ""),
+            (at, share),
+            xytext=(-7 if left else 7, 4 if left else -9),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            fontsize=9,
+            color=INK,
+        )
+
+
+def nothing(axes: Axes, why: str) -> None:
+    """Say in an empty panel why it is empty."""
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=SOFT)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _crowded(times: Sequence[float], at: float) -> bool:
+    """Return whether a label right of ``at`` would run out of the panel or into the other curve."""
+    return (at / times[0]) ** 2 > times[-1] / times[0]
+
+
+def _name(
+    axes: Axes,
+    times: Sequence[float],
+    shares: Sequence[float],
+    level: float,
+    text: str,
+    colour: str,
+    *,
+    right: bool,
+) -> None:
+    """Write the name of a curve beside the point where it passes ``level``."""
+    at = next(i for i, share in enumerate(shares) if share >= level)
+    axes.annotate(
+        text,
+        (times[at], level),
+        xytext=(8 if right else -8, 0),
+        textcoords="offset points",
+        ha="left" if right else "right",
+        va="center",
+        fontsize=10,
+        fontweight="bold",
+        color=colour,
+    )
+
+
+def _tick_durations(axes: Axes, low: float, high: float) -> None:
+    ticks = [(at, name) for at, name in TICKS if low <= at <= high]
+    while len(ticks) > 6:
+        ticks = ticks[::2]
+    axes.xaxis.set_minor_locator(NullLocator())
+    if len(ticks) > 1:
+        axes.xaxis.set_major_locator(FixedLocator([at for at, _ in ticks]))
+        axes.set_xticklabels([name for _, name in ticks])
+    else:
+        axes.xaxis.set_major_locator(FixedLocator([low, high]))
+        axes.set_xticklabels([show_duration(low), show_duration(high)])
