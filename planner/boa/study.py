@@ -1,0 +1,208 @@
+"""The whole question of ``gpuplan pareto``: a trace, a speedup, some budgets, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.boa.frontier import Frontier, solve_frontier
+from gpuplan.planner.boa.plan import Plan
+from gpuplan.planner.boa.workload import Choices, Workload, workload_of
+from gpuplan.planner.speedup.model import SpeedupModel
+
+MONTH_H = 730.0
+SWEEP_POINTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A budget as asked for.
+
+    Attributes:
+        value: average GPUs, or multiples of the load.
+        per_load: whether ``value`` counts in loads.
+    """
+
+    value: float
+    per_load: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.value < float("inf"):
+            raise UsageError(f"--budget must be above 0, got {self.value:g}")
+
+    def gpus(self, load_gpus: float) -> float:
+        """Return average GPUs, given the load."""
+        return self.value * load_gpus if self.per_load else self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """An optimal plan for one of the budgets asked for.
+
+    Attributes:
+        plan: the plan.
+        ends_jct_s: mean completion time at the same budget with the speedups at the two ends of
+            the assumed range; None at an end where the budget cannot keep up.
+    """
+
+    plan: Plan
+    ends_jct_s: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A frontier and the points asked for.
+
+    Attributes:
+        workload: the job classes of the trace.
+        speedup: the speedups assumed or measured.
+        frontier: the optimum at every budget.
+        ends: the frontiers at the two ends of a range of speedups; empty without a range.
+        points: in the order asked for.
+        knee: the plan where the frontier bends most.
+        price_usd_per_gpu_h: price of a GPU-hour; None where not given.
+    """
+
+    workload: Workload
+    speedup: SpeedupModel
+    frontier: Frontier
+    ends: tuple[Frontier, ...]
+    points: tuple[Point, ...]
+    knee: Plan
+    price_usd_per_gpu_h: float | None = None
+
+    @property
+    def shown(self) -> Plan:
+        """The plan whose widths people see first: the only one asked for, else the knee."""
+        return self.points[0].plan if len(self.points) == 1 else self.knee
+
+    def usd_per_month(self, plan: Plan) -> float | None:
+        """Return what the GPUs of a plan cost in a month of 730 hours."""
+        price = self.price_usd_per_gpu_h
+        return None if price is None else plan.used_gpus * price * MONTH_H
+
+    def marginal_s_per_100_usd(self, plan: Plan) -> float | None:
+        """Return the seconds of mean completion time that another $100 a month would save."""
+        price = self.price_usd_per_gpu_h
+        return None if price is None else plan.marginal_jct_s_per_gpu * 100 / (price * MONTH_H)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results of the JSON output; keys are stable and carry their unit."""
+        frontier, workload = self.frontier, self.workload
+        classes = frontier.classes
+        rate = frontier.rate_per_h
+        return {
+            "jobs": workload.jobs,
+            "horizon_h": workload.horizon_h,
+            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
+            "rescale": {
+                "origin": workload.rescale_origin,
+                "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
+            },
+            "price_usd_per_gpu_h": self.price_usd_per_gpu_h,
+            "load_gpus": frontier.load_gpus,
+            "min_budget_gpus": frontier.min_budget,
+            "saturation_budget_gpus": frontier.saturation_budget,
+            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
+            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
+            "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
+            "knee": self._row(Point(self.knee)),
+            "points": [self._row(point) for point in self.points],
+            "classes": [
+                {
+                    "job_class": c.name,
+                    "jobs": c.jobs,
+                    "arrivals_per_h": c.rate_per_h,
+                    "mean_work_gpu_h": float(c.work_h.sum()),
+                    "load_gpus": c.load_gpus,
+                    "epochs": int(c.work_h.size),
+                    "rescale_s": 3600 * c.rescale_h,
+                }
+                for c in classes
+            ],
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point, class, epoch and width."""
+        return pl.concat([point.plan.to_frame() for point in self.points])
+
+    def _row(self, point: Point) -> dict[str, Any]:
+        plan = point.plan
+        row = plan.summary()
+        row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
+        row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
+        if self.price_usd_per_gpu_h is not None:
+            row["usd_per_month"] = self.usd_per_month(plan)
+            row["marginal_jct_s_per_100_usd_month"] = self.marginal_s_per_100_usd(plan)
+        if point.ends_jct_s:
+            row["ends_mean_jct_s"] = list(point.ends_jct_s)
+        row["widths"] = [
+            {"job_class": a.job_class, "epoch": a.epoch, "width": a.width, "share": a.share}
+            for a in plan.widths
+        ]
+        return row
+
+
+def study_frontier(
+    trace: Trace,
+    speedup: SpeedupModel,
+    choices: Choices | None = None,
+    *,
+    budgets: Sequence[Budget] = (),
+    targets_s: Sequence[float] = (),
+    price_usd_per_gpu_h: float | None = None,
+) -> Study:
+    """Find the frontier of a trace and the plans for some budgets or completion times.
+
+    Args:
+        trace: the jobs.
+        speedup: how they scale; a range of parameters gives the frontiers at its ends too.
+        choices: how the trace becomes a workload.
+        budgets: budgets to plan for; without any and without targets, a sweep of 8 from the least
+            to the saturating one, evenly spaced in ratio.
+        targets_s: mean completion times to find the least budget for.
+        price_usd_per_gpu_h: price of a GPU-hour.
+
+    Raises:
+        InfeasibleError: a budget under the least, or a completion time under the least.
+        InputError, UsageError: see `workload_of`.
+    """
+    workload = workload_of(trace, speedup, choices)
+    frontier = solve_frontier(workload.classes)
+    ends = tuple(
+        solve_frontier(workload_of(trace, end, choices).classes) for end in speedup.ends or ()
+    )
+    if not budgets and not targets_s:
+        budgets = _sweep(frontier)
+    plans = [frontier.at_budget(budget.gpus(frontier.load_gpus)) for budget in budgets]
+    plans += [frontier.at_target_jct(seconds) for seconds in targets_s]
+    return Study(
+        workload=workload,
+        speedup=speedup,
+        frontier=frontier,
+        ends=ends,
+        points=tuple(
+            Point(plan, tuple(_mean_jct_s(end, plan.budget_gpus) for end in ends)) for plan in plans
+        ),
+        knee=frontier.knee(),
+        price_usd_per_gpu_h=price_usd_per_gpu_h,
+    )
+
+
+def _sweep(frontier: Frontier) -> list[Budget]:
+    low, high = frontier.min_budget, frontier.saturation_budget
+    if high <= low:
+        return [Budget(low)]
+    return [Budget(float(gpus)) for gpus in np.geomspace(low, high, SWEEP_POINTS)]
+
+
+def _mean_jct_s(frontier: Frontier, gpus: float) -> float | None:
+    if gpus < frontier.min_budget:
+        return None
+    return frontier.at_budget(gpus).mean_jct_s

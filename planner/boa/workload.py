@@ -1,0 +1,246 @@
+"""From a trace to job classes: arrival rates, mean work, candidate widths, rescaling times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.boa.frontier import JobClass
+from gpuplan.planner.speedup.functions import FloatArray
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+
+COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "job_class", "user", "group")
+CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
+ALL, NONE = "all", "(none)"
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How a trace becomes a workload.
+
+    Attributes:
+        class_by: column that tells classes apart, one of `CLASS_COLUMNS`.
+        horizon_s: time over which the jobs arrive; None for the span of their submissions.
+        rescale_s: time of a start or a change of width, for every class; None for what the
+            profile measured, or 0 where there is none.
+        max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
+        widths: the candidate widths; None for every whole width of a law, or a curve's vertices.
+        scale_work: factor on job sizes that come from a profile and not from the trace.
+    """
+
+    class_by: str = "job_class"
+    horizon_s: float | None = None
+    rescale_s: float | None = None
+    max_width: int | None = None
+    widths: tuple[int, ...] | None = None
+    scale_work: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.class_by not in CLASS_COLUMNS:
+            raise UsageError(
+                f"--class-by {self.class_by!r}: expected one of {', '.join(CLASS_COLUMNS)}"
+            )
+        if self.horizon_s is not None and not self.horizon_s > 0:
+            raise UsageError(f"--horizon must be above 0, got {self.horizon_s:g} s")
+        if self.rescale_s is not None and not 0 <= self.rescale_s < float("inf"):
+            raise UsageError(f"--rescale must be at least 0 s, got {self.rescale_s:g}")
+        if self.max_width is not None and self.max_width < 1:
+            raise UsageError(f"--max-width must be at least 1 GPU, got {self.max_width}")
+        for width in self.widths or ():
+            if width < 1:
+                raise UsageError(f"--widths: a width is at least 1 GPU, got {width}")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The job classes of a trace.
+
+    Attributes:
+        classes: sorted by load, the heaviest first; equal loads by name.
+        horizon_h: hours over which the jobs arrived.
+        jobs: jobs that count.
+        rescale_origin: ``option``, ``profile`` or ``default``: where rescaling times come from.
+        notes: what a reader of the result must know.
+    """
+
+    classes: tuple[JobClass, ...]
+    horizon_h: float
+    jobs: int
+    rescale_origin: str
+    notes: tuple[str, ...]
+
+
+def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = None) -> Workload:
+    """Estimate the job classes of a trace.
+
+    A job that held g GPUs for d seconds has the work d s(g). The jobs of a class without any
+    duration take the mean work that the profile measured.
+
+    Raises:
+        InputError: a class without durations or speedup, or no job left.
+        UsageError: a choice out of range, or no horizon to be read from the trace.
+    """
+    choices = choices or Choices()
+    horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
+    jobs = _labelled(trace.jobs, choices.class_by)
+    counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
+    notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
+    classes, without_time, beyond = [], 0, 0
+    for (name,), rows in counted.sort("class", maintain_order=True).group_by(
+        "class", maintain_order=True
+    ):
+        label = str(name)
+        profile = _profile_of(trace, speedup, label, choices.class_by)
+        timed = rows.filter(pl.col("duration_s").is_not_null())
+        if timed.is_empty():
+            mean_h, arrived = _measured_work(trace, profile, label), rows.height
+            mean_h *= choices.scale_work
+        else:
+            gpus = timed["num_gpus"].to_numpy()
+            work_s = timed["duration_s"].to_numpy() * profile.at(gpus)
+            mean_h, arrived = float(work_s.mean()) / HOUR_S, timed.height
+            without_time += rows.height - timed.height
+            beyond += int((gpus > profile.widest).sum())
+        widths = _candidates(profile, choices)
+        classes.append(
+            JobClass(
+                name=label,
+                rate_per_h=arrived / horizon_h,
+                work_h=mean_h * np.array(profile.shares),
+                widths=widths,
+                speedup=np.stack([epoch.at(widths) for epoch in profile.epochs]),
+                rescale_h=_rescale_s(profile, choices) / HOUR_S,
+                jobs=arrived,
+            )
+        )
+    if not sum(c.load_gpus for c in classes):
+        raise InputError(
+            trace.path,
+            "no job that ran on a GPU is left to plan for",
+            expected="jobs with num_gpus and duration_s above 0",
+        )
+    if without_time:
+        notes.append(f"left out: {without_time:,} jobs without a duration")
+    if beyond:
+        notes.append(
+            f"{beyond:,} jobs ran on more GPUs than {speedup.name} knows; their speedup is taken "
+            "as that of its widest point"
+        )
+    return Workload(
+        classes=tuple(sorted(classes, key=lambda c: (-c.load_gpus, c.name))),
+        horizon_h=horizon_h,
+        jobs=sum(c.jobs for c in classes),
+        rescale_origin=_rescale_origin(speedup, choices),
+        notes=tuple(notes),
+    )
+
+
+def _horizon_s(trace: Trace, given: float | None) -> float:
+    """Return the horizon; n jobs leave n - 1 gaps, so their span is stretched by n / (n - 1)."""
+    if given is not None:
+        return given
+    submit_s = trace.submit_s
+    span = float(submit_s[-1])
+    if span <= 0:
+        raise UsageError(
+            f"{trace.path}: all jobs are submitted at once, so the trace tells no arrival rate\n"
+            "  next: say over which time they arrive, for example --horizon 48h"
+        )
+    return span * submit_s.size / (submit_s.size - 1)
+
+
+def _labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
+    """Return the jobs with their class as text in the column ``class``."""
+    if class_by == "num_gpus":
+        gpus = pl.col("num_gpus")
+        whole = gpus.cast(pl.Int64).cast(pl.String)
+        label = pl.when(gpus == gpus.floor()).then(whole).otherwise(gpus.cast(pl.String))
+    elif jobs[class_by].is_null().all():
+        label = pl.lit(ALL)
+    else:
+        label = pl.col(class_by).fill_null(NONE)
+    return jobs.with_columns(label.alias("class"))
+
+
+def _left_out(jobs: pl.DataFrame) -> list[str]:
+    """Return notes on jobs that do not count, or count with a doubt."""
+    on_gpus = jobs.filter(pl.col("num_gpus") > 0)
+    counts = {
+        "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
+        "left out: {:,} jobs that never started": (on_gpus["state"] == "not_started").sum(),
+        "{:,} jobs were still running: their recorded durations are lower bounds, so the load "
+        "is one too": ((on_gpus["state"] == "running") & on_gpus["duration_s"].is_not_null()).sum(),
+    }
+    return [text.format(count) for text, count in counts.items() if count]
+
+
+def _shorter(trace: Trace, horizon_h: float) -> list[str]:
+    span_h = float(trace.submit_s[-1]) / HOUR_S
+    if horizon_h >= span_h:
+        return []
+    return [
+        f"the horizon of {horizon_h:.4g} h is shorter than the {span_h:.4g} h over which the jobs "
+        "arrive; arrival rates are that much too high"
+    ]
+
+
+def _profile_of(trace: Trace, speedup: SpeedupModel, label: str, class_by: str) -> ClassProfile:
+    profile = speedup.of(label)
+    if profile is None:
+        raise InputError(
+            trace.path,
+            f"{speedup.name} knows no {class_by} {label!r}; it has {', '.join(speedup.classes)}",
+            hint="leave such jobs out with --where, tell classes apart by another column with "
+            "--class-by, or give a law such as --speedup power:0.8",
+        )
+    return profile
+
+
+def _measured_work(trace: Trace, profile: ClassProfile, label: str) -> float:
+    if profile.work_h is None:
+        raise InputError(
+            trace.path,
+            f"the jobs of class {label!r} have no duration",
+            column="duration_s",
+            expected="seconds in every job that ran",
+            hint="take job sizes from a measured profile: --speedup profile:t4",
+        )
+    return profile.work_h
+
+
+def _candidates(profile: ClassProfile, choices: Choices) -> FloatArray:
+    """Return the candidate widths of a class: those asked for, or those its epochs suggest."""
+    if choices.widths is None:
+        each = [epoch.candidates(choices.max_width) for epoch in profile.epochs]
+        return np.unique(np.concatenate(each))
+    widths = np.unique(np.array(choices.widths, dtype=np.float64))
+    widths = widths[widths <= (choices.max_width or float("inf"))]
+    if not widths.size:
+        raise UsageError(f"--widths: none is left within --max-width {choices.max_width}")
+    return widths
+
+
+def _rescale_s(profile: ClassProfile, choices: Choices) -> float:
+    if choices.rescale_s is not None:
+        return choices.rescale_s
+    return profile.rescale_s or 0.0
+
+
+def _rescale_origin(speedup: SpeedupModel, choices: Choices) -> str:
+    if choices.rescale_s is not None:
+        return "option"
+    measured = any(profile.rescale_s is not None for profile in speedup.classes.values())
+    return "profile" if measured else "default"
+
+
+def parse_widths(text: str) -> tuple[int, ...]:
+    """Return the widths of ``1,2,4,8``. Raises `UsageError` where that is no such list."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--widths {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
