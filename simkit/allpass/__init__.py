@@ -1,0 +1,1 @@
+"""Allpass: every job starts on serverless GPUs, long ones move on to rented workers."""

@@ -1,0 +1,382 @@
+"""The event loop of Allpass: arrays in, arrays out, time in whole microseconds.
+
+Source: "Allpass", sections 3.2 and 3.3, Algorithms 1 and 2, as made precise in ``docs/allpass.md``.
+Events are taken in the order (time, kind, number of job or worker); `KINDS` is the order of kinds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.heap import new_heap, pop, push
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.workload import FOREVER, MICROS
+
+KINDS = (
+    "finish_serverless",  # a job ends in its container
+    "finish_serverful",  # a job ends on its workers, which fall idle
+    "demote",  # a job has used up the threshold: its checkpoint begins
+    "worker_ready",
+    "checkpoint_done",  # the container is gone, the job enters the serverful queue
+    "submit",
+    "container_ready",  # a job starts to run
+    "dispatch",  # the serverful queue is served, once per instant at which anything changed
+    "tick",  # both scalers act
+)
+(
+    FINISH_SERVERLESS,
+    FINISH_SERVERFUL,
+    DEMOTE,
+    WORKER_READY,
+    CHECKPOINT_DONE,
+    SUBMIT,
+    CONTAINER_READY,
+    DISPATCH,
+    TICK,
+) = (kind << 40 for kind in range(len(KINDS)))
+NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worker
+
+# Columns of the table of jobs.
+START, FINISH, SERVERLESS, QUEUE, SINCE, CHAIN, STATE = range(7)
+NEW, RUNNING, LEFT = range(3)  # states: not yet in a container, running there, gone from it
+
+# Columns of the table of workers; one row per rental.
+OFFER, REQUEST, READY, RELEASE, BUSY, NEXT, IDLE, LISTED_UP, LISTED_DOWN = range(9)
+
+# Columns of the table of demand: work as of SINCE, drained by the workers in RATE.
+WORK, RATE, AS_OF, WIDTH = range(4)
+
+TIMELINE = ("time", "threshold", "queued", "ready", "starting", "idle", "serverless")
+
+
+class Rules(NamedTuple):
+    """The parameters of `replay`; times in microseconds, gains as Algorithm 1 has them.
+
+    ``capacity`` and ``serverless_limit`` are in workers (GPUs); ``conventional_rank`` is the place
+    of the conventional price among all prices, as ``offer_rank`` is of each offer's.
+    """
+
+    threshold_us: int
+    adaptive: bool
+    live: bool
+    checkpoint_us: int
+    restore_us: int
+    tick_us: int
+    window_us: int
+    window_step_us: int
+    capacity: int
+    serverless_limit: int
+    conventional_rank: int
+    min_threshold_us: int
+    max_threshold_us: int
+    gain_up: float
+    limit_up: float
+    gain_down: float
+    limit_down: float
+    max_pressure: float
+
+
+@kernel
+def settle(demand: Any, row: int, now: int) -> None:
+    """Bring one row of the table of demand up to ``now``."""
+    demand[row, WORK] -= demand[row, RATE] * (now - demand[row, AS_OF])
+    demand[row, AS_OF] = now
+
+
+@kernel
+def fold_overdue(demand: Any, edges: Any, due: int, now: int) -> int:
+    """Move what is overdue into the last row; return the first bucket that is not."""
+    overdue = edges.size
+    settle(demand, overdue, now)
+    while due < edges.size and edges[due] <= now:
+        settle(demand, due, now)
+        for column in (WORK, RATE, WIDTH):
+            demand[overdue, column] += demand[due, column]
+        due += 1
+    return due
+
+
+@kernel
+def pressure(demand: Any, edges: Any, due: int, now: int, ready: int, rules: Any) -> Any:
+    """Return p(t) of equation 2, D(t, T) for the longest window T, and the width of its jobs."""
+    work, width = demand[edges.size, WORK], demand[edges.size, WIDTH]
+    most = 0.0
+    window = 0
+    while window < rules.window_us:
+        window += rules.window_step_us
+        while due < edges.size and edges[due] <= now + window:
+            settle(demand, due, now)
+            work += demand[due, WORK]
+            width += demand[due, WIDTH]
+            due += 1
+        if work > 0:
+            ratio = rules.max_pressure
+            if ready > 0:
+                ratio = min(ratio, float(work) / (float(ready) * float(window)))
+            most = max(most, ratio)
+    return most, work, width
+
+
+@kernel
+def next_threshold(threshold: int, p: float, rules: Any) -> Any:
+    """Return the threshold after one step of Algorithm 1, microseconds."""
+    if p > 1:
+        change = min(rules.limit_up, rules.gain_up * (p - 1))
+    else:
+        change = -min(rules.limit_down, rules.gain_down * (1 - p))
+    moved = threshold + int(np.floor(change * MICROS + 0.5))
+    return min(max(moved, rules.min_threshold_us), rules.max_threshold_us)
+
+
+@kernel
+def grown(table: Any) -> Any:
+    """Return a table of twice as many rows that begins with ``table``."""
+    rows, columns = table.shape
+    more = np.zeros((2 * rows, columns), table.dtype)
+    for row in range(rows):  # as in `push`: quicker to compile than a slice
+        for column in range(columns):
+            more[row, column] = table[row, column]
+    return more
+
+
+@kernel
+def list_idle(workers: Any, worker: int, rank: int, cheapest: Any, dearest: Any) -> Any:
+    """Mark a worker as idle and enter it in both orders of price where it is not yet there."""
+    workers[worker, IDLE] = 1
+    if not workers[worker, LISTED_UP]:
+        workers[worker, LISTED_UP] = 1
+        cheapest = push(cheapest, rank, worker)
+    if not workers[worker, LISTED_DOWN]:
+        workers[worker, LISTED_DOWN] = 1
+        dearest = push(dearest, -rank, -worker)
+    return cheapest, dearest
+
+
+@kernel
+def take_idle(workers: Any, order: Any, listed: int) -> int:
+    """Return the first idle worker of an order of price, no longer idle; there must be one."""
+    while True:
+        worker = abs(order[1, 1])
+        pop(order)
+        workers[worker, listed] = 0
+        if workers[worker, IDLE]:
+            workers[worker, IDLE] = 0
+            return worker  # type: ignore[no-any-return]
+
+
+@kernel
+def replay(
+    submit: Any,
+    service: Any,
+    gpus: Any,
+    deadline: Any,
+    bucket: Any,
+    edges: Any,
+    startup: Any,
+    offer_rank: Any,
+    offer_startup: Any,
+    conventional_startup: Any,
+    rules: Any,
+) -> Any:
+    """Run every job to its end.
+
+    Args:
+        submit, service, gpus, deadline, startup: one value per job, shape (n,); ``startup`` is the
+            drawn start-up time of its container.
+        bucket: row of the table of demand that a job counts in; ``edges[bucket]`` is its deadline
+            rounded up to a multiple of every window's and tick's length.
+        edges: ascending, one per bucket.
+        offer_rank: price rank of each marketplace offer; ascending.
+        offer_startup, conventional_startup: drawn start-up times; the k-th rental from a kind of
+            provider takes entry k, counted round.
+        rules: `Rules`.
+
+    Returns:
+        Table of jobs, table of workers, time line (columns `TIMELINE`) and pressure per tick.
+    """
+    n = submit.size
+    jobs = np.zeros((n, 7), np.int64)
+    workers = np.zeros((64, 9), np.int64)
+    timeline = np.zeros((256, 7), np.int64)
+    pressures = np.zeros((256, 1), np.float64)
+    demand = np.zeros((edges.size + 1, 4), np.int64)
+    events, running, queue = new_heap(), new_heap(), new_heap()
+    cheapest, dearest, offers = new_heap(), new_heap(), new_heap()
+    for offer in range(offer_rank.size):
+        offers = push(offers, offer, offer)
+    threshold = rules.threshold_us
+    next_submit = next_admit = done = ticks = due = 0
+    rentals = rentals_market = rentals_conventional = 0
+    ready = starting = idle = serverful_width = serverless = 0
+    now = 0
+    next_tick = rules.tick_us
+    changed = False
+
+    while done < n:
+        time, code = next_tick, TICK
+        if next_submit < n and submit[next_submit] <= time:
+            time, code = submit[next_submit], SUBMIT | next_submit
+        if events[0, 0] and (events[1, 0] < time or (events[1, 0] == time and events[1, 1] < code)):
+            time, code = events[1, 0], events[1, 1]
+        while running[0, 0] and jobs[running[1, 1], STATE] != RUNNING:
+            pop(running)
+        if running[0, 0]:
+            at = running[1, 0] + (threshold if rules.live else 0)
+            at = max(at, now)
+            if at < time or (at == time and code >= DEMOTE):
+                time, code = at, DEMOTE | running[1, 1]
+        if changed and (time > now or code >= DISPATCH):
+            time, code = now, DISPATCH
+
+        now = time
+        kind, number = code & ~NUMBER, code & NUMBER
+        if kind == SUBMIT:
+            next_submit += 1
+        elif kind == DEMOTE:
+            pop(running)
+            jobs[number, STATE] = LEFT
+            jobs[number, SERVERLESS] = now - jobs[number, START]
+            events = push(events, now + rules.checkpoint_us, CHECKPOINT_DONE | number)
+        elif kind == DISPATCH:
+            changed = False
+            while queue[0, 0]:
+                job = queue[1, 1]
+                if gpus[job] > idle:
+                    break  # nobody overtakes the head
+                pop(queue)
+                idle -= gpus[job]
+                jobs[job, QUEUE] += now - jobs[job, SINCE]
+                run = rules.restore_us + service[job] - jobs[job, SERVERLESS]
+                chain = -1
+                for _ in range(gpus[job]):
+                    worker = take_idle(workers, cheapest, LISTED_UP)
+                    workers[worker, BUSY] += run
+                    workers[worker, NEXT] = chain
+                    chain = worker
+                jobs[job, CHAIN] = chain
+                row = bucket[job] if bucket[job] >= due else edges.size
+                settle(demand, row, now)
+                demand[row, RATE] += gpus[job]
+                events = push(events, now + run, FINISH_SERVERFUL | job)
+        elif kind == TICK:
+            next_tick = now + rules.tick_us
+            due = fold_overdue(demand, edges, due, now)
+            p, work, width = pressure(demand, edges, due, now, ready, rules)
+            if rules.adaptive:
+                threshold = next_threshold(threshold, p, rules)
+
+            window = rules.window_us
+            held = ready + starting
+            usable = min(work, width * window)  # a gang of g takes no more than g x window
+            wanted = spare = 0
+            if p > 1:
+                wanted = -((held * window - usable) // window)
+            if queue[0, 0] and deadline[queue[1, 1]] <= now + window:
+                wanted = max(wanted, gpus[queue[1, 1]] - held)
+            else:
+                if p < 1:
+                    spare = (held * window - usable) // window
+                spare = min(max(spare, held - serverful_width), idle)
+            wanted = min(wanted, rules.capacity - held)
+            for _ in range(wanted):
+                if rentals == workers.shape[0]:
+                    workers = grown(workers)
+                if offers[0, 0]:
+                    offer = offers[1, 1]
+                    pop(offers)
+                    delay = offer_startup[rentals_market % offer_startup.size]
+                    rentals_market += 1
+                else:
+                    offer = -1
+                    delay = conventional_startup[rentals_conventional % conventional_startup.size]
+                    rentals_conventional += 1
+                workers[rentals, OFFER] = offer
+                workers[rentals, REQUEST] = now
+                workers[rentals, READY] = now + delay
+                workers[rentals, RELEASE] = -1
+                events = push(events, now + delay, WORKER_READY | rentals)
+                rentals += 1
+                starting += 1
+            for _ in range(spare):
+                worker = take_idle(workers, dearest, LISTED_DOWN)
+                workers[worker, RELEASE] = now
+                if workers[worker, OFFER] >= 0:
+                    offers = push(offers, workers[worker, OFFER], workers[worker, OFFER])
+                ready -= 1
+                idle -= 1
+
+            if ticks == timeline.shape[0]:
+                timeline, pressures = grown(timeline), grown(pressures)
+            timeline[ticks, 0], timeline[ticks, 1] = now, threshold
+            timeline[ticks, 2], timeline[ticks, 3] = queue[0, 0], ready
+            timeline[ticks, 4], timeline[ticks, 5] = starting, idle
+            timeline[ticks, 6] = serverless
+            pressures[ticks, 0] = p
+            ticks += 1
+        else:
+            pop(events)
+            if kind == FINISH_SERVERLESS:
+                if jobs[number, STATE] == RUNNING:  # else it was demoted on the way
+                    jobs[number, STATE] = LEFT
+                    jobs[number, SERVERLESS] = service[number]
+                    jobs[number, FINISH] = now
+                    serverless -= gpus[number]
+                    done += 1
+            elif kind == CONTAINER_READY:
+                jobs[number, STATE] = RUNNING
+                jobs[number, START] = now
+                events = push(events, now + service[number], FINISH_SERVERLESS | number)
+                if gpus[number] <= rules.capacity and threshold < FOREVER:
+                    running = push(running, jobs[number, SINCE], number)
+            elif kind == CHECKPOINT_DONE:
+                serverless -= gpus[number]
+                jobs[number, SINCE] = now
+                queue = push(queue, deadline[number], number)
+                serverful_width += gpus[number]
+                row = bucket[number] if bucket[number] >= due else edges.size
+                settle(demand, row, now)
+                left = rules.restore_us + service[number] - jobs[number, SERVERLESS]
+                demand[row, WORK] += gpus[number] * left
+                demand[row, WIDTH] += gpus[number]
+                changed = True
+            elif kind == WORKER_READY:
+                starting -= 1
+                ready += 1
+                idle += 1
+                offer = workers[number, OFFER]
+                rank = offer_rank[offer] if offer >= 0 else rules.conventional_rank
+                cheapest, dearest = list_idle(workers, number, rank, cheapest, dearest)
+                changed = True
+            else:  # FINISH_SERVERFUL
+                jobs[number, FINISH] = now
+                done += 1
+                row = bucket[number] if bucket[number] >= due else edges.size
+                settle(demand, row, now)
+                demand[row, RATE] -= gpus[number]
+                demand[row, WIDTH] -= gpus[number]
+                serverful_width -= gpus[number]
+                idle += gpus[number]
+                worker = jobs[number, CHAIN]
+                while worker >= 0:
+                    offer = workers[worker, OFFER]
+                    rank = offer_rank[offer] if offer >= 0 else rules.conventional_rank
+                    cheapest, dearest = list_idle(workers, worker, rank, cheapest, dearest)
+                    worker = workers[worker, NEXT]
+                changed = True
+
+        # Containers are given in the order of submission.
+        while next_admit < next_submit and serverless + gpus[next_admit] <= rules.serverless_limit:
+            serverless += gpus[next_admit]
+            jobs[next_admit, QUEUE] = now - submit[next_admit]
+            begin = now + startup[next_admit]
+            # The key under which it waits for its demotion: `running` adds the rest when it looks.
+            jobs[next_admit, SINCE] = begin if rules.live else begin + threshold
+            events = push(events, begin, CONTAINER_READY | next_admit)
+            next_admit += 1
+
+    for worker in range(rentals):
+        if workers[worker, RELEASE] < 0:
+            workers[worker, RELEASE] = now
+    return jobs, workers[:rentals].copy(), timeline[:ticks].copy(), pressures[:ticks, 0].copy()

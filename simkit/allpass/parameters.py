@@ -1,0 +1,190 @@
+"""What can be set about Allpass, and the random start-up times a run is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
+
+CONTROLLERS = ("adaptive", "fixed")
+THRESHOLD_RULES = ("live", "admission")
+RENTAL_DRAWS = 1 << 14
+"""Start-up times drawn per kind of provider; a run that rents more often takes them again."""
+WINDOW_STEP_S = 60.0
+"""The windows T of equation 2 are 1, 2, ... of these."""
+
+
+def price_ladder(offers: int, least: float, median: float, most: float) -> tuple[float, ...]:
+    """Return one price per offer, ascending, spread evenly below and above the median.
+
+    Offer i of n stands at the quantile (i + 1/2) / n of the distribution that is uniform from
+    ``least`` to ``median`` with probability 1/2 and uniform from ``median`` to ``most`` else.
+    Raises ValueError on a negative number of offers or prices out of order.
+    """
+    if offers < 0 or not 0 <= least <= median <= most:
+        raise ValueError(
+            "offers must be >= 0 and 0 <= least <= median <= most, "
+            f"got {offers} offers at {least:g}, {median:g}, {most:g}"
+        )
+    at = (np.arange(offers) + 0.5) / max(offers, 1)
+    return tuple(np.interp(at, (0.0, 0.5, 1.0), (least, median, most)).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """A start-up time: normal, drawn again while negative.
+
+    Attributes:
+        mean_s: mean before negative draws are replaced, seconds.
+        sd_s: standard deviation before that, seconds.
+    """
+
+    mean_s: float
+    sd_s: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.mean_s < np.inf and 0 <= self.sd_s < np.inf):
+            raise ValueError(f"start-up mean and sd must be >= 0, got {self.mean_s}, {self.sd_s}")
+
+    def draw_us(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Return ``size`` independent draws in microseconds."""
+        drawn = rng.normal(self.mean_s, self.sd_s, size)
+        while (negative := np.flatnonzero(drawn < 0)).size:
+            drawn[negative] = rng.normal(self.mean_s, self.sd_s, negative.size)
+        return to_micros(drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class Allpass:
+    """Parameters of one run; the defaults are the paper's, for A100 GPUs (its Tables 2 and 3).
+
+    Attributes:
+        controller: ``adaptive`` moves the threshold by Algorithm 1, ``fixed`` leaves it.
+        threshold_s: run time after which a job leaves its container (at first, when adaptive);
+            ``inf`` keeps every job there.
+        threshold_rule: ``live`` judges a running job by the present threshold, ``admission`` by the
+            one at the time its container was requested.
+        capacity: most workers held at once; None is no limit.
+        serverless_limit: most GPUs in containers at once, the rest waits; None is no limit.
+        serverless_price: US dollars per GPU-hour.
+        serverless_startup: start-up time of a container.
+        marketplace_prices: US dollars per GPU-hour of each offer of one GPU; ascending.
+        marketplace_startup: start-up time of a marketplace worker.
+        conventional_price: US dollars per GPU-hour of the conventional cloud, which has no end.
+        conventional_startup: start-up time of its workers.
+        minimum_billing_s: least time a rental is billed for.
+        checkpoint_s: time to save a job, spent and billed in its container.
+        restore_s: time to load it, spent on its workers.
+        tick_s: time between two decisions of the scalers.
+        window_s: longest window T, a multiple of 60 s.
+        min_threshold_s, max_threshold_s: limits of the adaptive threshold.
+        gain_up_s, limit_up_s, gain_down_s, limit_down_s: G and R of Algorithm 1, seconds per tick.
+        max_pressure: pressure where there is work and no worker, and the cap elsewhere.
+    """
+
+    controller: str = "adaptive"
+    threshold_s: float = 300.0
+    threshold_rule: str = "live"
+    capacity: int | None = None
+    serverless_limit: int | None = None
+    serverless_price: float = 2.10
+    serverless_startup: StartUp = StartUp(3.88, 1.84)
+    marketplace_prices: tuple[float, ...] = field(
+        default_factory=lambda: price_ladder(50, 0.38, 1.08, 1.66)
+    )
+    marketplace_startup: StartUp = StartUp(36.04, 7.35)
+    conventional_price: float = 1.29
+    conventional_startup: StartUp = StartUp(255.59, 26.26)
+    minimum_billing_s: float = 0.0
+    checkpoint_s: float = 42.0
+    restore_s: float = 42.0
+    tick_s: float = 60.0
+    window_s: float = 1800.0
+    min_threshold_s: float = 0.0
+    max_threshold_s: float = 3600.0
+    gain_up_s: float = 10.0
+    limit_up_s: float = 100.0
+    gain_down_s: float = 2.0
+    limit_down_s: float = 30.0
+    max_pressure: float = 100.0
+
+    def __post_init__(self) -> None:
+        _one_of("controller", self.controller, CONTROLLERS)
+        _one_of("threshold_rule", self.threshold_rule, THRESHOLD_RULES)
+        for name in (
+            "serverless_price",
+            "conventional_price",
+            "minimum_billing_s",
+            "checkpoint_s",
+            "restore_s",
+            "min_threshold_s",
+            "max_threshold_s",
+            "gain_up_s",
+            "limit_up_s",
+            "gain_down_s",
+            "limit_down_s",
+            "max_pressure",
+        ):
+            value = getattr(self, name)
+            if not 0 <= value < np.inf:
+                raise ValueError(f"{name} must be a number of at least 0, got {value:g}")
+        for name, least in (("capacity", 0), ("serverless_limit", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
+        prices = self.marketplace_prices
+        if any(a > b for a, b in pairwise(prices)) or any(not 0 <= p < np.inf for p in prices):
+            raise ValueError("marketplace_prices must ascend and be at least 0")
+        if self.tick_s < 1:
+            raise ValueError(f"tick_s must be at least 1, got {self.tick_s:g}")
+        if self.window_s < WINDOW_STEP_S or self.window_s % WINDOW_STEP_S or self.window_s > 1e7:
+            raise ValueError(f"window_s must be a multiple of 60, got {self.window_s:g}")
+        if not self.threshold_s >= 0:
+            raise ValueError(f"threshold_s must be at least 0, got {self.threshold_s:g}")
+        if self.controller == "adaptive" and not (
+            self.min_threshold_s <= self.threshold_s <= self.max_threshold_s
+        ):
+            raise ValueError(
+                f"threshold_s must lie between min_threshold_s and max_threshold_s "
+                f"({self.min_threshold_s:g} to {self.max_threshold_s:g}) when the controller is "
+                f"adaptive, got {self.threshold_s:g}"
+            )
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"{name} must be {' or '.join(known)}, got {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """The random part of a run, drawn before it starts.
+
+    Attributes:
+        container_us: start-up of each job's container; shape (n,).
+        marketplace_us: start-up of the 1st, 2nd, ... marketplace rental, counted round.
+        conventional_us: the same for the conventional cloud.
+    """
+
+    container_us: IntArray
+    marketplace_us: IntArray
+    conventional_us: IntArray
+
+    @classmethod
+    def sample(cls, parameters: Allpass, jobs: int, rng: np.random.Generator) -> Draws:
+        """Draw for ``jobs`` jobs."""
+        return cls(
+            container_us=parameters.serverless_startup.draw_us(jobs, rng),
+            marketplace_us=parameters.marketplace_startup.draw_us(RENTAL_DRAWS, rng),
+            conventional_us=parameters.conventional_startup.draw_us(RENTAL_DRAWS, rng),
+        )
+
+
+def price_ranks(parameters: Allpass) -> tuple[IntArray, int]:
+    """Return the rank of each offer's price and of the conventional one; equal prices share one."""
+    prices: FloatArray = np.array([*parameters.marketplace_prices, parameters.conventional_price])
+    ranks = np.unique(prices, return_inverse=True)[1].astype(np.int64)
+    return ranks[:-1], int(ranks[-1])

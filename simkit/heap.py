@@ -1,0 +1,64 @@
+"""A binary heap in one array, for kernels: pairs of integers, the least one first.
+
+Rows 1, 2, ... hold the pairs (``first``, ``second``) in heap order and row 0 holds their number, so
+that a heap is one value to hand around. Event queues use ``first`` as the time and ``second`` as
+kind and subject.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@kernel
+def new_heap() -> Array:
+    """Return an empty heap."""
+    return np.zeros((64, 2), np.int64)
+
+
+@kernel
+def push(heap: Array, first: int, second: int) -> Array:
+    """Add a pair; the result takes the place of ``heap``, which may have become too small."""
+    size = heap[0, 0] + 1
+    if size == heap.shape[0]:
+        larger = np.zeros((2 * size, 2), np.int64)
+        for row in range(size):  # a slice assignment costs three seconds of compilation
+            larger[row, 0], larger[row, 1] = heap[row, 0], heap[row, 1]
+        heap = larger
+    heap[0, 0] = size
+    at = size
+    while at > 1:
+        up = at >> 1
+        if heap[up, 0] < first or (heap[up, 0] == first and heap[up, 1] <= second):
+            break
+        heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
+        at = up
+    heap[at, 0], heap[at, 1] = first, second
+    return heap
+
+
+@kernel
+def pop(heap: Array) -> None:
+    """Remove the least pair, ``heap[1]``; the heap must not be empty."""
+    size = heap[0, 0]
+    first, second = heap[size, 0], heap[size, 1]
+    size -= 1
+    heap[0, 0] = size
+    at, down = 1, 2
+    while down <= size:
+        if down < size and (
+            heap[down + 1, 0] < heap[down, 0]
+            or (heap[down + 1, 0] == heap[down, 0] and heap[down + 1, 1] < heap[down, 1])
+        ):
+            down += 1
+        if first < heap[down, 0] or (first == heap[down, 0] and second <= heap[down, 1]):
+            break
+        heap[at, 0], heap[at, 1] = heap[down, 0], heap[down, 1]
+        at, down = down, 2 * down
+    heap[at, 0], heap[at, 1] = first, second

@@ -1,0 +1,86 @@
+"""What every simulator runs: the jobs of a trace as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+
+MICROS = 1_000_000
+"""Microseconds in a second: time inside a kernel is whole microseconds, so that sums are exact."""
+
+FOREVER = 1 << 60
+"""A time no simulation reaches, in microseconds (36,000 years)."""
+
+
+def to_micros(seconds: Any) -> IntArray:
+    """Return seconds as whole microseconds, rounded half up; what is infinite is `FOREVER`."""
+    scaled = np.floor(np.asarray(seconds, np.float64) * MICROS + 0.5)
+    return np.minimum(scaled, float(FOREVER)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Jobs sorted by submission; every array has shape (n,).
+
+    Attributes:
+        submit_us: microseconds after the first submission; ascending, the first is 0 or more.
+        service_us: run time without any overhead, microseconds; >= 0.
+        gpus: workers the job holds together (a gang); >= 1.
+        deadline_us: soft deadline, microseconds after the first submission.
+        billed_gpus: GPUs that a provider of fractions bills, 0 < ``billed_gpus`` <= ``gpus``.
+    """
+
+    submit_us: IntArray
+    service_us: IntArray
+    gpus: IntArray
+    deadline_us: IntArray
+    billed_gpus: FloatArray
+
+    def __post_init__(self) -> None:
+        shape = self.submit_us.shape
+        for name in ("submit_us", "service_us", "gpus", "deadline_us", "billed_gpus"):
+            array = getattr(self, name)
+            kind = np.float64 if name == "billed_gpus" else np.int64
+            if array.shape != shape or array.ndim != 1 or array.dtype != kind:
+                found = f"{array.dtype} {array.shape}"
+                raise ValueError(f"{name} must be {kind.__name__} of shape {shape}, got {found}")
+        if self.submit_us.size == 0:
+            raise ValueError("a workload needs at least one job")
+        if self.submit_us[0] < 0 or (np.diff(self.submit_us) < 0).any():
+            raise ValueError("submit_us must ascend from 0 or later")
+        if (self.service_us < 0).any():
+            raise ValueError(f"service_us must be >= 0, got {self.service_us.min()}")
+        if (self.gpus < 1).any():
+            raise ValueError(f"gpus must be >= 1, got {self.gpus.min()}")
+        if not ((self.billed_gpus > 0) & (self.billed_gpus <= self.gpus)).all():
+            raise ValueError("billed_gpus must be above 0 and at most gpus")
+        if max(self.submit_us.max(), self.service_us.max(), abs(self.deadline_us).max()) > FOREVER:
+            raise ValueError(f"times must stay within {FOREVER} microseconds")
+
+    @property
+    def size(self) -> int:
+        """Number of jobs."""
+        return self.submit_us.size
+
+    @classmethod
+    def from_seconds(
+        cls, submit_s: Any, service_s: Any, gpus: Any, deadline_s: Any, billed_gpus: Any = None
+    ) -> Workload:
+        """Return the workload of times in seconds, rounded to the microsecond.
+
+        ``deadline_s`` is seconds after the first submission, like ``submit_s``; ``billed_gpus`` is
+        ``gpus`` unless given.
+        """
+        return cls(
+            submit_us=to_micros(submit_s),
+            service_us=to_micros(service_s),
+            gpus=np.asarray(gpus, np.int64),
+            deadline_us=to_micros(deadline_s),
+            billed_gpus=np.asarray(gpus if billed_gpus is None else billed_gpus, np.float64),
+        )

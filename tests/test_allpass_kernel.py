@@ -1,0 +1,256 @@
+"""The kernel of Allpass: schedules worked by hand, and agreement with a slow twin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_allpass import run_twin
+
+from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
+from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.workload import Workload
+
+NO_DELAY = StartUp(0, 0)
+S = 1_000_000
+
+
+def as_lists(run):
+    jobs = (run.start_us, run.finish_us, run.serverless_us, run.queue_us, run.demoted)
+    rentals, line = run.rentals, run.timeline
+    return {
+        "jobs": list(zip(*(c.tolist() for c in jobs), strict=True)),
+        "rentals": list(
+            zip(
+                rentals.offer.tolist(),
+                rentals.request_us.tolist(),
+                rentals.ready_us.tolist(),
+                rentals.release_us.tolist(),
+                rentals.busy_us.tolist(),
+                strict=True,
+            )
+        ),
+        "timeline": list(
+            zip(
+                line.time_us.tolist(),
+                line.threshold_us.tolist(),
+                line.queued.tolist(),
+                line.ready.tolist(),
+                line.starting.tolist(),
+                line.idle.tolist(),
+                line.serverless.tolist(),
+                strict=True,
+            )
+        ),
+        "pressures": line.pressure.tolist(),
+    }
+
+
+@pytest.mark.kernels
+def test_a_schedule_worked_by_hand():
+    """Threshold 60 s, checkpoint 10, restore 20, containers start in 2 s, workers in 30, tick 60.
+
+    Job 0 (1 GPU, 50 s)  runs 2-52 and ends in its container: 52 - 0.
+    Job 1 (1 GPU, 100 s, due 300) starts at 12, is demoted at 72 with 40 s left, queued at 82.
+        The tick at 120 sees D = 20 + 40 = 60 s, no worker: p = 100, one worker (60 s fit into
+        30 min), ready at 150. Restored and run 150-210.
+    Job 2 (2 GPUs, 90 s, due 400) starts at 22, demoted at 82 with 30 s left, queued at 92.
+        At 120 it adds D = 2 x 50, 160 s in all: one worker is enough for the work. Job 1 heads
+        the queue. The tick at 180 finds job 2 at the head, wider than the pool of 1: one more
+        worker, ready at 210. At 210 job 1 ends and both workers fall to job 2: 210-260.
+    """
+    workload = Workload.from_seconds([0, 10, 20], [50, 100, 90], [1, 1, 2], [500, 300, 400])
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=60,
+        checkpoint_s=10,
+        restore_s=20,
+        serverless_startup=StartUp(2, 0),
+        marketplace_startup=StartUp(30, 0),
+        marketplace_prices=(1.0, 2.0),
+    )
+    run = run_allpass(workload, rules, np.random.default_rng(0))
+    assert run.start_us.tolist() == [2 * S, 12 * S, 22 * S]
+    assert run.finish_us.tolist() == [52 * S, 210 * S, 260 * S]
+    assert run.serverless_us.tolist() == [50 * S, 60 * S, 60 * S]
+    assert run.startup_us.tolist() == [2 * S] * 3
+    assert run.queue_us.tolist() == [0, (150 - 82) * S, (210 - 92) * S]
+    assert run.demotion_us.tolist() == [0, 30 * S, 30 * S]
+    rentals = run.rentals
+    assert rentals.offer.tolist() == [0, 1]
+    assert rentals.request_us.tolist() == [120 * S, 180 * S]
+    assert rentals.ready_us.tolist() == [150 * S, 210 * S]
+    assert rentals.release_us.tolist() == [260 * S, 260 * S]
+    assert rentals.busy_us.tolist() == [(60 + 50) * S, 50 * S]
+    assert run.timeline.queued.tolist() == [0, 2, 1, 0]
+    # At 180: 30 s of job 1 and 2 x 50 of job 2 are due, on one worker: due in T = 4 min at the
+    # latest. T = 2 min holds job 1 (deadline 300): 30/120. T = 4 min holds both: 130/240.
+    # At 240: 2 x 20 s of job 2 on two workers, due within 3 min.
+    assert run.timeline.pressure.tolist() == [0, 100, 130 / 240, 40 / (2 * 180)]
+    hours = np.array([50, 60 + 10, 2 * (60 + 10)]) / 3600
+    np.testing.assert_allclose(run.serverless_usd, 2.10 * hours, rtol=1e-12)
+    np.testing.assert_allclose(run.rental_usd, [140 / 3600, 2 * 80 / 3600], rtol=1e-12)
+    # 60 s of job 1, 2 x 50 s of job 2 share the bill of both workers.
+    np.testing.assert_allclose(
+        run.job_usd - run.serverless_usd, run.rental_usd.sum() * np.array([0, 60, 100]) / 160
+    )
+
+
+@pytest.mark.kernels
+def test_a_rising_threshold_extends_running_jobs_and_a_falling_one_demotes_at_once():
+    # No work in the serverful tier: the threshold falls by 2 s a minute from 100 to 98 at t = 60,
+    # 96 at 120, ... Job 0 starts at 0 and is demoted when it has run 98 s, at t = 98.
+    # Job 1 starts at 25; at t = 120 it has run 95 s. Job 0 queues since 98 and no worker is ready
+    # before t = 720, so p = 100 and F = 98 + 100 = 198, its maximum: job 1 runs on to 223.
+    workload = Workload.from_seconds([0, 25], [1000, 1000], [1, 1], [1500, 1500])
+    rules = Allpass(
+        threshold_s=100,
+        max_threshold_s=198,
+        checkpoint_s=0,
+        serverless_startup=NO_DELAY,
+        marketplace_startup=StartUp(600, 0),
+    )
+    run = run_allpass(workload, rules, np.random.default_rng(0))
+    assert run.serverless_us.tolist() == [98 * S, 198 * S]
+    assert run.timeline.threshold_us[:3].tolist() == [98 * S, 198 * S, 198 * S]
+    kept = run_allpass(
+        workload, replace(rules, threshold_rule="admission"), np.random.default_rng(0)
+    )
+    assert kept.serverless_us.tolist() == [100 * S, 100 * S]
+
+
+@pytest.mark.kernels
+def test_a_fall_below_the_time_already_run_demotes_at_the_tick():
+    # F = 60.5 falls by 30 s at t = 60 (gain 30, no pressure): the job has run 60 s > 30.5.
+    run = run_allpass(
+        Workload.from_seconds([0], [100], [1], [200]),
+        Allpass(threshold_s=60.5, gain_down_s=30, serverless_startup=NO_DELAY),
+        np.random.default_rng(0),
+    )
+    assert run.serverless_us.tolist() == [60 * S]
+
+
+@pytest.mark.kernels
+def test_a_finish_at_the_threshold_is_a_finish():
+    run = run_allpass(
+        Workload.from_seconds([0], [60], [1], [100]),
+        Allpass(controller="fixed", threshold_s=60),
+        np.random.default_rng(0),
+    )
+    assert not run.demoted.any()
+
+
+@pytest.mark.kernels
+def test_marketplace_first_then_the_cloud_and_jobs_take_the_cheapest():
+    # All is due within 30 min of the tick at 60: 4600 s of work ask for 3 workers.
+    workload = Workload.from_seconds([0, 0, 0], [1000, 1800, 1800], [1, 1, 1], [1060, 1850, 1850])
+    run = run_allpass(
+        workload,
+        Allpass(
+            controller="fixed",
+            threshold_s=0,
+            checkpoint_s=0,
+            restore_s=0,
+            serverless_startup=NO_DELAY,
+            marketplace_startup=NO_DELAY,
+            conventional_startup=NO_DELAY,
+            marketplace_prices=(0.5, 3.0),
+        ),
+        np.random.default_rng(0),
+    )
+    assert run.rentals.offer.tolist() == [0, 1, -1]
+    assert run.rentals.price.tolist() == [0.5, 3.0, 1.29]
+    # Job 0, the first due, takes the cheapest worker, which is idle at 1060 and goes at the tick.
+    assert run.rentals.busy_us.tolist() == [1000 * S, 1800 * S, 1800 * S]
+    assert run.rentals.release_us.tolist() == [1080 * S, 1860 * S, 1860 * S]
+
+
+@pytest.mark.kernels
+def test_a_gang_wider_than_the_tier_stays_in_its_container():
+    run = run_allpass(
+        Workload.from_seconds([0, 0], [500, 500], [4, 2], [600, 600]),
+        Allpass(capacity=3),
+        np.random.default_rng(0),
+    )
+    assert run.demoted.tolist() == [False, True]
+
+
+@pytest.mark.kernels
+def test_no_more_workers_than_the_gangs_can_use():
+    # One GPU with 10 days left, due at once: D / T asks for 480 workers, one job uses one.
+    run = run_allpass(
+        Workload.from_seconds([0], [864_000], [1], [60]),
+        Allpass(controller="fixed", threshold_s=0),
+        np.random.default_rng(0),
+    )
+    assert run.rentals.offer.size == 1
+
+
+def build(drawn, unit):
+    submit, service, gpus, slack = (np.array(c) for c in zip(*sorted(drawn), strict=True))
+    return Workload.from_seconds(
+        submit * unit, service, gpus, submit * unit + service * (1 + slack)
+    )
+
+
+RULES = st.builds(
+    Allpass,
+    controller=st.sampled_from(["adaptive", "fixed"]),
+    threshold_rule=st.sampled_from(["live", "admission"]),
+    threshold_s=st.sampled_from([0.0, 30.0, 60.0, 300.0, 1000.0]),
+    capacity=st.sampled_from([None, 0, 1, 3, 8]),
+    serverless_limit=st.sampled_from([None, 6, 12]),
+    marketplace_prices=st.sampled_from([(), (0.5, 0.5, 2.0), tuple(np.linspace(0.4, 1.6, 40))]),
+    checkpoint_s=st.sampled_from([0.0, 42.0]),
+    restore_s=st.sampled_from([0.0, 42.0]),
+    tick_s=st.sampled_from([60.0, 45.0, 7.0, 100.5]),
+    window_s=st.sampled_from([60.0, 300.0, 1800.0]),
+    serverless_startup=st.sampled_from([NO_DELAY, StartUp(4, 2)]),
+    marketplace_startup=st.sampled_from([NO_DELAY, StartUp(36, 7)]),
+    conventional_startup=st.sampled_from([NO_DELAY, StartUp(255, 26)]),
+)
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 60),
+        st.integers(0, 2000),
+        st.integers(1, 6),
+        st.sampled_from([0.0, 0.1, 0.5, 2.0, 9.0]),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(JOBS, RULES, st.sampled_from([0.5, 1.0, 30.0]), st.integers(0, 3))
+def test_the_kernel_agrees_with_its_twin_event_for_event(drawn, rules, unit, seed):
+    workload = build(drawn, unit)
+    draws = Draws.sample(rules, workload.size, np.random.default_rng(seed))
+    found, twin = as_lists(run_allpass(workload, rules, draws)), run_twin(workload, rules, draws)
+    assert found["jobs"] == twin.jobs
+    assert found["rentals"] == twin.rentals
+    assert found["timeline"] == twin.timeline
+    assert found["pressures"] == twin.pressures
+
+
+@pytest.mark.kernels
+def test_the_plain_kernel_agrees_with_its_twin_on_a_busy_day():
+    # Long enough that every table grows (64 rentals, 256 ticks).
+    rng = np.random.default_rng(5)
+    submit = np.sort(rng.uniform(0, 14_400, 120))
+    service = rng.exponential(1500, 120)
+    workload = Workload.from_seconds(
+        submit, service, rng.integers(1, 10, 120), submit + service * rng.uniform(1, 3, 120)
+    )
+    rules = Allpass(marketplace_prices=(0.5, 1.0, 1.5), max_threshold_s=400, serverless_limit=60)
+    draws = Draws.sample(rules, 120, rng)
+    found, twin = as_lists(run_allpass(workload, rules, draws)), run_twin(workload, rules, draws)
+    assert len(twin.rentals) > 64
+    assert len(twin.timeline) > 256
+    assert [found[k] for k in ("jobs", "rentals", "timeline", "pressures")] == [
+        twin.jobs,
+        twin.rentals,
+        twin.timeline,
+        twin.pressures,
+    ]
