@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,17 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import existing_file, sha256_of
-from gpuplan.analysis.schema import CANONICAL, DEFAULTS, METADATA_KEY, REQUIRED, Provenance
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    DEFAULTS,
+    METADATA_KEY,
+    REQUIRED,
+    SCHEMA_VERSION,
+    Provenance,
+)
 
 PARQUET_MAGIC = b"PAR1"
+LAST_INSTANT_US = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * 1_000_000
 RULES = {  # column: (what a cell must be, the test that finds a bad one)
     "submit_time": ("a submission time in every row", pl.col("submit_time").is_null()),
     "num_gpus": (
@@ -24,6 +32,10 @@ RULES = {  # column: (what a cell must be, the test that finds a bad one)
     "duration_s": (
         "seconds, at least 0 (or nothing)",
         ~pl.col("duration_s").is_between(0, float("inf"), "left").fill_null(True),
+    ),
+    "queue_s": (
+        "seconds, at least 0 (or nothing)",
+        ~pl.col("queue_s").is_between(0, float("inf"), "left").fill_null(True),
     ),
     "deadline_s": (
         "seconds after submission, above 0 (or nothing)",
@@ -109,12 +121,12 @@ def read_trace(
     _check_is_parquet(existing_file(path))
     provenance = _read_provenance(path)
     scan = _as_canonical(path, pl.scan_parquet(path))
-    _check_values(path, scan)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
-    rows = int(scan.select(pl.len()).collect().item())
-    if rows == 0:
-        raise InputError(path, "has no jobs", expected="at least one job")
-    jobs = _matching(scan, selection, wanted)
+    try:
+        rows = _check_values(path, scan)
+        jobs = _matching(scan, selection, wanted)
+    except pl.exceptions.PolarsError as error:
+        raise _damaged(path, error) from error
     if jobs.is_empty():
         raise InputError(
             path,
@@ -149,17 +161,28 @@ def _read_provenance(path: Path) -> Provenance:
     try:
         stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(
-            path, f"is a damaged Parquet file ({error})", hint="ingest the log again"
-        ) from error
+        raise _damaged(path, error) from error
     if stored is None:
         return Provenance(source_format="canonical")
     try:
-        return Provenance.from_json(stored)
+        provenance = Provenance.from_json(stored)
     except (ValueError, TypeError) as error:
         raise InputError(
             path, f"its {METADATA_KEY!r} metadata cannot be read ({error})", hint="ingest it again"
         ) from error
+    if provenance.schema_version > SCHEMA_VERSION:
+        raise InputError(
+            path,
+            f"has the schema version {provenance.schema_version}",
+            expected=f"{SCHEMA_VERSION} or older",
+            hint="upgrade gpuplan",
+        )
+    return provenance
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    reason = str(error).strip().partition("\n")[0]
+    return InputError(path, f"is a damaged Parquet file ({reason})", hint="ingest the log again")
 
 
 def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
@@ -181,7 +204,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
             else:
                 columns.append(pl.lit(DEFAULTS.get(name), dtype=kind).alias(name))
         else:
-            columns.append(_cast(path, name, found[name], kind))
+            column = _cast(path, name, found[name], kind)
+            columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
     return scan.select(columns)
 
 
@@ -196,16 +220,23 @@ def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Ex
         return moment.dt.convert_time_zone("UTC")
     if (kind.is_numeric() and found.is_numeric()) or kind == pl.String() or found == pl.Null():
         return column.cast(kind)
-    if isinstance(kind, pl.Enum) and (found == pl.String() or isinstance(found, pl.Categorical)):
-        return column.cast(pl.String).cast(kind, strict=False)
+    if isinstance(kind, pl.Enum) and (
+        found == pl.String() or isinstance(found, pl.Categorical | pl.Enum)
+    ):
+        return column.cast(pl.String).cast(kind, strict=False)  # an unknown word becomes null
     raise InputError(
         path, f"has the type {found}", column=name, expected=f"{kind}", hint="convert the column"
     )
 
 
-def _check_values(path: Path, scan: pl.LazyFrame) -> None:
-    """Refuse the first cell that breaks a rule; one pass over four columns."""
-    counts = scan.select(bad.sum().alias(name) for name, (_, bad) in RULES.items()).collect()
+def _check_values(path: Path, scan: pl.LazyFrame) -> int:
+    """Refuse the first cell that breaks a rule, in one pass; returns the number of rows."""
+    counts = scan.select(
+        pl.len().alias("rows"), *(bad.sum().alias(name) for name, (_, bad) in RULES.items())
+    ).collect()
+    rows = int(counts["rows"].item())
+    if rows == 0:
+        raise InputError(path, "has no jobs", expected="at least one job")
     for name, (expected, bad) in RULES.items():
         if counts[name].item():
             first = scan.select(pl.col(name), bad.alias("bad")).with_row_index("row", 1)
@@ -218,6 +249,7 @@ def _check_values(path: Path, scan: pl.LazyFrame) -> None:
                 expected=expected,
                 hint="ingest the file: bad rows are kept aside and counted",
             )
+    return rows
 
 
 def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl.DataFrame:
@@ -227,21 +259,33 @@ def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl
         scan = scan.filter(pl.col("submit_time") >= selection.since)
     if selection.until is not None:
         scan = scan.filter(pl.col("submit_time") < selection.until)
-    return scan.select(wanted).sort("submit_time", maintain_order=True).collect()
+    try:
+        jobs = scan.select(wanted).collect()
+    except pl.exceptions.PolarsError as error:
+        if selection.where is None:
+            raise
+        raise _bad_predicate(selection.where, error) from error  # such as a cast of a value
+    if jobs["submit_time"].is_sorted():  # as ingest writes it
+        return jobs
+    return jobs.sort("submit_time", maintain_order=True)
 
 
 def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
     """Return a checked polars expression for the text of ``--where``."""
-    hint = f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\''
     try:
         predicate = pl.sql_expr(where)
         kind = scan.head(0).select(predicate).collect().dtypes[0]
     except pl.exceptions.PolarsError as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"--where {where!r}: {reason}\n  next: {hint}") from error
+        raise _bad_predicate(where, error) from error
     if kind != pl.Boolean():
-        raise UsageError(f"--where {where!r} gives {kind}, not true or false\n  next: {hint}")
+        raise _bad_predicate(where, f"gives {kind}, not true or false")
     return predicate
+
+
+def _bad_predicate(where: str, problem: object) -> UsageError:
+    reason = str(problem).strip().partition("\n")[0]
+    hint = f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\''
+    return UsageError(f"--where {where!r}: {reason}\n  next: {hint}")
 
 
 def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tuple[str, ...]]:
@@ -263,11 +307,13 @@ def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
     if selection.scale_duration != 1 and "duration_s" in jobs.columns:
         jobs = jobs.with_columns(pl.col("duration_s") * selection.scale_duration)
     if selection.scale_interarrival != 1:
-        submit = pl.col("submit_time")
-        gap = (submit - submit.first()).dt.total_microseconds() * selection.scale_interarrival
-        jobs = jobs.with_columns(
-            (submit.first() + pl.duration(microseconds=gap.round().cast(pl.Int64))).alias(
-                "submit_time"
+        submit = jobs["submit_time"].dt.epoch("us").to_numpy()
+        gap = np.rint((submit - submit[0]) * selection.scale_interarrival)
+        if submit[0] + gap[-1] > LAST_INSTANT_US:
+            raise UsageError(
+                f"--scale-interarrival {selection.scale_interarrival:g} moves the last submission "
+                "past the year 9999"
             )
-        )
+        moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
+        jobs = jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
     return jobs

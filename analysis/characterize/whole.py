@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -118,8 +119,12 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
     jobs = job_arrays(trace.jobs, include_running=include_running)
     ascending = known_ascending(jobs.duration_s)
     waits = known_ascending(jobs.queue_s)
-    tables = {name: by_name(trace.jobs[name], jobs, top=top) for name in GROUPED}
-    groups = {name: table for name, table in tables.items() if table is not None}
+    with ThreadPoolExecutor() as pool:  # the sorts in these release the interpreter's lock
+        load_part = pool.submit(load, jobs)
+        tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
+        cdf_part = pool.submit(duration_cdf, jobs, ascending)
+        gpu_time_part = pool.submit(gpu_time, jobs)
+    groups = {name: table for name in GROUPED if (table := tables[name].result()) is not None}
     submit = trace.jobs["submit_time"]
     calendar = not trace.provenance.relative_time
     return Characterization(
@@ -132,11 +137,11 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
         last_submit=submit[-1].isoformat() if calendar else None,
         duration=spread(ascending),
         short=tuple(share_at_most(ascending, limit) for limit in SHORT_S),
-        cdf=duration_cdf(jobs, ascending),
-        gpu_time=gpu_time(jobs),
+        cdf=cdf_part.result(),
+        gpu_time=gpu_time_part.result(),
         interarrival=interarrival(jobs.submit_us),
         arrivals=arrivals(jobs, trace.provenance, top=top),
-        load=load(jobs),
+        load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
         states=by_state(jobs, include_running=include_running),
         queue=spread(waits) if waits.size else None,
