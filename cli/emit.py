@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.cli import talk
-from gpuplan.cli.gates import check_gates
+from gpuplan.cli.gates import check_gates, read_condition
 from gpuplan.cli.options import Format, Output
 from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
 from gpuplan.cli.report import Report
@@ -32,7 +32,8 @@ def check_output(output: Output, *, picture: bool, rows: bool) -> None:
         rows: whether the command has rows for a Parquet file.
 
     Raises:
-        UsageError: a suffix that names no form this command has.
+        UsageError: a suffix that names no form this command has, or a condition that cannot be
+            read.
     """
     kinds = [
         *TEXT_SUFFIXES,
@@ -49,6 +50,8 @@ def check_output(output: Output, *, picture: bool, rows: bool) -> None:
             raise UsageError("--plot: this command has no picture")
         if plot.suffix.lower() not in PICTURE_SUFFIXES:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
+    for condition in output.fail_if or ():
+        read_condition(condition)
 
 
 def emit(report: Report, output: Output) -> None:
@@ -70,13 +73,25 @@ def emit(report: Report, output: Output) -> None:
 
 
 def write_stdout(text: str) -> None:
-    """Write to standard output; a reader that has closed the pipe is not an error."""
+    """Write to standard output; a reader that has closed the pipe is not an error.
+
+    What the stream's encoding lacks is written in UTF-8, so that nothing is lost.
+
+    Raises:
+        OutputError: it cannot be written, for example because the disk is full.
+    """
     try:
-        sys.stdout.write(text)
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode())
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         # Python would complain again when it flushes at exit, so give it somewhere to write.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _text(report: Report, form: Format) -> str:

@@ -14,11 +14,12 @@ from difflib import get_close_matches
 from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.cli import talk
 from gpuplan.cli.units import SECONDS_PER
 
 CONDITION = re.compile(
-    r"^\s*(?P<field>[\w.]+)\s*(?P<op><=|>=|==|!=|<|>)\s*\$?(?P<value>[-+.\deE]+?)\s*"
-    r"(?P<unit>%|[a-z]*)\s*$"
+    r"^\s*(?P<field>[\w.]+)\s*(?P<op><=|>=|==|!=|<|>)"
+    r"\s*\$?(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>%|[a-z_]*)\s*$"
 )
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -38,21 +39,36 @@ class GateFailed(GpuplanError):
 
 
 def check_gates(results: dict[str, Any], conditions: list[str]) -> None:
-    """Raise `GateFailed` naming every condition that holds, `UsageError` on an unreadable one."""
+    """Check every condition against the results.
+
+    A field without a value cannot trip its gate; that is said in a warning.
+
+    Raises:
+        GateFailed: at least one condition holds; the message names all that do.
+        UsageError: a condition cannot be read, or names no field.
+    """
     tripped = [said for condition in conditions if (said := _tripped(results, condition))]
     if tripped:
         raise GateFailed("\n".join(tripped))
 
 
-def _tripped(results: dict[str, Any], condition: str) -> str | None:
+def read_condition(condition: str) -> re.Match[str]:
+    """Return the parts of a condition: field, op, value, unit. Raises `UsageError`."""
     match = CONDITION.match(condition)
     if match is None:
         raise UsageError(
             f"--fail-if {condition!r}: expected 'field operator value', "
             "for example 'duration_s.p95 > 4h'"
         )
+    return match
+
+
+def _tripped(results: dict[str, Any], condition: str) -> str | None:
+    match = read_condition(condition)
     path, values = _lookup(results, match["field"], condition)
     limit = _limit(float(match["value"]), match["unit"], path, condition)
+    if all(value is None for value in values):
+        talk.warn(f"--fail-if {condition!r} is not checked: {path} has no value")
     for value in values:
         if value is not None and OPERATORS[match["op"]](float(value), limit):
             return f"gate tripped: {condition} ({path} is {value:g})"

@@ -55,4 +55,5 @@ def show_share(value: float) -> str:
 
 def show_usd(value: float) -> str:
     """Return dollars: cents below 1,000, whole above."""
-    return f"${value:,.2f}" if abs(value) < 1000 else f"${value:,.0f}"
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.2f}" if abs(value) < 1000 else f"{sign}${abs(value):,.0f}"
