@@ -53,7 +53,7 @@ class Characterization:
         load: GPUs held.
         gpu_counts: part of each GPU count, ascending.
         states: part of each state, in the order of the schema.
-        queue: recorded waits; None where none is recorded.
+        queue: recorded waits.
         groups: column -> its table, for the columns that are recorded.
         notes: what the reader must know.
     """
@@ -74,7 +74,7 @@ class Characterization:
     load: Load
     gpu_counts: tuple[tuple[float, Share], ...]
     states: tuple[tuple[str, Share], ...]
-    queue: Spread | None
+    queue: Spread
     groups: dict[str, Groups]
     notes: tuple[str, ...]
 
@@ -98,7 +98,7 @@ class Characterization:
             "load": self.load.summary(),
             "gpu_counts": [{"num_gpus": n, **asdict(share)} for n, share in self.gpu_counts],
             "states": [{"state": state, **asdict(share)} for state, share in self.states],
-            "queue_s": None if self.queue is None else self.queue.summary(),
+            "queue_s": self.queue.summary(),
             "groups": {column: table.summary() for column, table in self.groups.items()},
         }
 
@@ -118,7 +118,6 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = job_arrays(trace.jobs, include_running=include_running)
     ascending = known_ascending(jobs.duration_s)
-    waits = known_ascending(jobs.queue_s)
     with ThreadPoolExecutor() as pool:  # the sorts in these release the interpreter's lock
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
@@ -144,7 +143,7 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
         load=load_part.result(),
         gpu_counts=by_gpu_count(jobs),
         states=by_state(jobs, include_running=include_running),
-        queue=spread(waits) if waits.size else None,
+        queue=spread(known_ascending(jobs.queue_s)),
         groups=groups,
         notes=_notes(trace, jobs, include_running=include_running),
     )

@@ -157,7 +157,7 @@ def _statistics(result: Characterization) -> Table:
     rows = []
     for path, label, unit, meaning in STATISTICS:
         value = _at(summary, path)
-        if path.startswith("queue_s") and result.queue is None:
+        if path.startswith("queue_s") and not result.queue.jobs:
             continue
         if path in HIDDEN_WHEN_ZERO and not value:
             continue
@@ -192,7 +192,7 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
     if path == "arrivals.bursts.hours":
         return f"of more than {result.arrivals.bursts.bound_jobs_per_hour:,} jobs: not chance alone"
     if path == "load.peak_gpus" and result.load.unknown_waits:
-        if result.queue is None:
+        if not result.queue.jobs:
             return "most at once, taking submission as start"
         return f"most at once ({result.load.unknown_waits:,} waits unknown, taken as 0)"
     return meaning
