@@ -225,7 +225,7 @@ def _points_table(study: Study) -> Table:
         columns.append(Column("mean_jct_s_at_low_end", "at the low end", show_duration))
         columns.append(Column("mean_jct_s_at_high_end", "at the high end", show_duration))
     columns += [
-        Column("utilization", "efficiency", show_share),
+        Column("utilization", "useful share", show_share),
         Column(
             "marginal_jct_s_per_100_usd_month" if priced else "marginal_jct_s_per_gpu",
             f"next {unit} saves",
