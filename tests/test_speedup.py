@@ -1,0 +1,211 @@
+"""Speedup functions: laws, measured curves, tables, and the names that the option takes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.planner.speedup import t4
+from gpuplan.planner.speedup.functions import Amdahl, Curve, Power, Usl, concave_hull
+from gpuplan.planner.speedup.model import ClassProfile
+from gpuplan.planner.speedup.registry import list_speedups, load_speedup
+
+LAWS = [Amdahl(0.05), Usl(0.02, 0.001), Power(0.8), Amdahl(0.0), Power(1.0)]
+GRID = np.array([0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 8.0, 64.0, 512.0])
+
+
+@pytest.mark.parametrize("law", [*LAWS, t4.CLASSES["cifar10"].epochs[0]])
+def test_speedup_functions_start_at_one_rise_and_are_concave(law):
+    assert law.at(np.array([1.0])) == pytest.approx([1.0])
+    np.testing.assert_allclose(law.at(GRID[:2]), GRID[:2])  # a part of a GPU does that part
+    s = law.at(np.arange(1.0, 200.0))
+    assert (np.diff(s) >= -1e-12).all()
+    assert (np.diff(s, 2) <= 1e-9).all()
+
+
+def test_laws_by_hand():
+    assert Amdahl(0.1).at(np.array([4.0])) == pytest.approx([4 / 1.3])
+    assert Power(0.5).at(np.array([16.0])) == pytest.approx([4])
+    assert Usl(0.1, 0.01).at(np.array([4.0])) == pytest.approx([4 / (1 + 0.3 + 0.12)])
+
+
+def test_usl_is_held_at_its_peak():
+    law = Usl(0.0, 0.01)  # peak at sqrt(1 / 0.01) = 10
+    assert law.peak == pytest.approx(10)
+    assert law.at(np.array([50.0])) == law.at(np.array([10.0])) == pytest.approx(10 / 1.9)
+    assert Usl(0.1, 0.0).peak == np.inf
+    assert Usl(1.0, 0.5).at(np.array([9.0])) == pytest.approx([1.0])
+
+
+def test_hull_of_a_measured_curve():
+    # A hole at 3 GPUs, a fall at 8: neither is kept.
+    gpus, speed = np.array([1.0, 2, 3, 4, 8]), np.array([1.0, 1.8, 1.9, 3.0, 2.5])
+    assert concave_hull(gpus, speed) == Curve((1.0, 2.0, 4.0), (1.0, 1.8, 3.0))
+    curve = concave_hull(gpus, speed)
+    assert curve.at(np.array([3.0, 4.0, 100.0])) == pytest.approx([2.4, 3.0, 3.0])
+    assert curve.widest == 4
+
+
+def test_hull_above_linear_has_no_vertex_at_one_gpu():
+    curve = concave_hull(np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.1, 3.0]))
+    assert curve.widths == (2.0, 4.0)
+    assert curve.at(np.array([0.5, 1.0, 2.0])) == pytest.approx([0.5, 1.0, 2.1])
+
+
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=12))
+def test_hull_is_concave_rising_and_above_every_point(speeds):
+    gpus, speed = np.arange(1.0, len(speeds) + 1), np.array(speeds)
+    curve = concave_hull(gpus, speed)
+    points = np.array([(0.0, 0.0), *zip(curve.widths, curve.speedups, strict=True)])
+    slopes = np.diff(points[:, 1]) / np.diff(points[:, 0])
+    assert (slopes > 0).all() and (np.diff(slopes) < 0).all()
+    assert (np.interp(gpus, *points.T) >= speed * (1 - 1e-9)).all()
+
+
+def test_candidates():
+    assert Power(0.8).candidates(None).tolist() == list(range(1, 65))
+    assert Power(0.8).candidates(3).tolist() == [1, 2, 3]
+    curve = Curve((1.0, 4.0, 10.0), (1.0, 3.0, 5.0))
+    assert curve.candidates(None).tolist() == [1, 4, 10]
+    assert curve.candidates(6).tolist() == [1, 4, 6]
+    assert curve.candidates(64).tolist() == [1, 4, 10]
+    assert Curve((2.0,), (2.1,)).candidates(1).tolist() == [1]
+
+
+def test_whole_job_over_epochs():
+    # Half of the work at s(4) = 2, half at s(4) = 4: 1 / (0.5/2 + 0.5/4) = 8/3.
+    profile = ClassProfile((Power(0.5), Power(1.0)), (0.5, 0.5))
+    assert profile.at(np.array([1.0, 4.0])) == pytest.approx([1.0, 8 / 3])
+
+
+def test_load_speedup_by_name(tmp_path):
+    assert load_speedup("amdahl:0.1").law.epochs == (Amdahl(0.1),)
+    assert load_speedup("usl:0.1,0.001").law.epochs == (Usl(0.1, 0.001),)
+    model = load_speedup("profile:t4")
+    assert model.of("bert").work_h == 4.51119
+    assert model.of("llama") is None
+    band = load_speedup("power:0.6..0.9")
+    assert band.name == "power:0.75"
+    assert [end.name for end in band.ends] == ["power:0.6", "power:0.9"]
+    assert load_speedup("power:0.8").ends is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("linear", "expected one of amdahl:SIGMA"),
+        ("power", "expected power:ALPHA"),
+        ("power:0.5,0.5", "expected power:ALPHA"),
+        ("power:fast", "'fast' is no number"),
+        ("power:0", "between"),
+        ("power:nan", "from low to high"),
+        ("power:1.2", "between"),
+        ("amdahl:-0.1", "SIGMA must be between 0 and 1"),
+        ("usl:0.1,2", "KAPPA must be between"),
+        ("power:0.9..0.6", "low to high"),
+        ("profile:h100", "there is t4"),
+        ("profile:", "there is t4"),
+    ],
+)
+def test_names_that_mean_nothing(text, said):
+    with pytest.raises(UsageError, match=said):
+        load_speedup(text)
+
+
+def test_everything_listed_can_be_loaded():
+    values = {"SIGMA": "0.1", "KAPPA": "0.001", "ALPHA": "0.8"}
+    for source in list_speedups():
+        assert source.description and source.source and source.as_of
+        text = source.name
+        for name, value in values.items():
+            text = text.replace(name, value)
+        if "FILE" not in text:
+            assert load_speedup(text).name == text
+
+
+def write(tmp_path, *lines):
+    path = tmp_path / "speed.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_table_of_throughputs(tmp_path):
+    path = write(
+        tmp_path,
+        "job_class,num_gpus,throughput",
+        "a,1,50",
+        "a,4,150",
+        "a,2,95",
+        "b, 2 ,10",
+        "b,4,16",
+    )
+    model = load_speedup(str(path))
+    assert model.of("a").epochs == (Curve((1.0, 2.0, 4.0), (1.0, 1.9, 3.0)),)
+    # Nobody measured b on one GPU: linear up to 2 GPUs, then 16/5.
+    assert model.of("b").epochs[0].at(np.array([1.0, 2.0, 4.0])) == pytest.approx([1, 2, 3.2])
+    assert len(model.notes) == 1 and "b was not measured on 1 GPU" in model.notes[0]
+    assert load_speedup(f"table:{path}").classes == model.classes
+
+
+def test_table_with_epochs_and_shares(tmp_path):
+    rows = ["a,0,1,10,1", "a,0,2,12,1", "a,1,1,10,3", "a,1,2,19,3"]
+    path = write(tmp_path, "job_class,epoch,num_gpus,throughput,work_share", *rows)
+    profile = load_speedup(str(path)).of("a")
+    assert profile.shares == (0.25, 0.75)
+    assert [curve.speedups for curve in profile.epochs] == [(1.0, 1.2), (1.0, 1.9)]
+    rows = [row.rsplit(",", 1)[0] for row in rows]
+    path = write(tmp_path, "job_class,epoch,num_gpus,throughput", *rows)
+    assert load_speedup(str(path)).of("a").shares == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["job_class,num_gpus", "a,1"], r"no column throughput; found job_class, num_gpus"),
+        (["job_class,num_gpus,throughput"], "has no rows"),
+        (["job_class,num_gpus,throughput", "a,1,2", "a,x,2"], "csv:3: column 'num_gpus': found"),
+        (["job_class,num_gpus,throughput", "a,0.5,2"], r"csv:2: column 'num_gpus': found '0.5'"),
+        (["job_class,num_gpus,throughput", "a,1,0"], r"csv:2: column 'throughput': found '0'"),
+        (["job_class,num_gpus,throughput", "a,1,inf"], r"column 'throughput': found 'inf'"),
+        (["job_class,num_gpus,throughput", "a,1,"], r"column 'throughput': an empty cell"),
+        (["job_class,num_gpus,throughput", ",1,2"], r"csv:2: column 'job_class': an empty cell"),
+        (
+            ["job_class,num_gpus,throughput", "a,1,2", "b,1,2", "a,1,3"],
+            r"csv:4: column 'num_gpus': found '1'; expected one row per class, epoch and GPU count",
+        ),
+        (["job_class,num_gpus,throughput,epoch", "a,1,2,0.5"], r"column 'epoch': found '0.5'"),
+        (
+            ["job_class,num_gpus,throughput,work_share", "a,1,2,1", "a,2,3,2"],
+            r"csv:3: column 'work_share': found '2'; expected the same share",
+        ),
+        (["job_class,num_gpus,throughput", "a,1,2,3,4"], "is no CSV table"),
+    ],
+)  # fmt: skip
+def test_a_bad_table_is_refused_with_its_place(tmp_path, lines, said):
+    path = write(tmp_path, *lines)
+    with pytest.raises(InputError, match=said):
+        load_speedup(str(path))
+
+
+def test_a_missing_or_binary_table(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        load_speedup("nowhere.csv")
+    path = tmp_path / "x.csv"
+    path.write_bytes(bytes(range(256)))
+    with pytest.raises(InputError):
+        load_speedup(str(path))
+    path.write_bytes(b"")
+    with pytest.raises(InputError):
+        load_speedup(str(path))
+
+
+def test_a_profile_is_well_formed():
+    for profile in t4.CLASSES.values():
+        curve = profile.epochs[0]
+        points = np.array([(0.0, 0.0), *zip(curve.widths, curve.speedups, strict=True)])
+        slopes = np.diff(points[:, 1]) / np.diff(points[:, 0])
+        assert (slopes > 0).all() and (np.diff(slopes) < 0).all()
+        assert profile.work_h > 0 and profile.rescale_s > 0
+    with pytest.raises(ValueError, match="as many"):
+        Curve((1.0,), ())
