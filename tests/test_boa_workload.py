@@ -1,0 +1,177 @@
+"""From a trace to job classes: rates, work, candidate widths, what is left out."""
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_widths, workload_of
+from gpuplan.planner.speedup.registry import load_speedup
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Make a trace of (hours after the start, seconds, GPUs, class, state) and read it."""
+
+    def make(*jobs):
+        rows = [
+            {
+                "submit_time": START + timedelta(hours=hours),
+                "duration_s": seconds,
+                "num_gpus": float(gpus),
+                "job_class": job_class,
+                "state": state,
+            }
+            for hours, seconds, gpus, job_class, state in jobs
+        ]
+        path = tmp_path / "trace.parquet"
+        frame = pl.DataFrame(
+            rows, schema_overrides={"duration_s": pl.Float64, "job_class": pl.String}
+        )
+        frame.write_parquet(path)
+        return read_trace(path, columns=COLUMNS)
+
+    return make
+
+
+def test_rates_and_work_by_hand(trace):
+    jobs = trace(
+        (0, 3600, 4, "a", "completed"),
+        (1, 7200, 1, "a", "completed"),
+        (2, 1800, 0.5, "b", "completed"),
+    )
+    workload = workload_of(jobs, load_speedup("power:0.5"))
+    # Three jobs in 2 h leave two gaps: the horizon is 2 x 3/2 = 3 h.
+    assert workload.horizon_h == 3
+    a, b = workload.classes
+    assert (a.name, a.jobs, b.name, b.jobs) == ("a", 2, "b", 1)
+    assert a.rate_per_h == pytest.approx(2 / 3)
+    assert a.work_h == pytest.approx([(1 * 2 + 2 * 1) / 2])  # d s(g) with s(4) = 2
+    assert b.work_h == pytest.approx([0.25])  # half a GPU does half the work
+    assert a.widths.tolist() == list(range(1, 65))
+    assert (a.rescale_h, workload.rescale_origin, workload.notes) == (0, "default", ())
+
+
+def test_what_is_left_out_is_told(trace):
+    jobs = trace(
+        (0, 3600, 1, "a", "completed"),
+        (1, 3600, 0, "a", "completed"),
+        (2, None, 1, "a", "not_started"),
+        (3, None, 1, "a", "failed"),
+        (4, 3600, 1, "a", "running"),
+    )
+    workload = workload_of(jobs, load_speedup("power:0.5"))
+    assert workload.jobs == 2
+    assert workload.horizon_h == 5
+    told = "\n".join(workload.notes)
+    assert "1 jobs without a GPU" in told
+    assert "1 jobs that never started" in told
+    assert "1 jobs without a duration" in told
+    assert "1 jobs were still running" in told
+
+
+def test_classes_of_a_profile_take_its_sizes(trace):
+    jobs = trace((0, None, 4, "bert", "unknown"), (48, None, 8, "cifar10", "unknown"))
+    model = load_speedup("profile:t4")
+    workload = workload_of(jobs, model, Choices(horizon_s=48 * 3600))
+    bert, cifar = workload.classes
+    assert bert.work_h == pytest.approx([4.51119])
+    assert bert.rescale_h == pytest.approx(120 / 3600)
+    assert cifar.rescale_h == pytest.approx(50 / 3600)
+    assert bert.widths.tolist() == [2, 4, 9, 10, 15, 16, 34, 38, 48]
+    assert workload.rescale_origin == "profile"
+    scaled = workload_of(jobs, model, Choices(rescale_s=0, scale_work=2, max_width=9))
+    assert scaled.classes[0].work_h == pytest.approx([9.02238])
+    assert scaled.classes[0].rescale_h == 0
+    assert scaled.classes[0].widths.tolist() == [2, 4, 9]
+    assert scaled.rescale_origin == "option"
+
+
+def test_durations_win_over_the_sizes_of_a_profile(trace):
+    jobs = trace((0, 3600, 1, "bert", "completed"), (1, 7200, 4, "bert", "completed"))
+    (bert,) = workload_of(jobs, load_speedup("profile:t4")).classes
+    assert bert.work_h == pytest.approx([(1 + 2 * 4.088701954) / 2])
+
+
+def test_classes_by_other_columns(trace):
+    jobs = trace((0, 60, 1, None, "completed"), (1, 60, 8, None, "completed"))
+    law = load_speedup("power:0.5")
+    assert [c.name for c in workload_of(jobs, law).classes] == ["all"]
+    assert {c.name for c in workload_of(jobs, law, Choices(class_by="num_gpus")).classes} == {
+        "1",
+        "8",
+    }
+    mixed = trace((0, 60, 1, None, "completed"), (1, 60, 8, "a", "completed"))
+    assert {c.name for c in workload_of(mixed, law).classes} == {"(none)", "a"}
+
+
+def test_epochs_of_a_table_share_the_work(trace, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "job_class,epoch,num_gpus,throughput,work_share\n"
+        "a,0,1,10,1\na,0,2,12,1\na,1,1,10,3\na,1,4,40,3\n"
+    )
+    jobs = trace((0, 3600, 1, "a", "completed"), (1, 3600, 64, "a", "completed"))
+    workload = workload_of(jobs, load_speedup(str(path)))
+    (a,) = workload.classes
+    assert a.widths.tolist() == [1, 2, 4]  # where any epoch has a vertex
+    np.testing.assert_allclose(a.speedup, [[1, 1.2, 1.2], [1, 2, 4]])
+    assert a.work_h[1] == pytest.approx(3 * a.work_h[0])
+    assert "1 jobs ran on more GPUs than" in workload.notes[-1]
+
+
+def test_widths_asked_for(trace):
+    jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 8, "a", "completed"))
+    choices = Choices(widths=parse_widths("8,1,2,4,16"), max_width=8)
+    (a,) = workload_of(jobs, load_speedup("power:0.5"), choices).classes
+    assert a.widths.tolist() == [1, 2, 4, 8]
+    with pytest.raises(UsageError, match="none is left"):
+        workload_of(jobs, load_speedup("power:0.5"), Choices(widths=(8,), max_width=4))
+    with pytest.raises(UsageError, match="whole GPUs"):
+        parse_widths("1,two")
+
+
+def test_errors_name_the_next_step(trace):
+    law, t4 = load_speedup("power:0.5"), load_speedup("profile:t4")
+    without = trace((0, None, 4, "bert", "unknown"), (1, None, 4, "bert", "unknown"))
+    with pytest.raises(InputError, match=r"'bert' have no duration(.|\n)*--speedup profile:t4"):
+        workload_of(without, law)
+    unknown = trace((0, 60, 4, "llama", "completed"), (1, 60, 4, "bert", "completed"))
+    with pytest.raises(InputError, match=r"knows no job_class 'llama'; it has bert, cifar10"):
+        workload_of(unknown, t4)
+    at_once = trace((0, 60, 4, "a", "completed"), (0, 60, 4, "a", "completed"))
+    with pytest.raises(UsageError, match="--horizon 48h"):
+        workload_of(at_once, law)
+    assert workload_of(at_once, law, Choices(horizon_s=3600)).classes[0].rate_per_h == 2
+    idle = trace((0, 60, 0, "a", "completed"), (1, 60, 0, "a", "completed"))
+    with pytest.raises(InputError, match="no job that ran on a GPU"):
+        workload_of(idle, law)
+    zero = trace((0, 0, 1, "a", "completed"), (1, 0, 1, "a", "completed"))
+    with pytest.raises(InputError, match="no job that ran on a GPU"):
+        workload_of(zero, law)
+
+
+def test_a_horizon_shorter_than_the_trace_is_told(trace):
+    jobs = trace((0, 60, 1, "a", "completed"), (10, 60, 1, "a", "completed"))
+    workload = workload_of(jobs, load_speedup("power:0.5"), Choices(horizon_s=3600))
+    assert "shorter than the 10 h" in workload.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "said"),
+    [
+        ({"class_by": "colour"}, "--class-by"),
+        ({"horizon_s": 0.0}, "--horizon"),
+        ({"rescale_s": -1.0}, "--rescale"),
+        ({"max_width": 0}, "--max-width"),
+        ({"widths": (0, 1)}, "--widths"),
+    ],
+)
+def test_choices_out_of_range(choice, said):
+    with pytest.raises(UsageError, match=said):
+        Choices(**choice)

@@ -1,0 +1,244 @@
+"""The command gpuplan pareto, from options to JSON, table, picture and exit code."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+import pytest
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.budgets import parse_budgets
+from gpuplan.planner.boa.study import Budget
+
+# Jobs per application of the first newTrace sample (Sia artifact), 48 h.
+NEWTRACE_1 = {"cifar10": 484, "deepspeech2": 226, "bert": 208, "yolov3": 36, "imagenet": 6}
+
+
+@pytest.fixture
+def newtrace(tmp_path):
+    """A trace with the classes of newTrace, evenly spread, without durations."""
+    names = [name for name, count in NEWTRACE_1.items() for _ in range(count)]
+    start = datetime(1970, 1, 1, tzinfo=UTC)
+    submit = [start + timedelta(seconds=179 * i) for i in range(len(names))]
+    frame = pl.DataFrame({"submit_time": submit, "job_class": names}).with_columns(
+        num_gpus=pl.lit(4.0), duration_s=pl.lit(None, pl.Float64)
+    )
+    path = tmp_path / "newtrace.parquet"
+    frame.write_parquet(path)
+    return path
+
+
+@pytest.fixture
+def hours(tmp_path):
+    """A trace of 100 jobs of an hour on one GPU, one every half hour: 2 GPUs of load."""
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    frame = pl.DataFrame({"submit_time": [start + timedelta(hours=i / 2) for i in range(100)]})
+    path = tmp_path / "hours.parquet"
+    frame.with_columns(duration_s=pl.lit(3600.0), num_gpus=pl.lit(1.0)).write_parquet(path)
+    return path
+
+
+def results(gpuplan, *arguments):
+    code, out, err = gpuplan("pareto", *arguments, "--output-format", "json")
+    assert code == 0, err
+    return json.loads(out)["results"]
+
+
+def test_newtrace_on_t4_as_documented(gpuplan, newtrace):
+    found = results(
+        gpuplan, newtrace, "--speedup", "profile:t4", "--horizon", "48h", "--rescale", "0",
+        "--budget", "98.81,112.92,141.15,188.20,282.31",
+    )  # fmt: skip
+    jct = [point["mean_jct_s"] for point in found["points"]]
+    assert jct == pytest.approx([8598.5, 3807.8, 2222.3, 1751.4, 1590.3], rel=1e-3)
+    assert found["min_budget_gpus"] == pytest.approx(93.435, abs=1e-3)
+    assert found["load_gpus"] == pytest.approx(94.1024, abs=1e-3)
+    point = found["points"][1]
+    assert point["used_gpus"] == pytest.approx(112.92)
+    assert point["utilization"] == pytest.approx(94.1024 / 112.92, rel=1e-4)
+    assert point["rounded_used_gpus"] <= 112.92
+    assert point["rounded_mean_jct_s"] - point["mean_jct_s"] == pytest.approx(
+        point["rounding_gap_s"]
+    )
+    assert {width["job_class"] for width in point["widths"]} == set(NEWTRACE_1)
+    assert sum(w["share"] for w in point["widths"]) == pytest.approx(5)
+    assert found["rescale"] == {"origin": "option", "mean_s": 0}
+
+
+def test_one_class_with_a_law(gpuplan, hours):
+    # b = 2 k^0.5: k = 4 needs 4 GPUs and halves the time; 3 GPUs in between.
+    found = results(gpuplan, hours, "--speedup", "power:0.5", "--budget", "2x,1x,4gpu")
+    by_load, least, by_gpus = found["points"]
+    assert by_load == by_gpus
+    assert by_load["mean_jct_s"] == pytest.approx(1800)
+    assert by_load["mean_jct_over_one_gpu"] == pytest.approx(0.5)
+    assert by_load["widths"] == [{"job_class": "all", "epoch": 0, "width": 4, "share": 1}]
+    assert least["mean_jct_s"] == pytest.approx(3600)
+    assert found["saturation_budget_gpus"] == pytest.approx(16)
+    assert found["knee"]["mean_jct_s"] == pytest.approx(3600 / 8**0.5)
+
+
+def test_target_is_answered_with_a_budget(gpuplan, hours):
+    found = results(gpuplan, hours, "--speedup", "power:0.5", "--target-jct", "30m,20m")
+    assert [p["budget_gpus"] for p in found["points"]] == pytest.approx([4, 6])
+
+
+def test_dollars(gpuplan, hours):
+    found = results(
+        gpuplan, hours, "--speedup", "power:0.5", "--price", "1.5",
+        "--budget", "$6/h,$4380/month",
+    )  # fmt: skip
+    assert [p["budget_gpus"] for p in found["points"]] == pytest.approx([4, 4])
+    point = found["points"][0]
+    assert point["usd_per_month"] == pytest.approx(4380)
+    per_gpu = point["marginal_jct_s_per_gpu"]
+    assert point["marginal_jct_s_per_100_usd_month"] == pytest.approx(per_gpu / (1.5 * 7.3))
+    priced = ("pareto", hours, "--speedup", "power:0.5", "--price", "1.5")
+    _, out, _ = gpuplan(*priced, "--output-format", "md")
+    assert "| $/month |" in out
+    assert "| next $100 a month saves |" in out
+
+
+def test_without_budget_the_whole_frontier_is_swept(gpuplan, hours):
+    code, out, err = gpuplan("pareto", hours, "--output-format", "csv")
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 8
+    assert float(rows[0]["budget_gpus"]) == pytest.approx(2)
+    assert float(rows[-1]["budget_gpus"]) == pytest.approx(2 * 64**0.2)
+    assert "no --speedup given: power:0.8 is assumed" in err
+    assert "--rescale 20s" in err
+    assert "3 to 5 times" in err
+
+
+def test_a_range_of_laws_gives_a_band(gpuplan, hours, tmp_path):
+    picture = tmp_path / "band.svg"
+    found = results(
+        gpuplan, hours, "--speedup", "power:0.5..0.7", "--budget", "2x", "--plot", picture
+    )
+    low, high = found["points"][0]["ends_mean_jct_s"]
+    assert low == pytest.approx(1800)
+    assert high == pytest.approx(results(gpuplan, hours, "--speedup", "power:0.7", "--budget", "2x")
+                                 ["points"][0]["mean_jct_s"])  # fmt: skip
+    assert low > found["points"][0]["mean_jct_s"] > high
+    assert "power:0.5" in picture.read_text()
+    priced = ("pareto", hours, "--speedup", "power:0.5..0.7", "--price", "2")
+    _, out, _ = gpuplan(*priced, "--output-format", "md")
+    assert "| at the low end | at the high end |" in out
+    _, out, _ = gpuplan(*priced)
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_a_band_end_that_cannot_keep_up_is_no_number(gpuplan, tmp_path):
+    # The jobs ran on 16 GPUs, so their work depends on the law: 16^0.8 against 16^0.5 hours.
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    frame = pl.DataFrame({"submit_time": [start + timedelta(hours=i) for i in range(50)]})
+    path = tmp_path / "wide.parquet"
+    frame.with_columns(duration_s=pl.lit(3600.0), num_gpus=pl.lit(16.0)).write_parquet(path)
+    found = results(gpuplan, path, "--speedup", "power:0.5..0.8", "--budget", "1.05x")
+    low, high = found["points"][0]["ends_mean_jct_s"]
+    assert low > 0 and high is None
+
+
+def test_table_says_what_people_need(gpuplan, newtrace):
+    code, out, err = gpuplan("pareto", newtrace, "--speedup", "profile:t4", "--budget", "150")
+    assert code == 0
+    assert "No budget under" in out and "knee" in out
+    assert "GPUs per job at the budget" in out
+    assert "imagenet" in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "--rescale" not in err  # the profile measured it
+
+
+def test_files(gpuplan, hours, tmp_path):
+    for suffix in ("svg", "png", "json", "md", "csv", "txt", "parquet"):
+        path = tmp_path / f"out.{suffix}"
+        code, _, err = gpuplan("pareto", hours, "--speedup", "amdahl:0.02", "-o", path)
+        assert code == 0, err
+        assert path.stat().st_size > 100
+    rows = pl.read_parquet(tmp_path / "out.parquet")
+    assert rows.columns == ["budget_gpus", "job_class", "epoch", "width", "share"]
+    assert "knee" in (tmp_path / "out.svg").read_text()
+
+
+def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):
+    said = []
+    for name in ("a.svg", "b.svg"):
+        _, out, _ = gpuplan(
+            "pareto", newtrace, "--speedup", "profile:t4", "--plot", tmp_path / name,
+            "--output-format", "json",
+        )  # fmt: skip
+        said.append((out, (tmp_path / name).read_bytes()))
+    assert said[0] == said[1]
+
+
+def test_many_classes_and_epochs_in_the_table(gpuplan, tmp_path):
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    names = [f"c{i % 20}" for i in range(60)]
+    frame = pl.DataFrame(
+        {"submit_time": [start + timedelta(hours=i) for i in range(60)], "job_class": names}
+    ).with_columns(duration_s=pl.lit(3600.0), num_gpus=pl.lit(1.0))
+    frame.write_parquet(tmp_path / "t.parquet")
+    lines = ["job_class,epoch,num_gpus,throughput"]
+    for name in sorted(set(names)):
+        lines += [f"{name},0,1,10", f"{name},0,2,11", f"{name},1,1,10", f"{name},1,2,20"]
+    (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
+    code, out, err = gpuplan(
+        "pareto", tmp_path / "t.parquet", "--speedup", tmp_path / "s.csv", "--budget", "1x"
+    )
+    assert code == 0, err
+    assert "15 of 20 classes" in out
+    assert " 1 " in out and " 2 " in out  # the two epochs differ
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--budget", "10", "--speedup", "profile:t4"], 4, "the least is 9"),
+        (["--target-jct", "1m", "--speedup", "profile:t4"], 4, "out of reach"),
+        (["--budget", "100"], 3, "--speedup profile:t4"),
+        (["--budget", "plenty"], 2, "60gpu"),
+        (["--budget", "$12/h", "--speedup", "profile:t4"], 2, "--price 1.29"),
+        (["--price", "-1"], 2, "--price must be above 0"),
+        (["--speedup", "warp:9"], 2, "amdahl:SIGMA"),
+        (["--horizon", "soon"], 2, "--horizon"),
+        (["--widths", "a"], 2, "--widths"),
+        (["--target-jct", "soon"], 2, "--target-jct"),
+        (["--speedup", "profile:t4", "--class-by", "user"], 3, "knows no user 'all'"),
+        (["-o", "x.pdf"], 2, ".json"),
+        (["--speedup", "profile:t4", "--budget", "150", "--fail-if", "points.mean_jct > 1m"], 1,
+         "gate tripped"),
+    ],
+)  # fmt: skip
+def test_exit_codes(gpuplan, newtrace, arguments, code, said):
+    found, out, err = gpuplan("pareto", newtrace, *arguments)
+    assert (found, said in err) == (code, True), err
+    assert "Traceback" not in err
+    assert bool(out) == (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("60", [Budget(60)]),
+        ("60gpu, 1.5x", [Budget(60), Budget(1.5, True)]),
+        ("1x:2x:3", [Budget(1, True), Budget(1.5, True), Budget(2, True)]),
+        ("10:30:3,$4/h", [Budget(10), Budget(20), Budget(30), Budget(2)]),
+        ("$1460/month", [Budget(1)]),
+        ("1e2gpus", [Budget(100)]),
+    ],
+)
+def test_budgets(text, expected):
+    assert parse_budgets(text, 2.0) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "-5", "0", "$5", "5/h", "$5x", "1:2", "1x:2:3", "2:1:3", "1:2:1", "1:2:3:4", "1,,2",
+     "1:2:1.5", "nan", "inf"],
+)  # fmt: skip
+def test_budgets_that_mean_nothing(text):
+    with pytest.raises(UsageError, match="--budget"):
+        parse_budgets(text, 2.0)
