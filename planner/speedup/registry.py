@@ -32,7 +32,7 @@ class SpeedupSource:
         name: what to write after ``--speedup``; capitals stand for a value.
         description: what it is.
         source: where it comes from.
-        as_of: date of the source, as YYYY-MM or YYYY.
+        as_of: date of the source, as YYYY-MM or YYYY; a dash where it has none.
     """
 
     name: str
@@ -73,7 +73,7 @@ LAWS = {
         Power,
         ("ALPHA",),
         SpeedupSource(
-            "power:ALPHA", "s(k) = k^ALPHA", "elasticity of speedup, an assumption", "2026"
+            "power:ALPHA", "s(k) = k^ALPHA", "an assumption of constant elasticity", "-"
         ),
     ),
 }
