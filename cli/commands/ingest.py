@@ -1,7 +1,152 @@
-"""Not written yet."""
+"""``gpuplan ingest``: bring a job log into the canonical schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli import talk
+from gpuplan.cli.emit import emit
+from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command
+from gpuplan.cli.report import Column, Input, Report, Table
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.ingest.run import IngestResult
+
+READING_PANEL = "How to read it"
+
 
 def register(app: typer.Typer) -> None:
-    """Add nothing yet."""
+    """Add the command to the application."""
+
+    @command(app, "ingest", example="gpuplan ingest trace_seren.csv -o seren.parquet")
+    def ingest(
+        sources: Annotated[
+            list[Path],
+            typer.Argument(
+                help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz or "
+                ".zst. Several are joined in this order.",
+                metavar="SRC...",
+                show_default=False,
+            ),
+        ],
+        out: Annotated[
+            Path,
+            typer.Option(
+                "--output",
+                "-o",
+                help="The trace to write (.parquet). Rows that cannot be used go beside it, to "
+                "<name>.rejects.parquet.",
+                show_default=False,
+                rich_help_panel=OUTPUT_PANEL,
+            ),
+        ],
+        source_format: Annotated[
+            str | None,
+            typer.Option(
+                help="Take the log for this format instead of detecting it; "
+                "[cyan]gpuplan list formats[/cyan] names them.",
+                metavar="NAME",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        columns: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--map",
+                help="A column of a table that gpuplan does not know: canonical=column, for "
+                "example submit_time=created; may be repeated. Also start_time and end_time.",
+                metavar="CANONICAL=COLUMN",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        time_zone: Annotated[
+            str | None,
+            typer.Option(
+                help="Zone of times that are written without an offset, for example "
+                "Europe/Berlin; where the format does not say, UTC.",
+                metavar="NAME",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        max_rejects: Annotated[
+            str,
+            typer.Option(
+                help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count "
+                "(20).",
+                metavar="SHARE|COUNT",
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = "1%",
+        output_format: Annotated[
+            Format,
+            typer.Option(
+                "--output-format", help="Form of the account.", rich_help_panel=OUTPUT_PANEL
+            ),
+        ] = Format.table,
+    ) -> None:
+        """Bring a job log into the canonical schema, and account for every row of it."""
+        from gpuplan.analysis.ingest.format import Choices
+        from gpuplan.analysis.ingest.rejects import Limit
+        from gpuplan.analysis.ingest.run import ingest as ingest_logs
+
+        with talk.progress("reading") as advance:
+            result = ingest_logs(
+                sources,
+                out,
+                source_format=source_format,
+                choices=Choices(columns=_mapping(columns or []), time_zone=time_zone),
+                limit=Limit.of(max_rejects),
+                on_progress=advance,
+            )
+        parameters = {
+            "source_format": source_format,
+            "map": columns or [],
+            "time_zone": time_zone,
+            "max_rejects": max_rejects,
+        }
+        emit(_report(result, parameters), Output(output_format=output_format))
+
+
+def _mapping(pairs: list[str]) -> dict[str, str]:
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, column = (part.strip() for part in pair.partition("="))
+        if not (equals and name and column):
+            raise UsageError(f"--map {pair}: expected canonical=column, as submit_time=created")
+        if name in mapping:
+            raise UsageError(f"--map {pair}: {name} is already mapped to {mapping[name]}")
+        mapping[name] = column
+    return mapping
+
+
+def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
+    summary = result.summary()
+    rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
+    told = result.provenance
+    facts = [(key, value) for key, value in summary.items() if not isinstance(value, dict | list)]
+    tables = [Table("Trace", (Column("field", "field"), Column("value", "value")), facts)]
+    if by_reason:
+        reasons = (Column("reason", "reason"), Column("rows", "rows"))
+        tables.append(Table("Rejected rows", reasons, list(by_reason.items())))
+    if told.notes:
+        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+    warnings = (f"{rejected:,} rows cannot be used; see {result.rejects_file}",) if rejected else ()
+    return Report(
+        command="ingest",
+        results=summary,
+        tables=tuple(tables),
+        inputs=tuple(
+            Input(path=source.name, sha256=source.sha256, rows=rows)
+            for source, rows in zip(told.sources, result.rows_by_source, strict=True)
+        ),
+        parameters=parameters,
+        headline=f"{told.rows_kept:,} jobs in {result.output}",
+        warnings=warnings,
+    )

@@ -1,0 +1,63 @@
+"""A piece of a source: its rows as text cells, and the rows that could not be read at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+ROW = "\0row"
+"""Name of the column with row numbers; no source can have a column of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that is not in the trace, and why.
+
+    Attributes:
+        row: line of the file (1-based, where the row starts) or element of a JSON array.
+        reason: short machine word.
+        column: source column at fault, where it is one.
+        found: what stands there.
+        expected: what should.
+        raw: the row as it stands in the file.
+    """
+
+    row: int
+    reason: str
+    column: str | None
+    found: str | None
+    expected: str
+    raw: str
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one source, in order.
+
+    Attributes:
+        cells: text columns under the source's names (null where a cell is empty), and `ROW`.
+        raw: gives the rows at positions in ``cells``, as they stand in the file.
+        refused: rows of this piece that could not be brought into columns.
+    """
+
+    cells: pl.DataFrame
+    raw: Callable[[Sequence[int]], list[str]]
+    refused: Sequence[Refused] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """An opened source: its column names, and what reads its rows.
+
+    Attributes:
+        columns: names of the source columns.
+        sample: cells of a few first rows, for a look at them.
+        batches: takes the columns wanted and yields, in order, functions that each make one
+            `Batch`. They may be called in any thread.
+    """
+
+    columns: tuple[str, ...]
+    sample: tuple[dict[str, str | None], ...]
+    batches: Callable[[Sequence[str]], Iterator[Callable[[], Batch]]]

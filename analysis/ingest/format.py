@@ -1,0 +1,89 @@
+"""What makes a log format: a name, the signs it is recognized by, and a plan for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.batch import Rows
+from gpuplan.analysis.ingest.plan import Plan
+from gpuplan.analysis.ingest.source import Head, SourceStream
+from gpuplan.analysis.ingest.tables import open_table
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user says about the sources.
+
+    Attributes:
+        columns: canonical column -> source column (``--map``).
+        time_zone: zone of times without an offset (``--time-zone``).
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    time_zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a format sees of a source before it plans.
+
+    Attributes:
+        head: the first bytes.
+        columns: names of the source columns.
+        sample: cells of a few first rows.
+        number: position of the source among all of them, from 0.
+        choices: what the user says.
+    """
+
+    head: Head
+    columns: tuple[str, ...]
+    sample: Sequence[Mapping[str, str | None]]
+    number: int
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A log format.
+
+    Attributes:
+        name: what ``--source-format`` takes.
+        description: one line for lists.
+        source: where such a log comes from.
+        recognizes: returns the evidence that a file is of this format, or None.
+        plan: says how the rows of a source become jobs. Raises `InputError` where they cannot.
+        open: brings a source into columns.
+        takes_zone: whether its times may be local, so that ``--time-zone`` means something.
+        takes_columns: whether it is told its columns with ``--map``.
+    """
+
+    name: str
+    description: str
+    source: str
+    recognizes: Callable[[Head], str | None]
+    plan: Callable[[Sight], Plan]
+    open: Callable[[SourceStream], Rows] = open_table
+    takes_zone: bool = False
+    takes_columns: bool = False
+
+
+def has_columns(head: Head, names: Sequence[str]) -> str | None:
+    """Return as evidence that a table has all the columns, or None where it does not."""
+    if set(names) <= set(head.columns):
+        return f"the columns {', '.join(names)}"
+    return None
+
+
+def need(sight: Sight, names: Sequence[str], format_name: str) -> None:
+    """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
+    missing = [name for name in names if name not in sight.columns]
+    if missing:
+        found = ", ".join(sight.columns[:12]) or "none"
+        raise InputError(
+            sight.head.path,
+            f"no column {', '.join(missing)}; found {found}",
+            expected=f"the columns of the format {format_name}: {', '.join(names)}",
+            hint="leave out --source-format to detect it, or use csv with --map",
+        )

@@ -1,0 +1,109 @@
+"""AcmeTrace job tables: Seren and Kalos, two clusters for large language models, 2023.
+
+Source: Hu et al., "Characterization of Large Language Model Development in the Datacenter",
+NSDI 2024. The run time is always end - start: the column ``duration`` of Kalos includes the queue.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import polars as pl
+
+from gpuplan.analysis.ingest.format import Format, Sight, has_columns, need
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, count, number, text, words
+from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.ingest.states import SLURM
+from gpuplan.analysis.ingest.times import moment, seconds_between
+from gpuplan.analysis.schema import CANONICAL
+
+COLUMNS = (
+    "job_id", "user", "node_num", "gpu_num", "type", "state",
+    "submit_time", "start_time", "end_time", "duration",
+)  # fmt: skip
+KALOS_ONLY = ("fail_time", "stop_time")
+CLOCK_S = 1.0  # resolution of the times
+STATE = CANONICAL["state"]
+INSTANT = "a time with its offset, like 2023-04-02 10:00:00+08:00"
+
+
+def cluster_log(sight: Sight, name: str, time_zone: str) -> Plan:
+    """Return the plan of a table with submission, start and end of each job."""
+    need(sight, COLUMNS, name)
+    started = pl.col("start_time").is_not_null()
+    ended = pl.col("end_time").is_not_null()
+    state = words("source_state", SLURM, STATE).fill_null("unknown")
+    waited = seconds_between("start_time", "submit_time")
+    ran = seconds_between("end_time", "start_time")
+    return Plan(
+        fields=(
+            text("job_id", "job_id", required=True),
+            text("user", "user"),
+            text("job_class", "type"),
+            Field("submit_time", "submit_time", moment("submit_time"), INSTANT, required=True),
+            Field("start_time", "start_time", moment("start_time"), INSTANT),
+            Field("end_time", "end_time", moment("end_time"), INSTANT),
+            number("num_gpus", "gpu_num", required=True),
+            count("nodes", "node_num", least=0),
+            text("source_state", "state"),
+            number("source_duration_s", "duration"),
+        ),
+        jobs={
+            "queue_s": pl.when(waited >= 0).then(waited),
+            "duration_s": ran,
+            "num_workers": pl.col("nodes").clip(1).fill_null(1),
+            "state": pl.when(started).then(state).otherwise(pl.lit("not_started", STATE)),
+        },
+        rules=(
+            Rule(
+                "missing",
+                "end_time",
+                "the end of a job that has started and is not running",
+                started & ~ended & (state != "running"),
+            ),
+            Rule(
+                "missing",
+                "start_time",
+                "the start of a completed job",
+                ~started & (state == "completed"),
+            ),
+        ),
+        tallies=(
+            Tally(
+                "{n} rows have a duration of their own that is not end - start (by more than 1 s);"
+                " end - start is taken",
+                (pl.col("source_duration_s") - ran).abs() > CLOCK_S,
+            ),
+            Tally(
+                "{n} jobs never started: their state is not_started, they have no duration",
+                ~started,
+            ),
+            Tally("{n} jobs start before their submission: no wait recorded", waited < 0),
+        ),
+        time_zone=time_zone,
+    )
+
+
+def _recognizes_kalos(head: Head) -> str | None:
+    return has_columns(head, (*COLUMNS, *KALOS_ONLY))
+
+
+def _recognizes_seren(head: Head) -> str | None:
+    # Helios has the same columns and a virtual cluster, and its times have no offset.
+    return None if {*KALOS_ONLY, "vc"} & set(head.columns) else has_columns(head, COLUMNS)
+
+
+SEREN = Format(
+    name="seren",
+    description="AcmeTrace, cluster Seren: 818 thousand jobs, March to August 2023",
+    source="InternLM/AcmeTrace on GitHub, data/job_trace/trace_seren.csv",
+    recognizes=_recognizes_seren,
+    plan=partial(cluster_log, name="seren", time_zone="+08:00"),
+)
+KALOS = Format(
+    name="kalos",
+    description="AcmeTrace, cluster Kalos: 62 thousand jobs, May to August 2023",
+    source="InternLM/AcmeTrace on GitHub, data/job_trace/trace_kalos.csv",
+    recognizes=_recognizes_kalos,
+    plan=partial(cluster_log, name="kalos", time_zone="+00:00"),
+)

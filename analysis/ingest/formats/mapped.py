@@ -1,0 +1,162 @@
+"""Any table whose columns the user names: ``--source-format csv --map submit_time=created``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.ingest.format import Format, Sight
+from gpuplan.analysis.ingest.gpus import gpu_names
+from gpuplan.analysis.ingest.plan import (
+    MAX_INT32,
+    Field,
+    Plan,
+    Tally,
+    made_id,
+    words,
+)
+from gpuplan.analysis.ingest.states import ANY
+from gpuplan.analysis.ingest.times import (
+    MILLIS_ABOVE,
+    RELATIVE_BELOW_S,
+    is_number,
+    moment,
+    seconds,
+    seconds_between,
+)
+from gpuplan.analysis.schema import CANONICAL, PRIORITIES
+
+TIMES = ("submit_time", "start_time", "end_time")
+TARGETS = (*CANONICAL, "start_time", "end_time")
+"""What ``--map`` takes: wait and run time may also come from the instants of start and end."""
+STATE = CANONICAL["state"]
+
+
+def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
+    """Return the plan of a table, canonical column -> source column.
+
+    A time column of plain numbers holds seconds: from the start of the log where they are below
+    100,000,000, else of the Unix epoch (milliseconds from 100,000,000,000 on). Everything else is
+    ISO 8601; without an offset it is in the zone chosen, or UTC.
+    """
+    zone = sight.choices.time_zone or "UTC"
+    fields: list[Field] = []
+    relative = False
+    for name in TIMES:
+        if name not in columns:
+            continue
+        value, expected, is_relative = _time(sight, columns[name], zone)
+        relative = relative or is_relative
+        local = zone if expected.startswith("an ISO") else None
+        fields.append(Field(name, columns[name], value, expected, name == "submit_time", local))
+    fields += [_field(name, source) for name, source in columns.items() if name not in TIMES]
+    jobs: dict[str, pl.Expr] = {}
+    tallies = []
+    if "job_id" not in columns:
+        jobs["job_id"] = made_id(prefix, sight.number)
+    if {"start_time", "end_time"} <= columns.keys() and "duration_s" not in columns:
+        jobs["duration_s"] = seconds_between("end_time", "start_time")
+    if "start_time" in columns and "queue_s" not in columns:
+        waited = seconds_between("start_time", "submit_time")
+        jobs["queue_s"] = pl.when(waited >= 0).then(waited)
+        tallies.append(
+            Tally("{n} jobs start before their submission: no wait recorded", waited < 0)
+        )
+    if "state" in columns:
+        jobs["state"] = pl.col("state").fill_null("unknown")
+    for name, default in (("num_workers", 1), ("attempts", 1)):
+        if name in columns:
+            jobs[name] = pl.col(name).fill_null(default)
+    return Plan(
+        fields=tuple(fields),
+        jobs=jobs,
+        tallies=tuple(tallies),
+        time_zone=None if relative else zone,
+        relative_time=relative,
+        made_ids="job_id" not in columns,
+    )
+
+
+def _time(sight: Sight, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
+    """Return the reading of a time column, what a cell should be, and whether it is relative."""
+    seen = [cell for row in sight.sample if (cell := row.get(source)) is not None]
+    numbers = [abs(float(cell)) for cell in seen if is_number(cell)]
+    if 2 * len(numbers) <= len(seen):
+        return moment(source, zone), "an ISO 8601 time that exists", False
+    if min(numbers) >= MILLIS_ABOVE:
+        return seconds(source, "ms"), "milliseconds of the Unix epoch", False
+    if max(numbers) >= RELATIVE_BELOW_S:
+        return seconds(source), "seconds of the Unix epoch", False
+    return seconds(source), "seconds from the start of the log", True
+
+
+def _field(name: str, source: str) -> Field:
+    cell = pl.col(source).str.strip_chars()
+    required = name in ("job_id", "num_gpus")
+    kind = CANONICAL[name]
+    if name == "state":
+        # A word nobody knows is no error: the state is unknown and the word is kept.
+        return Field(name, source, words(source, ANY, STATE).fill_null(_unknown(source)))
+    if name == "priority":
+        one_of = f"one of {', '.join(PRIORITIES)}"
+        value = words(source, {word: word for word in PRIORITIES}, kind)
+        return Field(name, source, value, one_of)
+    if name == "gpu_type":
+        return Field(name, source, gpu_names(source))
+    number = cell.cast(pl.Float64, strict=False)
+    if kind == pl.Float64():
+        least, expected = (0, "a number above 0") if name == "deadline_s" else (-1, "a number")
+        valid = number.is_finite() & (number > least) if least == 0 else number.is_finite()
+        return Field(name, source, pl.when(valid).then(number), expected, required)
+    if kind == pl.Int32():
+        whole = number.is_between(1, MAX_INT32) & (number == number.floor())
+        expected = "a whole number, at least 1"
+        return Field(name, source, pl.when(whole).then(number).cast(pl.Int32), expected)
+    return Field(name, source, cell, required=required)
+
+
+def _unknown(source: str) -> pl.Expr:
+    return pl.when(pl.col(source).is_not_null()).then(pl.lit("unknown", STATE))
+
+
+def _plan(sight: Sight) -> Plan:
+    chosen = sight.choices.columns
+    unknown = [name for name in chosen if name not in TARGETS]
+    if unknown:
+        raise UsageError(
+            f"--map {unknown[0]}={chosen[unknown[0]]}: no canonical column {unknown[0]!r}; "
+            f"expected one of {', '.join(TARGETS)}"
+        )
+    for name, source in chosen.items():
+        if source not in sight.columns:
+            raise InputError(
+                sight.head.path,
+                f"no column {source!r} for --map {name}={source}; "
+                f"found {', '.join(sight.columns[:20])}",
+                expected="canonical column = column of the file",
+            )
+    columns = {name: name for name in TARGETS if name in sight.columns} | dict(chosen)
+    if "state" in columns:
+        columns.setdefault("source_state", columns["state"])
+    missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
+    if missing:
+        raise InputError(
+            sight.head.path,
+            f"nothing is mapped to {' and '.join(missing)}; found {', '.join(sight.columns[:20])}",
+            expected="--map for what the file calls otherwise",
+            hint=f"add --map {missing[0]}=COLUMN",
+        )
+    return table_plan(sight, columns, "row")
+
+
+CSV = Format(
+    name="csv",
+    description="any comma-separated table, with --map canonical=column for each column",
+    source="your own export",
+    recognizes=lambda head: None,
+    plan=_plan,
+    takes_zone=True,
+    takes_columns=True,
+)

@@ -1,0 +1,190 @@
+"""Microsoft Philly: the job log with its attempts (JSON), and the table made from it (CSV).
+
+Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training
+Workloads", USENIX ATC 2019. Times are US Pacific local times without an offset. The run time of a
+job of several attempts is the sum over its attempts: the gaps between them hold no GPUs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from gpuplan.analysis.ingest.batch import Rows
+from gpuplan.analysis.ingest.format import Format, Sight, has_columns, need
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, text, words
+from gpuplan.analysis.ingest.records import Cell, open_records
+from gpuplan.analysis.ingest.records import text as text_cell
+from gpuplan.analysis.ingest.source import Head, SourceStream
+from gpuplan.analysis.ingest.states import PHILLY
+from gpuplan.analysis.ingest.tables import open_table
+from gpuplan.analysis.ingest.times import moment
+from gpuplan.analysis.schema import CANONICAL
+
+ZONE = "America/Los_Angeles"
+TABLE_COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+RECORD_COLUMNS: dict[str, pl.DataType] = {
+    "jobid": pl.String(),
+    "user": pl.String(),
+    "vc": pl.String(),
+    "status": pl.String(),
+    "submitted_time": pl.String(),
+    "attempts": pl.String(),
+    "gpus": pl.String(),
+    "servers": pl.String(),
+    "start_times": pl.List(pl.String()),
+    "end_times": pl.List(pl.String()),
+}
+NO_TIME = (None, "", "None")
+STATE = CANONICAL["state"]
+LOCAL = "a local time like 2017-10-05 09:00:00"
+EACH_LOCAL = f"{LOCAL}, or none"
+
+
+def _open(stream: SourceStream) -> Rows:
+    if Head(stream.path, stream.head).is_json:
+        return open_records(stream, _flatten, RECORD_COLUMNS)
+    return open_table(stream)
+
+
+def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
+    """Return the cells of a job; its GPUs are those of the first attempt that tells them."""
+    attempts = job.get("attempts") or []
+    if not isinstance(attempts, list) or not all(isinstance(run, dict) for run in attempts):
+        raise ValueError("attempts that are no list of objects")
+    placed: list[dict[str, Any]] = []
+    for run in attempts:
+        servers = run.get("detail") or []
+        if not isinstance(servers, list) or not all(isinstance(s, dict) for s in servers):
+            raise ValueError("an attempt whose detail is no list of objects")
+        placed = placed or servers
+    gpus = [server.get("gpus") or [] for server in placed]
+    if not all(isinstance(devices, list) for devices in gpus):
+        raise ValueError("a server whose gpus are no list")
+    submitted = job.get("submitted_time")
+    return {
+        "jobid": text_cell(job.get("jobid")),
+        "user": text_cell(job.get("user")),
+        "vc": text_cell(job.get("vc")),
+        "status": text_cell(job.get("status")),
+        "submitted_time": None if submitted in NO_TIME else text_cell(submitted),
+        "attempts": str(len(attempts)),
+        "gpus": str(sum(len(devices) for devices in gpus)),
+        "servers": str(len(placed)),
+        "start_times": [_time(run.get("start_time")) for run in attempts],
+        "end_times": [_time(run.get("end_time")) for run in attempts],
+    }
+
+
+def _time(value: Any) -> str | None:
+    return None if value in NO_TIME else text_cell(value)
+
+
+def _plan(sight: Sight) -> Plan:
+    zone = sight.choices.time_zone or ZONE
+    if "start_times" in sight.columns and sight.head.is_json:
+        return _plan_records(zone)
+    need(sight, TABLE_COLUMNS, "philly")
+    return Plan(
+        fields=(
+            Field("submit_time", "timestamp", moment("timestamp", zone), LOCAL, True, zone),
+            number("duration_s", "duration", required=True),
+            number("num_gpus", "num_gpus", required=True),
+            text("group", "cluster"),
+        ),
+        jobs={"job_id": made_id("philly", sight.number)},
+        notes=("the log has no users, states and waits",),
+        time_zone=zone,
+        made_ids=True,
+    )
+
+
+def _plan_records(zone: str) -> Plan:
+    starts, ends = pl.col("starts_us"), pl.col("ends_us")
+    runs_us = ends - starts  # per attempt; null where a time is missing
+    has_run = runs_us.list.drop_nulls().list.len() > 0
+    open_ended = (
+        (ends.list.len() > 0) & ends.list.last().is_null() & starts.list.last().is_not_null()
+    )
+    waited = (starts.list.drop_nulls().list.first() - pl.col("submit_time").to_physical()) / 1e6
+    never = pl.col("attempts") == 0
+    state = words("source_state", PHILLY, STATE).fill_null("unknown")
+    return Plan(
+        fields=(
+            text("job_id", "jobid", required=True),
+            text("user", "user"),
+            text("group", "vc"),
+            text("source_state", "status"),
+            Field("submit_time", "submitted_time", moment("submitted_time", zone), LOCAL, True,
+                  zone),
+            number("num_gpus", "gpus", required=True),
+            Field("servers", "servers", pl.col("servers").cast(pl.Int32, strict=False)),
+            Field("attempts", "attempts", pl.col("attempts").cast(pl.Int32, strict=False)),
+            Field("starts_us", "start_times", _local_times("start_times", zone)),
+            Field("ends_us", "end_times", _local_times("end_times", zone)),
+            Field("starts_told", "start_times", _told("start_times")),
+            Field("ends_told", "end_times", _told("end_times")),
+        ),
+        jobs={
+            "queue_s": pl.when(waited >= 0).then(waited),
+            "duration_s": pl.when(has_run).then(runs_us.list.sum() / 1e6),
+            "num_workers": pl.col("servers").clip(1),
+            "attempts": pl.col("attempts").clip(1),
+            "state": pl.when(never)
+            .then(pl.lit("not_started", STATE))
+            .when(open_ended)
+            .then(pl.lit("running", STATE))
+            .otherwise(state),
+        },
+        rules=(
+            Rule("unreadable", "start_times", EACH_LOCAL, _count(starts) < pl.col("starts_told")),
+            Rule("unreadable", "end_times", EACH_LOCAL, _count(ends) < pl.col("ends_told")),
+            Rule("end_before_start", "end_times", "an end at the start or after it",
+                 runs_us.list.min() < 0),
+        ),
+        tallies=(
+            Tally("{n} jobs never ran: no duration, and 0 GPUs as the log tells none", never),
+            Tally("{n} jobs were still running: their duration is that of the attempts that ended",
+                  open_ended),
+            Tally("{n} jobs have an attempt without start or end, which adds nothing to their "
+                  "duration",
+                  ~open_ended & (_count(runs_us) < pl.col("attempts"))),
+            Tally("{n} jobs start before their submission: no wait recorded", waited < 0),
+            Tally("{n} jobs ran more than once: their duration is the sum over the attempts",
+                  pl.col("attempts") > 1),
+        ),
+        time_zone=zone,
+    )  # fmt: skip
+
+
+def _count(values: pl.Expr) -> pl.Expr:
+    return values.list.drop_nulls().list.len()
+
+
+def _told(source: str) -> pl.Expr:
+    return _count(pl.col(source))
+
+
+def _local_times(source: str, zone: str) -> pl.Expr:
+    """Return lists of microseconds after 1970, in UTC; null where a text is no time."""
+    naive = pl.element().str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
+    local = naive.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    return pl.col(source).list.eval(local.dt.convert_time_zone("UTC").to_physical())
+
+
+def _recognizes(head: Head) -> str | None:
+    if head.mentions("jobid", "attempts"):
+        return "JSON records with jobid and attempts"
+    return has_columns(head, TABLE_COLUMNS)
+
+
+PHILLY_FORMAT = Format(
+    name="philly",
+    description="Microsoft Philly, 2017: cluster_job_log (JSON) or the flat table (CSV)",
+    source="msr-fiddle/philly-traces on GitHub; the flat table with the Pollux and Sia simulators",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=_open,
+    takes_zone=True,
+)

@@ -1,0 +1,230 @@
+"""Weights & Biases runs: the runs table as CSV, or what scripts save from the public API.
+
+A run has no queue: its creation is its start. A resumed run keeps its creation time, and its run
+time spans every stretch. The GPU count is no default column and is looked for in the config.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.batch import Rows
+from gpuplan.analysis.ingest.format import Format, Sight
+from gpuplan.analysis.ingest.gpus import gpu_names
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, text, words
+from gpuplan.analysis.ingest.records import Cell, open_records
+from gpuplan.analysis.ingest.records import text as text_cell
+from gpuplan.analysis.ingest.source import Head, SourceStream
+from gpuplan.analysis.ingest.states import WANDB
+from gpuplan.analysis.ingest.tables import open_table
+from gpuplan.analysis.ingest.times import moment, seconds_between
+from gpuplan.analysis.schema import CANONICAL
+
+GPU_COUNT_NAMES = (
+    "gpu_count", "num_gpus", "n_gpus", "n_gpu", "ngpus", "num_gpu", "gpus",
+    "world_size", "num_devices", "devices",
+)  # fmt: skip
+"""Where a GPU count may stand, best first; case, spaces and config prefixes do not matter."""
+GPU_TYPE_NAMES = ("gpu_type", "gpu_name")
+MAX_GPUS = 100_000  # a larger number under such a name counts something else
+RECORD_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(
+    ("id", "state", "created", "heartbeat", "runtime", "user", "group", "job_type", "gpu_count",
+     "gpu_type"),
+    pl.String(),
+)  # fmt: skip
+CREATED = "a time like 2026-02-03T08:15:42.000Z"
+RUNTIME = "seconds"
+EXPORT_HINT = "in the runs table show the columns Created and Runtime, then export it as CSV"
+STATE = CANONICAL["state"]
+
+
+def _open(stream: SourceStream) -> Rows:
+    if Head(stream.path, stream.head).is_json:
+        return open_records(stream, _flatten, RECORD_COLUMNS)
+    return open_table(stream)
+
+
+def _plan(sight: Sight) -> Plan:
+    if sight.head.is_json:
+        return _plan_records()
+    by_name = {name.lower(): name for name in reversed(sight.columns)}
+    _check_is_runs_table(sight, by_name)
+    fields = [
+        Field("submit_time", by_name["created"], moment(by_name["created"], "UTC"), CREATED, True),
+        number("duration_s", by_name["runtime"], expected=RUNTIME),
+    ]
+    jobs: dict[str, pl.Expr] = {}
+    if "id" in by_name:
+        fields.append(text("job_id", by_name["id"], required=True))
+    else:
+        jobs["job_id"] = made_id("wandb", sight.number)
+    for name, column in (("user", "user"), ("group", "group"), ("job_class", "job type")):
+        if column in by_name:
+            fields.append(text(name, by_name[column]))
+    if "state" in by_name:
+        fields.append(text("source_state", by_name["state"]))
+        jobs["state"] = _state()
+    if kinds := _named(sight.columns, GPU_TYPE_NAMES):
+        fields.append(Field("gpu_type", kinds[0], gpu_names(kinds[0])))
+    counts = _named(sight.columns, GPU_COUNT_NAMES)
+    told = [_gpu_count(column) for column in counts]
+    notes = [f"GPU counts come from the columns {', '.join(counts)}"] if counts else []
+    # A count that is no number ("auto") is as good as none, so it never refuses a row.
+    found = pl.coalesce(told) if told else pl.lit(None, pl.Float64)
+    return _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
+
+
+def _with_gpus(
+    fields: list[Field], jobs: dict[str, pl.Expr], found: pl.Expr, notes: list[str], made: bool
+) -> Plan:
+    fields.append(Field("gpus_told", fields[0].source, found.fill_null(-1.0)))
+    told = pl.col("gpus_told")
+    return Plan(
+        fields=tuple(fields),
+        jobs={**jobs, "num_gpus": pl.when(told >= 0).then(told).otherwise(1.0)},
+        tallies=(
+            Tally("{n} runs tell no GPU count: 1 is assumed", told < 0),
+            Tally("{n} runs have no runtime: no duration", pl.col("duration_s").is_null()),
+            Tally("{n} runs were still running: their duration is a lower bound",
+                  pl.col("state") == "running"),
+        ),
+        notes=tuple(notes),
+        time_zone="UTC",
+        made_ids=made,
+    )  # fmt: skip
+
+
+def _state() -> pl.Expr:
+    return words("source_state", WANDB, STATE).fill_null("unknown")
+
+
+def _gpu_count(column: str) -> pl.Expr:
+    value = pl.col(column).cast(pl.Float64, strict=False)
+    return pl.when(value.is_between(0, MAX_GPUS) & (value == value.floor())).then(value)
+
+
+def _named(columns: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+    """Return the columns whose last part is one of the names, best first."""
+    plain = {column: _last_part(column) for column in columns}
+    return [column for name in names for column, last in plain.items() if last == name]
+
+
+def _last_part(column: str) -> str:
+    return column.rpartition(".")[2].strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _check_is_runs_table(sight: Sight, by_name: dict[str, str]) -> None:
+    if _is_chart(sight.columns):
+        raise InputError(
+            sight.head.path,
+            "is a chart export (a column Step and one per metric), it has no runs",
+            expected="the runs table",
+            hint=EXPORT_HINT,
+        )
+    missing = [name for name in ("Created", "Runtime") if name.lower() not in by_name]
+    if missing:
+        raise InputError(
+            sight.head.path,
+            f"this W&B export has no column {' and '.join(missing)}; "
+            f"found {', '.join(sight.columns[:12])}",
+            expected="Created and Runtime",
+            hint=EXPORT_HINT,
+        )
+
+
+def _is_chart(columns: tuple[str, ...]) -> bool:
+    steps = bool(columns) and columns[0].lower() in ("step", "relative time (process)")
+    return steps and any(" - " in name or name.endswith(("__MIN", "__MAX")) for name in columns)
+
+
+def _plan_records() -> Plan:
+    ran = pl.coalesce("runtime_s", seconds_between("heartbeat_time", "submit_time"))
+    fields = [
+        Field("submit_time", "created", moment("created", "UTC"), CREATED, required=True),
+        text("job_id", "id", required=True),
+        Field("heartbeat_time", "heartbeat", moment("heartbeat", "UTC"), CREATED),
+        number("runtime_s", "runtime", expected=RUNTIME),
+        text("user", "user"),
+        text("group", "group"),
+        text("job_class", "job_type"),
+        text("source_state", "state"),
+        Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
+    ]
+    plan = _with_gpus(
+        fields, {"duration_s": ran, "state": _state()}, _gpu_count("gpu_count"), [], made=False
+    )
+    rule = Rule("negative_duration", "runtime", "a heartbeat at the creation or after it", ran < 0)
+    return replace(plan, rules=(rule,))
+
+
+def _flatten(run: dict[str, Any]) -> dict[str, Cell]:
+    """Return the cells of one run of the public API, in snake or camel case."""
+    summary, config, metadata = (_object(run.get(key)) for key in ("summary", "config", "metadata"))
+    # In raw config every value is wrapped: {"lr": {"value": 0.1}}.
+    config = {
+        key: value["value"] if isinstance(value, dict) and "value" in value else value
+        for key, value in config.items()
+    }
+    runtime = _object(summary.get("_wandb")).get("runtime")
+    user = run.get("user")
+    if isinstance(user, dict):
+        user = user.get("username") or user.get("name")
+    return {
+        "id": text_cell(run.get("id")),
+        "state": text_cell(run.get("state")),
+        "created": text_cell(run.get("created_at", run.get("createdAt"))),
+        "heartbeat": text_cell(run.get("heartbeat_at", run.get("heartbeatAt"))),
+        "runtime": text_cell(summary.get("_runtime") if runtime is None else runtime),
+        "user": text_cell(user),
+        "group": text_cell(run.get("group")),
+        "job_type": text_cell(run.get("job_type", run.get("jobType"))),
+        "gpu_count": text_cell(_gpus_of(metadata, config)),
+        "gpu_type": text_cell(metadata.get("gpu")),
+    }
+
+
+def _gpus_of(metadata: dict[str, Any], config: dict[str, Any]) -> Any:
+    if metadata.get("gpu_count") is not None:
+        return metadata["gpu_count"]
+    for column in _named(tuple(config), GPU_COUNT_NAMES):
+        if isinstance(config[column], int | float) and not isinstance(config[column], bool):
+            return config[column]
+    return None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """Return a JSON object, parsed where the API gives it as text; else an empty one."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _recognizes(head: Head) -> str | None:
+    if head.is_json:
+        created = head.mentions("created_at") or head.mentions("createdAt")
+        runs = created and (head.mentions("summary") or head.mentions("config"))
+        return "JSON records with created_at and a summary or config" if runs else None
+    names = {name.lower() for name in head.columns}
+    if {"created", "runtime"} <= names or {"name", "state", "created"} <= names:
+        return "columns of a W&B runs table"
+    if {"name", "state", "user", "tags"} <= names or {"name", "state", "notes", "tags"} <= names:
+        return "columns of a W&B runs table (without Created)"
+    return "columns of a W&B chart" if _is_chart(head.columns) else None
+
+
+WANDB_FORMAT = Format(
+    name="wandb",
+    description="Weights & Biases runs: CSV export of the runs table, or API records (JSON, JSONL)",
+    source="your project's runs table (Export > CSV), or wandb.Api().runs(...) saved as JSON",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=_open,
+)

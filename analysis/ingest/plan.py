@@ -1,0 +1,297 @@
+"""What a format says about its rows, as data: how cells are read, which rules hold, what to count.
+
+A `Plan` is applied to one `Batch` at a time: every cell is parsed from text, rows with a cell that
+cannot be read or that break a rule are refused with their reason, the rest are canonical jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
+from gpuplan.analysis.ingest.times import is_skipped
+from gpuplan.analysis.schema import CANONICAL, DEFAULTS
+
+TEXT = "text"
+NUMBER = "a number"
+COUNT = "a whole number"
+FORMS = (str.lower, str.upper, str.capitalize)
+MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value read from one source column.
+
+    Attributes:
+        name: canonical name, or any other for a value that only expressions use.
+        source: source column.
+        value: its reading; null where the cell is empty or cannot be read.
+        expected: what a cell should be, for the message about one that is not.
+        required: whether an empty cell refuses the row.
+        zone: zone of a local time, to tell a time that its clock skips.
+    """
+
+    name: str
+    source: str
+    value: pl.Expr
+    expected: str = TEXT
+    required: bool = False
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition that refuses a row.
+
+    Attributes:
+        reason: short machine word.
+        source: source column to name and quote.
+        expected: what should stand there.
+        broken: true where the rule is broken; over fields and canonical columns.
+    """
+
+    reason: str
+    source: str
+    expected: str
+    broken: pl.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Something to count over the kept rows and to tell in a note.
+
+    Attributes:
+        note: the sentence; ``{n}`` becomes the count.
+        counted: true in the rows to count; over fields and canonical columns.
+    """
+
+    note: str
+    counted: pl.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How rows of a source become jobs.
+
+    Attributes:
+        fields: values read from cells.
+        jobs: canonical column -> expression over fields. A column that is not here is the field
+            of its name; where there is none it is the default of the schema.
+        rules: in order; the first broken one gives the reason.
+        tallies: what to count among the kept rows.
+        notes: what to tell in any case.
+        time_zone: zone or offset of the source's times; None where they are relative.
+        relative_time: whether times count from the start of the log.
+        made_ids: whether the log has no ids, so that equal rows are told and kept.
+    """
+
+    fields: tuple[Field, ...]
+    jobs: Mapping[str, pl.Expr] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    notes: tuple[str, ...] = ()
+    time_zone: str | None = None
+    relative_time: bool = False
+    made_ids: bool = False
+
+    def sources(self) -> list[str]:
+        """Return the source columns it reads, each once."""
+        named = [f.source for f in self.fields] + [rule.source for rule in self.rules]
+        read = [name for f in self.fields for name in f.value.meta.root_names()]
+        return [name for name in dict.fromkeys(named + read) if name != ROW]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A batch after its plan: jobs with their row numbers, and the refused rows.
+
+    Attributes:
+        jobs: kept rows in the canonical columns.
+        rows: row number of each kept row.
+        batch: where they come from.
+        positions: place of each kept row in the batch; None where all are kept.
+        refused: rows that are not kept, in no particular order.
+        tallies: counts of the plan's tallies over the kept rows.
+        id_column: source column of the ids; None where they are made.
+    """
+
+    jobs: pl.DataFrame
+    rows: pl.Series
+    batch: Batch
+    positions: pl.Series | None
+    refused: list[Refused]
+    tallies: tuple[int, ...]
+    id_column: str | None
+
+
+def text(name: str, source: str, *, required: bool = False) -> Field:
+    """Return a field that takes a cell as it is."""
+    return Field(name, source, pl.col(source), TEXT, required)
+
+
+def number(name: str, source: str, *, required: bool = False, expected: str = NUMBER) -> Field:
+    """Return a field of finite numbers; ``nan`` and ``inf`` cannot be read."""
+    value = pl.col(source).cast(pl.Float64, strict=False)
+    return Field(name, source, pl.when(value.is_finite()).then(value), expected, required)
+
+
+def count(name: str, source: str, *, least: int = 1, required: bool = False) -> Field:
+    """Return a field of whole numbers, at least ``least``; ``2.0`` is one too."""
+    value = pl.col(source).cast(pl.Float64, strict=False)
+    whole = value.is_between(least, MAX_INT32) & (value == value.floor())
+    return Field(
+        name,
+        source,
+        pl.when(whole).then(value).cast(pl.Int32),
+        f"{COUNT}, at least {least}",
+        required,
+    )
+
+
+def words(source: str, meanings: Mapping[str, str], kind: pl.DataType) -> pl.Expr:
+    """Return the canonical words for a source's, written in lower case, UPPER or Capitalized.
+
+    A word that is not among them becomes null.
+    """
+    forms = {form(word): meaning for word, meaning in meanings.items() for form in FORMS}
+    return pl.col(source).replace_strict(forms, default=None, return_dtype=kind)
+
+
+def made_id(prefix: str, number: int) -> pl.Expr:
+    """Return ids for rows without one: ``philly-000001`` for the first, under a header line.
+
+    Rows of a second source (``number`` 1) are ``philly-2-000001`` and so on.
+    """
+    start = prefix if number == 0 else f"{prefix}-{number + 1}"
+    return pl.lit(f"{start}-") + pl.col(ROW).cast(pl.String).str.zfill(6)
+
+
+def apply(plan: Plan, batch: Batch) -> Outcome:
+    """Read a batch by a plan."""
+    cells = batch.cells
+    fields = cells.select(ROW, *(f.value.alias(f.name) for f in plan.fields))
+    refused: list[Refused] = list(batch.refused)
+    ids = next((f.source for f in plan.fields if f.name == "job_id"), None)
+    bad = _bad_cells(plan, cells, fields)
+    jobs = _jobs(plan, fields)
+    known = pl.concat([jobs, fields.drop(*jobs.columns, strict=False)], how="horizontal")
+    rules = _common_rules(plan) + plan.rules
+    broken = known.select(
+        rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
+    )
+    if not bad and not any(column.any() for column in broken.iter_columns()):
+        tallies = _tally(plan, known)
+        return Outcome(jobs, cells[ROW], batch, None, refused, tallies, ids)
+    problems: dict[int, tuple[str, str, str]] = {}
+    for f, reason, positions in bad:
+        for position in positions:
+            problems.setdefault(position, (reason, f.source, f.expected))
+    for rule, column in zip(rules, broken.iter_columns(), strict=True):
+        for position in column.arg_true():
+            problems.setdefault(position, (rule.reason, rule.source, rule.expected))
+    at = sorted(problems)
+    for position, raw in zip(at, batch.raw(at), strict=True):
+        reason, source, expected = problems[position]
+        found = _shown(cells, source, position)
+        refused.append(Refused(cells[ROW][position], reason, source, found, expected, raw))
+    keep = pl.Series("kept", [True]).new_from_index(0, cells.height)
+    keep = keep.scatter(at, False)
+    return Outcome(
+        jobs.filter(keep),
+        cells[ROW].filter(keep),
+        batch,
+        keep.arg_true(),
+        refused,
+        _tally(plan, known.filter(keep)),
+        ids,
+    )
+
+
+def _bad_cells(
+    plan: Plan, cells: pl.DataFrame, fields: pl.DataFrame
+) -> list[tuple[Field, str, pl.Series]]:
+    """Return, per field and reason, the positions of cells that refuse their row.
+
+    Counting nulls costs nothing, so a batch without a bad cell is not looked at again.
+    """
+    bad = []
+    for f in plan.fields:
+        raw, read = cells[f.source], fields[f.name]
+        if f.required and raw.null_count():
+            bad.append((f, "missing", raw.is_null().arg_true()))
+        if read.null_count() != raw.null_count():
+            unread = (raw.is_not_null() & read.is_null()).arg_true()
+            if len(unread) == 0:  # the reading gives a value to an empty cell
+                continue
+            if f.zone is None:
+                bad.append((f, "unreadable", unread))
+                continue
+            skipped = pl.Series([is_skipped(cell, f.zone) for cell in raw.gather(unread)])
+            bad.append((f, "time_skipped_by_dst", unread.filter(skipped)))
+            bad.append((f, "unreadable", unread.filter(~skipped)))
+    return bad
+
+
+def _jobs(plan: Plan, fields: pl.DataFrame) -> pl.DataFrame:
+    columns = []
+    for name, kind in CANONICAL.items():
+        if name in plan.jobs:
+            value = plan.jobs[name]
+        elif name in fields.columns:
+            value = pl.col(name)
+        else:
+            value = pl.repeat(DEFAULTS.get(name), pl.len(), dtype=kind)
+        columns.append(value.cast(kind).alias(name))
+    return fields.select(columns)
+
+
+def _common_rules(plan: Plan) -> tuple[Rule, ...]:
+    """Return the rules of the schema, located by the fields they are read from."""
+    source = {f.name: f.source for f in plan.fields}
+    rules = (
+        [
+            Rule(
+                "end_before_start",
+                source.get("end_time", ""),
+                "an end at the start or after it",
+                pl.col("end_time") < pl.col("start_time"),
+            )
+        ]
+        if {"end_time", "start_time"} <= source.keys()
+        else []
+    )
+    if "duration_s" in source:
+        rules.append(
+            Rule(
+                "negative_duration",
+                source["duration_s"],
+                "seconds, at least 0",
+                pl.col("duration_s") < 0,
+            )
+        )
+    if "num_gpus" in source:
+        rules.append(
+            Rule(
+                "negative_gpus",
+                source["num_gpus"],
+                "a number of GPUs, at least 0",
+                pl.col("num_gpus") < 0,
+            )
+        )
+    return tuple(rules)
+
+
+def _tally(plan: Plan, known: pl.DataFrame) -> tuple[int, ...]:
+    if not plan.tallies:
+        return ()
+    counts = known.select(t.counted.sum().alias(str(i)) for i, t in enumerate(plan.tallies))
+    return counts.row(0)
+
+
+def _shown(cells: pl.DataFrame, source: str, position: int) -> str | None:
+    value = cells[source][position]
+    return None if value is None else str(value)

@@ -1,0 +1,219 @@
+"""Read JSON records, from one array or one per line, in bounded memory."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.ingest.source import SourceStream
+
+CHUNK_BYTES = 1 << 20
+MAX_RECORD_BYTES = 1 << 26
+ROWS_PER_BATCH = 20_000
+SPACE = " \t\r\n"
+
+Cell = str | list[str | None] | None
+Flatten = Callable[[dict[str, Any]], dict[str, Cell]]
+"""Turns a record into cells; raises ValueError with what was found where it cannot."""
+
+
+def open_records(stream: SourceStream, flatten: Flatten, schema: Mapping[str, pl.DataType]) -> Rows:
+    """Open a JSON array of objects, or objects one per line.
+
+    Args:
+        stream: the file.
+        flatten: makes the cells of one record.
+        schema: columns that ``flatten`` makes; text, or lists of text.
+    """
+    is_array = stream.head.lstrip()[:1] == b"["
+    records = _array(stream) if is_array else _lines(stream)
+    # The records are read in one thread, in order; only the columns are made elsewhere.
+    return Rows(
+        columns=tuple(schema), sample=(), batches=partial(_batches, records, flatten, schema)
+    )
+
+
+def text(value: Any) -> str | None:
+    """Return a JSON value as a text cell; null and empty text are an empty cell."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no text
+    return json.dumps(value)
+
+
+def _batches(
+    records: Iterator[tuple[int, Any]],
+    flatten: Flatten,
+    schema: Mapping[str, pl.DataType],
+    wanted: Sequence[str],
+) -> Iterator[Callable[[], Batch]]:
+    while group := list(islice(records, ROWS_PER_BATCH)):
+        yield partial(_batch, group, flatten, {name: schema[name] for name in wanted})
+
+
+def _batch(group: list[tuple[int, Any]], flatten: Flatten, schema: dict[str, pl.DataType]) -> Batch:
+    cells: dict[str, list[Cell]] = {name: [] for name in schema}
+    numbers: list[int] = []
+    records: list[dict[str, Any]] = []
+    refused: list[Refused] = []
+    for number, record in group:
+        if isinstance(record, Refused):
+            refused.append(record)
+            continue
+        try:
+            flat = flatten(record)
+        except ValueError as error:
+            refused.append(
+                Refused(
+                    number,
+                    "unreadable",
+                    None,
+                    str(error),
+                    "a record of this format",
+                    _as_line(record),
+                )
+            )
+            continue
+        numbers.append(number)
+        records.append(record)
+        for name, column in cells.items():
+            column.append(flat[name])
+    frame = pl.DataFrame(cells, schema=schema).with_columns(pl.Series(ROW, numbers, pl.Int64))
+    return Batch(frame, lambda positions: [_as_line(records[i]) for i in positions], refused)
+
+
+def _as_line(record: Any) -> str:
+    return json.dumps(record)  # ASCII: escapes what is no text
+
+
+def _array(stream: SourceStream) -> Iterator[tuple[int, Any]]:
+    """Yield the elements of one array with their 1-based positions."""
+    decoder = json.JSONDecoder()
+    source = _Decoded(stream)
+    source.skip("[")
+    number = 0
+    while True:
+        number += 1
+        letter = source.next_letter()
+        if letter == "]" and number == 1:
+            break
+        yield number, _object_or_refused(source.element(decoder, number), number)
+        letter = source.next_letter()
+        if letter == "]":
+            break
+        if letter != ",":
+            found = repr(letter) if letter else "the end of the file"
+            raise _broken(stream, number, f"found {found} after this element", "',' or ']'")
+        source.skip(",")
+    source.skip("]")
+    if source.next_letter():
+        raise _broken(stream, number, "text after the end of the array", "one JSON array")
+
+
+def _lines(stream: SourceStream) -> Iterator[tuple[int, Any]]:
+    """Yield one element per line with its line number; a bad line is refused alone."""
+    rest, number = b"", 0
+    while True:
+        chunk = stream.read(CHUNK_BYTES)
+        data = rest + chunk
+        lines = data.split(b"\n")
+        rest = lines.pop() if chunk else b""
+        if len(rest) > MAX_RECORD_BYTES:
+            raise _broken(stream, number + 1, "is longer than 64 MB", "one record per line")
+        for line in lines:
+            number += 1
+            if line.strip():
+                yield number, _line(line, number)
+        if not chunk:
+            return
+
+
+def _line(line: bytes, number: int) -> Any:
+    shown = line.decode("utf-8", "backslashreplace").rstrip("\r")
+    try:
+        return _object_or_refused(json.loads(line.decode("utf-8")), number)
+    except (ValueError, RecursionError) as error:
+        problem = f"no JSON ({_message(error)})"
+        return Refused(number, "unreadable", None, problem, "a JSON object", shown)
+
+
+def _object_or_refused(element: Any, number: int) -> Any:
+    if isinstance(element, dict):
+        return element
+    kind = type(element).__name__
+    return Refused(number, "unreadable", None, f"a {kind}", "a JSON object", _as_line(element))
+
+
+def _broken(stream: SourceStream, number: int, problem: str, expected: str) -> InputError:
+    return InputError(
+        stream.path, problem, row=number, expected=expected, hint="export the log again"
+    )
+
+
+class _Decoded:
+    """The text of a stream with a place in it; what lies before the place is forgotten."""
+
+    def __init__(self, stream: SourceStream) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._text = ""
+        self._at = 0
+        self._ended = False
+
+    def next_letter(self) -> str:
+        """Return the next character that is no space, without taking it; empty at the end."""
+        while True:
+            while self._at < len(self._text):
+                letter = self._text[self._at]
+                if letter not in SPACE:
+                    return letter
+                self._at += 1
+            if not self._more(CHUNK_BYTES):
+                return ""
+
+    def skip(self, letter: str) -> None:
+        """Take the next character that is no space, which is ``letter``."""
+        if self.next_letter() != letter:
+            raise _broken(self._stream, 1, "is not a JSON array", f"{letter!r}")
+        self._at += 1
+
+    def element(self, decoder: json.JSONDecoder, number: int) -> Any:
+        """Take the next value. Raises `InputError` where there is none."""
+        size = CHUNK_BYTES
+        while True:
+            try:
+                value, end = decoder.raw_decode(self._text, self._at)
+            except (ValueError, RecursionError) as error:
+                if len(self._text) - self._at > MAX_RECORD_BYTES or not self._more(size):
+                    problem = f"is no JSON ({_message(error)})"
+                    raise _broken(self._stream, number, problem, "a JSON object") from error
+                size *= 2  # a record longer than a chunk is decoded again few times
+                continue
+            # A number may go on in the next chunk; objects, which we want, have an end.
+            self._at = end
+            return value
+
+    def _more(self, size: int) -> bool:
+        if self._ended:
+            return False
+        data = b""
+        while len(data) < size and (part := self._stream.read(size - len(data))):
+            data += part
+        self._ended = not data
+        self._text = self._text[self._at :] + self._decoder.decode(data, self._ended)
+        self._at = 0
+        return not self._ended or bool(self._text)
+
+
+def _message(error: Exception) -> str:
+    # The place that a JSON error names is one in our buffer, not in the file.
+    return getattr(error, "msg", None) or str(error)

@@ -1,0 +1,60 @@
+"""The known formats; a new one is a file in `formats` and a line here."""
+
+from __future__ import annotations
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.ingest.format import Format
+from gpuplan.analysis.ingest.formats.acmetrace import KALOS, SEREN
+from gpuplan.analysis.ingest.formats.canonical import CANONICAL_FORMAT
+from gpuplan.analysis.ingest.formats.mapped import CSV
+from gpuplan.analysis.ingest.formats.philly import PHILLY_FORMAT
+from gpuplan.analysis.ingest.formats.sia import SIA
+from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
+from gpuplan.analysis.ingest.source import Head
+
+FORMATS: tuple[Format, ...] = (
+    CANONICAL_FORMAT,
+    CSV,
+    KALOS,
+    PHILLY_FORMAT,
+    SEREN,
+    SIA,
+    WANDB_FORMAT,
+)
+
+
+def format_named(name: str) -> Format:
+    """Return a format by name. Raises `UsageError` with the known names."""
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    raise UsageError(f"--source-format {name}: unknown; expected one of {_names()}")
+
+
+def detect(head: Head) -> Format:
+    """Return the one format that recognizes a file.
+
+    Raises:
+        InputError: none does, or several do; the message has the evidence.
+    """
+    seen = [(known, sign) for known in FORMATS if (sign := known.recognizes(head)) is not None]
+    if len(seen) == 1:
+        return seen[0][0]
+    if seen:
+        signs = "; ".join(f"{known.name} ({sign})" for known, sign in seen)
+        raise InputError(
+            head.path,
+            f"could be of several formats: {signs}",
+            hint="choose one with --source-format",
+        )
+    raise InputError(
+        head.path,
+        f"is no known job log; it starts with {head.shown()}",
+        expected=f"one of {_names()}",
+        hint="force a format with --source-format NAME, or name the columns of a table: "
+        "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
+    )
+
+
+def _names() -> str:
+    return ", ".join(known.name for known in FORMATS)

@@ -1,0 +1,152 @@
+"""Read times: written with or without an offset, or as seconds, into UTC microseconds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.schema import SUBMIT_TYPE
+
+ISO = re.compile(
+    r"^\d{4}(?P<dash>[-/])\d{2}[-/]\d{2}"
+    r"(?:(?P<sep>[T ])\d{2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>[.]\d{1,9})?)?)?"
+    r"(?P<space> ?)(?P<offset>Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})?$"
+)
+MAX_LAYOUTS = 64  # offsets and precisions in one column; a log has one or two
+RELATIVE_BELOW_S = 1e8  # as Unix time this is 1973: no such job log, so it counts from 0
+MILLIS_ABOVE = 1e11  # as Unix seconds this is the year 5138
+
+
+def check_zone(name: str) -> str:
+    """Return ``name`` if it is a time zone. Raises `UsageError` otherwise."""
+    try:
+        pl.Series([None], dtype=pl.Datetime("us")).dt.replace_time_zone(name)
+    except pl.exceptions.PolarsError as error:
+        raise UsageError(
+            f"--time-zone {name}: no such zone\n  next: use an IANA name such as Europe/Berlin"
+        ) from error
+    return name
+
+
+def moment(column: str, zone: str | None = None) -> pl.Expr:
+    """Return the instants in a text column, in UTC; null where a cell is none.
+
+    Args:
+        column: the text column.
+        zone: zone of the cells without an offset; None reads only cells with one. Of an hour
+            that happens twice in autumn the earlier reading counts; a time that the clock skips
+            in spring is none.
+    """
+    return pl.col(column).map_batches(
+        lambda cells: read_moments(cells, zone), return_dtype=SUBMIT_TYPE
+    )
+
+
+def seconds(column: str, unit: Literal["s", "ms"] = "s") -> pl.Expr:
+    """Return the instants of a text column with seconds (or milliseconds) after 1970 or 0."""
+    factor = 1e6 if unit == "s" else 1e3
+    number = pl.col(column).cast(pl.Float64, strict=False)
+    # Beyond the year 9999 a number is no time; it would not fit the calendar.
+    fits = number.is_between(-6e10 * 1e6 / factor, 2.5e11 * 1e6 / factor)
+    micros = pl.when(fits).then((number * factor).round()).cast(pl.Int64, strict=False)
+    return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+
+
+def seconds_between(later: str, earlier: str) -> pl.Expr:
+    """Return the seconds from one instant column to another, as a float."""
+    micros = pl.col(later).to_physical() - pl.col(earlier).to_physical()
+    return micros.cast(pl.Float64) / 1e6
+
+
+def read_moments(cells: pl.Series, zone: str | None) -> pl.Series:
+    """Return the instants of text cells (see `moment`).
+
+    The layout of the first cell, its offset included, is tried on all of them at once, which is
+    many times as fast as reading an offset per cell; other layouts get the cells that are left.
+    """
+    result: pl.Series | None = None
+    todo = cells
+    for _ in range(MAX_LAYOUTS):
+        if todo.null_count() == len(todo):
+            break
+        first = str(todo.drop_nulls()[0])
+        layout = _Layout.of(first)
+        if layout is None:
+            todo = todo.set(~todo.str.contains(ISO.pattern) | (todo == first), None)
+            continue
+        found = layout.read(todo, zone)
+        if found.null_count() == cells.null_count():
+            return found
+        result = found if result is None else result.zip_with(result.is_not_null(), found)
+        todo = todo.set(todo.str.contains(layout.shape) | (todo == first), None)
+    if result is None:
+        return pl.Series(cells.name, [None], SUBMIT_TYPE).new_from_index(0, len(cells))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How a time is written.
+
+    Attributes:
+        form: its chrono format, with the offset as it stands there.
+        shape: pattern of all cells written in this way.
+        offset_s: seconds east of UTC; None where there is no offset.
+    """
+
+    form: str
+    shape: str
+    offset_s: int | None
+
+    @classmethod
+    def of(cls, cell: str) -> _Layout | None:
+        match = ISO.match(cell)
+        if match is None:
+            return None
+        form = f"%Y{match['dash']}%m{match['dash']}%d"
+        if match["sep"]:
+            form += match["sep"] + ("%H:%M:%S" if match["seconds"] else "%H:%M")
+        shape = re.sub("%.", lambda part: r"\d{4}" if part[0] == "%Y" else r"\d{2}", form)
+        if match["fraction"]:
+            form, shape = form + "%.f", shape + r"[.]\d+"
+        tail = match["space"] + (match["offset"] or "")
+        offset = None if match["offset"] is None else _offset_s(match["offset"])
+        return cls(form + tail, f"^{shape}{re.escape(tail)}$", offset)
+
+    def read(self, cells: pl.Series, zone: str | None) -> pl.Series:
+        """Return the instants of the cells of this layout; null for every other cell."""
+        naive = cells.str.to_datetime(self.form, time_unit="us", strict=False, cache=False)
+        if self.offset_s is not None:
+            micros = naive.to_physical() - self.offset_s * 1_000_000
+            return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+        if zone is None:
+            return naive.clear(len(cells)).dt.replace_time_zone("UTC")
+        local = naive.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        return local.dt.convert_time_zone("UTC")
+
+
+def _offset_s(offset: str) -> int:
+    if offset in ("Z", "UTC"):
+        return 0
+    digits = offset[1:].replace(":", "").ljust(4, "0")
+    size = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return -size if offset[0] == "-" else size
+
+
+def is_skipped(cell: str, zone: str) -> bool:
+    """Whether a cell is a local time that the clocks of ``zone`` skip."""
+    cells = pl.Series([cell])
+    return read_moments(cells, zone)[0] is None and read_moments(cells, "UTC")[0] is not None
+
+
+def is_number(cell: str | None) -> bool:
+    """Whether a cell is a plain number."""
+    try:
+        float(cell or "")
+    except ValueError:
+        return False
+    return True
