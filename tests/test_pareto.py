@@ -163,6 +163,19 @@ def test_files(gpuplan, hours, tmp_path):
     assert "knee" in (tmp_path / "out.svg").read_text()
 
 
+def test_picture_with_dollars_and_a_long_frontier(gpuplan, hours, tmp_path):
+    picture = tmp_path / "dear.svg"
+    # Amdahl with a fifth serial: 64 GPUs per job cost 13.6 times the load.
+    code, _, err = gpuplan(
+        "pareto", hours, "--speedup", "amdahl:0.2", "--price", "2", "--budget", "1.2x,2x",
+        "--plot", picture,
+    )  # fmt: skip
+    assert code == 0, err
+    drawn = picture.read_text()
+    assert "dollars per month at $2 per GPU-hour" in drawn
+    assert "least budget: 2 GPUs" in drawn
+
+
 def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):
     said = []
     for name in ("a.svg", "b.svg"):
@@ -206,6 +219,7 @@ def test_many_classes_and_epochs_in_the_table(gpuplan, tmp_path):
         (["--horizon", "soon"], 2, "--horizon"),
         (["--widths", "a"], 2, "--widths"),
         (["--target-jct", "soon"], 2, "--target-jct"),
+        (["--target-jct", "45m,"], 2, "--target-jct"),
         (["--speedup", "profile:t4", "--class-by", "user"], 3, "knows no user 'all'"),
         (["-o", "x.pdf"], 2, ".json"),
         (["--speedup", "profile:t4", "--budget", "150", "--fail-if", "points.mean_jct > 1m"], 1,

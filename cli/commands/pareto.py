@@ -11,6 +11,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.report import Column, Report, Table, trace_input
+from gpuplan.cli.talk import note
 from gpuplan.cli.units import (
     parse_duration,
     show_count,
@@ -122,12 +123,17 @@ def pareto(
     from gpuplan.planner.boa.study import study_frontier
     from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_widths
     from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
+    from gpuplan.simkit.jit import compiling
 
     check_output(output, picture=True, rows=True)
     if price is not None and not 0 < price < float("inf"):
         raise UsageError(f"--price must be above 0 dollars per GPU-hour, got {price:g}")
     budgets = parse_budgets(budget, price) if budget is not None else []
-    targets = [parse_duration(t, "--target-jct") for t in (target_jct or "").split(",") if t]
+    targets = (
+        [parse_duration(text, "--target-jct") for text in target_jct.split(",")]
+        if target_jct is not None
+        else []
+    )
     choices = Choices(
         class_by=class_by.value,
         horizon_s=None if horizon is None else parse_duration(horizon, "--horizon"),
@@ -138,9 +144,10 @@ def pareto(
     )
     model = load_speedup(speedup or DEFAULT_SPEEDUP)
     read = read_trace(trace, choice.selection(), columns=COLUMNS)
-    study = study_frontier(
-        read, model, choices, budgets=budgets, targets_s=targets, price_usd_per_gpu_h=price
-    )
+    with compiling(lambda: note("compiling the solver, once")):
+        study = study_frontier(
+            read, model, choices, budgets=budgets, targets_s=targets, price_usd_per_gpu_h=price
+        )
     parameters = {
         "budget": budget,
         "target_jct_s": targets,
