@@ -66,15 +66,11 @@ def as_text(report: Report, stream: TextIO) -> str:
         highlight=False,
     )
     if report.headline:
-        console.print(Text(report.headline, style="bold"))
+        console.print(Text(f"{report.headline}\n", style="bold"))
     for table in report.tables:
-        shown = RichTable(
-            title=table.title,
-            title_justify="left",
-            title_style="bold",
-            box=lines_drawn,
-            pad_edge=False,
-        )
+        # rich would fold a title into the width of a narrow table.
+        console.print(Text(table.title, style="bold"))
+        shown = RichTable(box=lines_drawn, pad_edge=False, collapse_padding=True)
         kept = _for_people(table)
         for position, column in kept:
             numeric = any(_is_number(row[position]) for row in table.rows)
@@ -83,7 +79,7 @@ def as_text(report: Report, stream: TextIO) -> str:
             shown.add_row(*(Text(column.text(row[position])) for position, column in kept))
         console.print(shown)
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return "\n".join(lines).strip("\n") + "\n"
 
 
 def _markdown_table(table: Table) -> str:

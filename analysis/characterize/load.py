@@ -90,7 +90,8 @@ def load(jobs: JobArrays) -> Load:
     # One job that outlasts the others by far must not turn the percentiles into zeros, so they
     # look at the time in which jobs arrive.
     until = jobs.submit_us[-1] - jobs.submit_us[0] or window_us
-    p50, p95 = time_weighted_quantiles(held, np.minimum(times, until), (0.5, 0.95))
+    seen = np.append(np.minimum(times, until), until)
+    p50, p95 = time_weighted_quantiles(held, seen, (0.5, 0.95))
     bin_s, timeline = _binned(times, held, running)
     return Load(
         mean_gpus=offered,
@@ -135,10 +136,10 @@ def time_weighted_quantiles(
 ) -> tuple[int, ...]:
     """Return the least levels that are not exceeded for these shares of the time.
 
-    ``level[i]`` holds from ``times[i]`` to ``times[i + 1]``; arrays of shape (m,), m > 1.
+    ``level[i]`` holds from ``times[i]`` to ``times[i + 1]``; shapes (m,) and (m + 1,).
     """
     lasting = np.diff(times)
-    order = np.argsort(level[:-1])
+    order = np.argsort(level)
     passed = np.cumsum(lasting[order])
     at = np.searchsorted(passed, np.asarray(shares) * passed[-1], side="left")
     return tuple(int(level[order[i]]) for i in at)

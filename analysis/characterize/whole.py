@@ -162,11 +162,11 @@ def _notes(trace: Trace, jobs: JobArrays, *, include_running: bool) -> tuple[str
         so_far = trace.jobs["duration_s"].to_numpy()[jobs.censored]
         held = float(np.nansum(so_far * jobs.num_gpus[jobs.censored])) / SECONDS_PER_HOUR
         notes.append(
-            f"{running:,} jobs still running are left out of durations, GPU time and load (they "
-            f"have held {held:,.0f} GPU-hours so far); --include-running counts them"
+            f"left out of durations, GPU time and load: {running:,} still running, with "
+            f"{held:,.0f} GPU-hours so far; --include-running counts them"
         )
     elif running:
-        notes.append(f"{running:,} jobs still running count with the time they have run so far")
+        notes.append(f"{running:,} still running, counted with the time they have run so far")
     zone = trace.provenance.time_zone
     if trace.provenance.relative_time:
         notes.append("the source has no calendar: arrivals by hour and weekday are left out")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 MIX_ROWS = 12
-TIMELINE_CHARS = 48
+TIMELINE_CHARS = 32
 NAME_CHARS = 24
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 GROUP_TITLES = {
@@ -77,7 +77,7 @@ SHARE_COLUMNS = (
     Column("jobs", "jobs", show_count),
     Column("share_jobs", "of jobs", show_share),
     Column("gpu_hours", "GPU-hours", show_number),
-    Column("share_gpu_hours", "of GPU time", show_share),
+    Column("share_gpu_hours", "of time", show_share),
 )
 
 
@@ -204,15 +204,15 @@ def _shapes(result: Characterization) -> list[Table]:
     hours, days = result.arrivals.by_hour, result.arrivals.by_weekday
     if hours is not None:
         names = tuple(f"{hour:02}:00" for hour in range(24))
-        rows.append(("arrivals by hour, 0 to 23", sparkline(hours), *_extremes(hours, names)))
+        rows.append(("arrivals, 0 to 23 h", sparkline(hours), *_extremes(hours, names)))
     if days is not None:
-        rows.append(("arrivals by day, Mon to Sun", sparkline(days), *_extremes(days, DAYS)))
+        rows.append(("arrivals, Mon to Sun", sparkline(days), *_extremes(days, DAYS)))
     bins = result.load.timeline
     if bins:
         held = [entry.mean_gpus for entry in bins]
         rows.append(
             (
-                "GPUs held, first to last",
+                "GPUs held",
                 sparkline(_thinned(held, TIMELINE_CHARS)),
                 show_number(min(held)),
                 show_number(max(held)),

@@ -1,0 +1,232 @@
+"""A report in every form, and where it is sent."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.gates import GateFailed
+from gpuplan.cli.options import Format, Output
+from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
+from gpuplan.cli.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.units import show_count, show_duration
+
+COLUMNS = (Column("name", "name"), Column("jobs", "jobs", show_count), Column("p50_s", "median"))
+TABLE = Table("Jobs by name", COLUMNS, [("ann", 1234, 5.5), ("b|ob, jr", 7, None)])
+REPORT = Report(
+    command="try",
+    results={
+        "count": np.int64(3),
+        "nan": float("nan"),
+        "deep": {"inf": [np.inf, 1.5, None]},
+        "word": "é",
+    },
+    tables=(TABLE, Table("Second", (Column("x", "x"),), [(1,)])),
+    inputs=(Input("a.parquet", "00ff", 5),),
+    parameters={"top": 10},
+    headline="Ann has most jobs",
+    warnings=("mind the gap",),
+)
+
+
+class Stream(io.StringIO):
+    def __init__(self, encoding="utf-8"):
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self):
+        return self._encoding
+
+
+def test_json_has_the_contract_and_no_nan():
+    document = json.loads(as_json(REPORT), parse_constant=lambda word: pytest.fail(word))
+    assert list(document) == [
+        "schema_version", "command", "inputs", "parameters", "results", "warnings",
+        "gpuplan_version",
+    ]  # fmt: skip
+    assert document["inputs"] == [{"path": "a.parquet", "sha256": "00ff", "rows": 5}]
+    assert document["results"] == {
+        "count": 3, "nan": None, "deep": {"inf": [None, 1.5, None]}, "word": "é",
+    }  # fmt: skip
+    assert as_json(REPORT).endswith("}\n") and "é" in as_json(REPORT)
+
+
+def test_csv_is_the_first_table_raw():
+    assert as_csv(REPORT) == 'name,jobs,p50_s\nann,1234,5.5\n"b|ob, jr",7,\n'
+
+
+def test_markdown_escapes_bars_and_aligns_numbers():
+    lines = as_markdown(REPORT).splitlines()
+    assert lines[0] == "**Ann has most jobs**"
+    assert lines[2:8] == [
+        "### Jobs by name",
+        "",
+        "| name | jobs | median |",
+        "|---|---:|---:|",
+        "| ann | 1,234 | 5.5 |",
+        "| b\\|ob, jr | 7 | - |",
+    ]
+    assert lines[-1] == "> warning: mind the gap"
+
+
+def test_text_shows_every_table_with_numbers_to_the_right():
+    lines = as_text(REPORT, Stream()).splitlines()
+    assert lines[0] == "Ann has most jobs"
+    assert "Jobs by name" in lines and "Second" in lines
+    (ann,) = (line for line in lines if "ann" in line)
+    (bob,) = (line for line in lines if "ob, jr" in line)
+    assert ann.index("1,234") + 5 == bob.index("7", 5) + 1  # both end in one column
+    assert all(line == line.rstrip() and len(line) <= 100 for line in lines)
+
+
+def test_a_cell_may_bring_its_own_text_and_a_column_its_readers():
+    columns = (Column("path", ""), Column("", "statistic"), Column("value", "value"))
+    table = Table("T", columns, [("d.p50", "median", Shown(1800.0, "30 min"))])
+    report = Report(command="try", results={}, tables=(table,))
+    assert as_csv(report) == "path,value\nd.p50,1800.0\n"
+    assert as_markdown(report).splitlines()[2:] == [
+        "| statistic | value |",
+        "|---|---:|",
+        "| median | 30 min |",
+    ]
+    text = as_text(report, Stream())
+    assert "30 min" in text and "d.p50" not in text and "1800" not in text
+
+
+def test_control_characters_of_a_log_do_not_reach_the_terminal():
+    table = Table("T", (Column("user", "user"),), [("eve\x1b[2J\nx",)])
+    report = Report(command="try", results={}, tables=(table,))
+    assert "\x1b" not in as_text(report, Stream())
+    assert "| eve?[2J?x |" in as_markdown(report)
+    assert next(csv.reader(as_csv(report).splitlines(True)[1:])) == ["eve\x1b[2J\nx"]  # raw
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"), [(None, "-"), (float("nan"), "-"), (np.float64("nan"), "-"), (90, "90 s")]
+)
+def test_a_missing_value_is_a_dash(cell, text):
+    assert Column("x_s", "x", show_duration).text(cell) == text
+
+
+def test_lines_fall_back_to_ascii_where_the_stream_cannot_show_them():
+    assert "─" in as_text(REPORT, Stream())
+    plain = as_text(REPORT, Stream("ascii"))
+    assert plain.isascii() and "----" in plain
+
+
+def test_emit_writes_every_form_asked_for(tmp_path, capsys):
+    for suffix, render in (("json", as_json), ("md", as_markdown), ("csv", as_csv)):
+        path = tmp_path / f"r.{suffix}"
+        emit(REPORT, Output(output_format=Format(suffix), out=path))
+        out, err = capsys.readouterr()
+        assert path.read_text() == out == render(REPORT)
+        assert err == f"warning: mind the gap\nwrote {path}\n"
+    path = tmp_path / "r.txt"
+    emit(REPORT, Output(out=path))
+    assert path.read_text() == capsys.readouterr().out == as_text(REPORT, Stream())
+
+
+def test_emit_checks_the_gates_last(tmp_path, capsys):
+    with pytest.raises(GateFailed):
+        emit(REPORT, Output(out=tmp_path / "r.json", fail_if=["count > 2"]))
+    assert "Jobs by name" in capsys.readouterr().out
+    assert (tmp_path / "r.json").exists()
+
+
+def test_rows_and_pictures_go_to_their_files(tmp_path, capsys):
+    import polars as pl
+
+    from gpuplan.cli.figures.style import new_figure
+
+    rows = pl.DataFrame({"a": [1, 2]})
+    report = Report("try", {}, (TABLE,), frame=lambda: rows, figure=new_figure)
+    emit(report, Output(out=tmp_path / "r.parquet", plot=[tmp_path / "p.svg", tmp_path / "p.png"]))
+    assert pl.read_parquet(tmp_path / "r.parquet").equals(rows)
+    assert (tmp_path / "p.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
+    emit(report, Output(out=tmp_path / "q.svg"))
+    assert (tmp_path / "q.svg").read_bytes() == (tmp_path / "p.svg").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (Output(out="r.xlsx"), "expected one of .json, .md, .csv, .txt"),
+        (Output(out="r"), "no form is named ''"),
+        (Output(out="r.parquet"), "no form is named '.parquet'"),
+        (Output(out="r.png"), "no form is named '.png'"),
+        (Output(plot=["p.png"]), "this command has no picture"),
+        (Output(fail_if=["jobs"]), "expected 'field operator value'"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_before_the_work(output, message):
+    from dataclasses import replace
+    from pathlib import Path
+
+    output = replace(
+        output,
+        out=output.out and Path(output.out),
+        plot=[Path(p) for p in output.plot or ()],
+    )
+    with pytest.raises(UsageError) as caught:
+        check_output(output, picture=False, rows=False)
+    assert message in str(caught.value)
+
+
+def test_the_same_outputs_are_fine_where_the_command_has_them():
+    from pathlib import Path
+
+    for name in ("r.parquet", "r.PNG", "r.svg", "r.json"):
+        check_output(Output(out=Path(name), plot=[Path("p.svg")]), picture=True, rows=True)
+    with pytest.raises(UsageError, match=r"expected \.svg or \.png"):
+        check_output(Output(plot=[Path("p.pdf")]), picture=True, rows=True)
+
+
+WRITE = "from gpuplan.cli.emit import write_stdout; write_stdout('é─\\n' * 100_000)"
+
+
+def test_what_the_encoding_lacks_is_written_in_utf_8():
+    done = subprocess.run(
+        [sys.executable, "-c", WRITE],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.stdout.decode("utf-8").startswith("é─\n")
+    assert done.stderr == b""
+
+
+def test_a_reader_that_leaves_early_is_not_an_error():
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITE], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdout.read(3)
+    process.stdout.close()
+    assert (process.wait(timeout=60), process.stderr.read()) == (0, b"")
+    process.stderr.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
+def test_a_full_disk_is_told():
+    program = (
+        "from gpuplan.cli.emit import write_stdout\n"
+        "from gpuplan.analysis.errors import OutputError\n"
+        "import sys\n"
+        "try:\n    write_stdout('x')\nexcept OutputError as e:\n    print(e, file=sys.stderr)"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (
+        0,
+        "standard output cannot be written: No space left on device\n",
+    )

@@ -1,0 +1,83 @@
+"""Units at the command line: what is read, what is written."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.units import (
+    parse_duration,
+    show_count,
+    show_duration,
+    show_number,
+    show_share,
+    show_usd,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("45m", 2700),
+        ("45 min", 2700),
+        (" 1.5H ", 5400),
+        ("2d", 172800),
+        (".5h", 1800),
+        ("0", 0),
+        ("3.", 3),
+    ],
+)
+def test_durations_are_read(text, seconds):
+    assert parse_duration(text, "--horizon") == seconds
+
+
+@pytest.mark.parametrize("text", ["", "h", "-1h", "1w", "1h30m", "1e3", "soon", "1 000", "nan"])
+def test_what_is_no_duration_is_refused_and_names_the_option(text):
+    with pytest.raises(UsageError, match=r"^--horizon .*expected a duration such as 90s"):
+        parse_duration(text, "--horizon")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.25, "0.25 s"),
+        (32, "32 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (740, "12.3 min"),
+        (7200, "2 h"),
+        (7560, "2.1 h"),
+        (172799, "48 h"),
+        (172800, "2 d"),
+        (9175336, "106 d"),
+        (-90, "-90 s"),
+    ],
+)
+def test_durations_are_written_in_the_unit_a_person_would_choose(seconds, text):
+    assert show_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (1234567.8, "1,234,568"), (100, "100"), (99.96, "100"), (3.14159, "3.14"),
+     (12, "12"), (0.04567, "0.0457"), (-2.5, "-2.5")],
+)  # fmt: skip
+def test_numbers(value, text):
+    assert show_number(value) == text
+
+
+def test_counts_shares_and_money():
+    assert show_count(55009) == "55,009"
+    assert show_share(0.93267) == "93.3%"
+    assert [show_usd(v) for v in (0, 3.456, 999.5, 1234.5, -5, -12345.6)] == [
+        "$0.00", "$3.46", "$999.50", "$1,234", "-$5.00", "-$12,346",
+    ]  # fmt: skip
+
+
+@given(st.floats(1e-3, 1e9))
+def test_a_shown_duration_reads_back_within_its_three_digits(seconds):
+    text = show_duration(seconds).replace(",", "")
+    assert parse_duration(text, "x") == pytest.approx(seconds, rel=6e-3)
