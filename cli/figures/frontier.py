@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT, new_figure
@@ -15,9 +15,16 @@ from gpuplan.planner.boa.study import MONTH_H, Study
 
 SAMPLES = 1000
 LABELLED = 6  # more points than this speak for themselves
-TICKS_S = (
-    *(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800),
-    *(3600 * hours for hours in (1, 2, 4, 8, 16, 24, 48, 96, 192, 384, 768, 1536)),
+MINUTE_S, HOUR_S = 60.0, 3600.0
+COARSE_S = (  # ticks for times that differ much
+    *(1, 5, 20),
+    *(MINUTE_S * m for m in (1, 2, 5, 10, 30)),
+    *(HOUR_S * 2**i for i in range(12)),
+)
+FINE_S = (  # and for times that do not
+    *(1, 2, 5, 10, 15, 20, 30, 45),
+    *(MINUTE_S * m for m in (1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 45)),
+    *(HOUR_S * h for h in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 36, 48, 72, 96)),
 )
 WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic axis
 
@@ -139,12 +146,15 @@ def _scales(axes: Axes, study: Study, start: float, end: float) -> None:
     axes.set_yscale("log")
     if end / start > WIDE:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda gpus, _: f"{gpus:,g}"))
         axes.set_xlim(start * 0.8, end * 1.05)
     else:
         axes.set_xlim(start - 0.08 * (end - start), end + 0.05 * (end - start))
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(FixedLocator([t for t in TICKS_S if low <= t <= high]))
+    coarse, fine = ([t for t in ticks if low <= t <= high] for ticks in (COARSE_S, FINE_S))
+    axes.yaxis.set_major_locator(FixedLocator(coarse if len(coarse) > 3 else fine))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(_tick))
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
@@ -167,6 +177,9 @@ def _scales(axes: Axes, study: Study, start: float, end: float) -> None:
             return np.asarray(value) / month
 
         top = axes.secondary_xaxis("top", functions=(dollars, gpus))
+        wide = axes.get_xscale() == "log"
+        top.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(6))
+        top.xaxis.set_minor_locator(NullLocator())
         top.spines["top"].set_color(SOFT)
         top.tick_params(colors=INK, labelsize=9)
         top.set_xlabel(f"dollars per month at ${price:g} per GPU-hour", color=INK)
@@ -174,4 +187,6 @@ def _scales(axes: Axes, study: Study, start: float, end: float) -> None:
 
 
 def _tick(seconds: float, _: int) -> str:
-    return "1 h" if seconds == 3600 else show_duration(seconds)
+    if HOUR_S <= seconds < 2 * HOUR_S:  # a tick reads better in hours than 60 min and 90 min
+        return f"{seconds / HOUR_S:g} h"
+    return show_duration(seconds)
