@@ -57,3 +57,8 @@ def show_usd(value: float) -> str:
     """Return dollars: cents below 1,000, whole above."""
     sign = "-" if value < 0 else ""
     return f"{sign}${abs(value):,.2f}" if abs(value) < 1000 else f"{sign}${abs(value):,.0f}"
+
+
+def show_threshold(seconds: float) -> str:
+    """Return a limit on a run time as a duration, whole seconds below 2 minutes; inf is none."""
+    return "none" if seconds == float("inf") else show_duration(round(seconds))

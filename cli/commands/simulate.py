@@ -1,7 +1,166 @@
-"""Not written yet."""
+"""``gpuplan simulate``: replay a trace under one policy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.cli import talk
+from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.report import Column, Report, Table, trace_input
+from gpuplan.cli.units import (
+    show_count,
+    show_duration,
+    show_number,
+    show_share,
+    show_threshold,
+    show_usd,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpuplan.planner.simulation import Simulation
+
+EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
+COMPILING = "compiling the simulator (only after an installation or a change, a few seconds)"
+
+DeadlineFactor = Annotated[
+    str | None,
+    typer.Option(
+        help="Soft deadline of every job in multiples of its duration: a range to draw from "
+        "(1:10) or one factor (3). Default: the trace's deadlines, and 1:10 where it has none.",
+        show_default=False,
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
-    """Add nothing yet."""
+    """Add the command to the application."""
+    command(app, "simulate", example=EXAMPLE)(simulate)
+
+
+def simulate(
+    trace: TraceArgument,
+    choice: TraceChoice,
+    output: Output,
+    policy: Annotated[
+        str, typer.Option(help="Scheduling policy; see gpuplan list policies.")
+    ] = "allpass",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A parameter of the policy as key=value, for example threshold_s=5m, "
+            "controller=fixed or capacity=30; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    deadline_factor: DeadlineFactor = None,
+) -> None:
+    """Replay a trace under one policy: what each job waits and costs."""
+    import numpy as np
+
+    from gpuplan.analysis.trace import read_trace
+    from gpuplan.cli.settings import parse_settings
+    from gpuplan.cli.thresholds import parse_deadline_factor
+    from gpuplan.planner.policies import find_policy
+    from gpuplan.planner.workload import COLUMNS, jobs_of
+    from gpuplan.simkit.jit import compiling
+
+    check_output(output, picture=True, rows=True)
+    chosen = find_policy(policy)
+    values = parse_settings(settings or [], chosen.settings)
+    factor = parse_deadline_factor(deadline_factor)
+    read = read_trace(trace, choice.selection(), columns=COLUMNS)
+    deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
+    jobs = jobs_of(read, deadlines, factor)
+    with compiling(lambda: talk.note(COMPILING)):
+        result = chosen.run(jobs, values, draws)
+    for note in (*read.notes, *jobs.notes):
+        talk.note(f"note: {note}")
+
+    def figure() -> Figure:
+        from gpuplan.cli.figures.allpass import draw_timeline
+
+        return draw_timeline(result.detail)
+
+    report = Report(
+        command="simulate",
+        results=result.summary() | {"notes": [*read.notes, *jobs.notes]},
+        tables=_tables(result),
+        inputs=(trace_input(read),),
+        parameters={
+            "policy": policy,
+            "settings": result.settings,
+            "deadline_factor": factor and list(factor),
+            **choice.parameters(),
+        },
+        headline=_headline(result),
+        warnings=result.warnings,
+        figure=figure,
+        frame=result.to_frame,
+    )
+    emit(report, output)
+
+
+def _headline(result: Simulation) -> str:
+    found = result.results
+    return (
+        f"{found['jobs']:,} jobs under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
+        f"{show_duration(found['mean_jct_s'])}, of which {show_duration(found['mean_service_s'])} "
+        "is run time."
+    )
+
+
+SHOWN = {
+    "Job completion time (JCT), from submission to finish": {
+        "mean_jct_s": Column("mean_jct_s", "mean", show_duration),
+        "median_jct_s": Column("median_jct_s", "median", show_duration),
+        "p90_jct_s": Column("p90_jct_s", "P90", show_duration),
+        "p95_jct_s": Column("p95_jct_s", "P95", show_duration),
+        "p99_jct_s": Column("p99_jct_s", "P99", show_duration),
+        "deadline_miss_share": Column("deadline_miss_share", "late", show_share),
+        "cost_usd": Column("cost_usd", "cost", show_usd),
+        "makespan_s": Column("makespan_s", "last finish after", show_duration),
+    },
+    "Where the mean JCT goes": {
+        "mean_service_s": Column("mean_service_s", "run time", show_duration),
+        "mean_startup_s": Column("mean_startup_s", "container start-up", show_duration),
+        "mean_queue_s": Column("mean_queue_s", "waiting for workers", show_duration),
+        "mean_demotion_s": Column("mean_demotion_s", "checkpoint and restore", show_duration),
+    },
+    "Where the money goes": {
+        "cost_serverless_usd": Column("cost_serverless_usd", "serverless", show_usd),
+        "cost_marketplace_usd": Column("cost_marketplace_usd", "marketplace", show_usd),
+        "cost_conventional_usd": Column("cost_conventional_usd", "conventional", show_usd),
+        "mean_marketplace_usd_per_gpu_h": Column(
+            "mean_marketplace_usd_per_gpu_h", "marketplace $/GPU-h", show_number
+        ),
+    },
+    "The two tiers": {
+        "finished_serverless_share": Column(
+            "finished_serverless_share", "jobs that end serverless", show_share
+        ),
+        "mean_threshold_s": Column("mean_threshold_s", "mean threshold", show_threshold),
+        "workers_mean": Column("workers_mean", "workers, mean", show_number),
+        "workers_peak": Column("workers_peak", "workers, peak", show_count),
+        "worker_busy_share": Column("worker_busy_share", "worker time used", show_share),
+    },
+}
+"""Table title -> result key -> column; a policy without a key has no such column."""
+
+
+def _tables(result: Simulation) -> tuple[Table, ...]:
+    tables = []
+    for title, columns in SHOWN.items():
+        found: dict[str, Any] = {
+            key: result.results[key] for key in columns if key in result.results
+        }
+        if found:
+            tables.append(
+                Table(title, tuple(columns[key] for key in found), [list(found.values())])
+            )
+    return tuple(tables)

@@ -1,0 +1,60 @@
+"""The time lines of one Allpass run: threshold, workers, queue."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure
+from gpuplan.simkit.allpass.run import AllpassRun
+from gpuplan.simkit.workload import MICROS, FloatArray
+
+STEPS = 800  # as many as the picture has columns to show
+
+
+def draw_timeline(run: AllpassRun) -> Figure:
+    """Draw the threshold, both tiers' GPUs and the queue over time."""
+    figure = new_figure(height_in=6.0)
+    figure.clear()
+    with matplotlib.rc_context(SETTINGS):
+        threshold, gpus, queue = figure.subplots(3, 1, sharex=True)
+    line = run.timeline
+    days = run.end_us / MICROS >= 172_800
+    size, unit = (86_400, "days") if days else (3600, "hours")
+    time = line.time_us / MICROS / size
+    if time.size == 0:
+        threshold.text(0.5, 0.5, "the run ended before the first tick", ha="center", va="center")
+        return figure
+
+    if np.isfinite(run.parameters.threshold_s):
+        _steps(threshold, time, line.threshold_us / MICROS / 60, COLOURS["blue"])
+    threshold.set_ylabel("minutes")
+    threshold.set_title("Threshold: run time after which a job leaves its container")
+
+    _steps(gpus, time, line.serverless, COLOURS["orange"], "serverless")
+    _steps(gpus, time, line.ready, COLOURS["green"], "rented and ready")
+    gpus.set_ylabel("GPUs")
+    gpus.set_title("GPUs held")
+    gpus.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=9)
+
+    _steps(queue, time, line.queued, COLOURS["purple"])
+    queue.set_ylabel("jobs")
+    queue.set_title("Jobs waiting for workers")
+    queue.set_xlabel(f"{unit} after the first submission")
+    for axes in (threshold, gpus, queue):
+        axes.set_ylim(bottom=0)
+        axes.set_xlim(0, time[-1])
+        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        axes.title.set(fontsize=10, fontweight="bold", color=INK, ha="left", x=0)
+    return figure
+
+
+def _steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str = "") -> None:
+    """Draw a step function; of a long one the largest value in each of `STEPS` stretches."""
+    height = np.asarray(value, np.float64)
+    if time.size > STEPS:
+        first = np.arange(STEPS) * time.size // STEPS
+        time, height = time[first], np.maximum.reduceat(height, first)
+    axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)

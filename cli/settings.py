@@ -1,0 +1,67 @@
+"""Read ``--set key=value`` by the descriptions a policy gives of its settings."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.units import parse_duration
+
+if TYPE_CHECKING:
+    from gpuplan.planner.settings import Setting
+
+NO_LIMIT = ("none", "inf", "unlimited")
+
+
+def parse_settings(texts: Sequence[str], known: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the values of ``key=value`` texts; the last of equal keys counts.
+
+    Raises:
+        UsageError: a key that is not known (with the nearest one), or a value of another kind.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, found, value = (part.strip() for part in text.partition("="))
+        if not found:
+            raise UsageError(f"--set {text!r}: expected key=value, for example threshold_s=5m")
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise UsageError(
+                f"--set {text!r}: no setting {key!r}{meant}\n  next: one of {', '.join(known)}"
+            )
+        values[key] = _value(text, value, known[key])
+    return values
+
+
+def _value(text: str, value: str, setting: Setting) -> Any:
+    option = f"--set {text.partition('=')[0].strip()}="
+    if setting.unlimited and value.lower() in NO_LIMIT:
+        return math.inf if setting.kind == "duration" else None
+    match setting.kind:
+        case "duration":
+            return parse_duration(value, option)
+        case "choice":
+            if value not in setting.choices:
+                raise UsageError(f"{option}{value!r}: expected {' or '.join(setting.choices)}")
+            return value
+        case "count":
+            if not value.isdecimal():
+                hint = " or none" if setting.unlimited else ""
+                raise UsageError(f"{option}{value!r}: expected a whole number{hint}")
+            return int(value)
+        case _:
+            return _number(option, value.lstrip("$") if setting.kind == "usd" else value)
+
+
+def _number(option: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f"{option}{value!r}: expected a number")
+    return number

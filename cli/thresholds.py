@@ -1,0 +1,46 @@
+"""Read ``--threshold`` and ``--deadline-factor``: lists, ranges and bounds."""
+
+from __future__ import annotations
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.units import parse_duration
+
+FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
+MOST = 10_000
+
+
+def parse_thresholds(text: str) -> list[float]:
+    """Return seconds, in the order of the text. Raises `UsageError` naming what was found."""
+    found: list[float] = []
+    for item in text.split(","):
+        parts = item.strip().split(":")
+        if len(parts) == 3:
+            found += _range(item.strip(), *parts)
+        elif len(parts) == 1 and parts[0]:
+            found.append(parse_duration(parts[0], "--threshold"))
+        else:
+            raise UsageError(f"--threshold {text!r}: expected {FORMS}")
+    return found
+
+
+def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[float]:
+    low, high = (parse_duration(part, "--threshold") for part in (low_text, high_text))
+    if not count_text.isdecimal() or not 2 <= int(count_text) <= MOST or not low < high:
+        raise UsageError(
+            f"--threshold {item!r}: a range runs from low to high in 2 to {MOST:,} points"
+        )
+    count = int(count_text)
+    return [low + (high - low) * i / (count - 1) for i in range(count - 1)] + [high]
+
+
+def parse_deadline_factor(text: str | None) -> tuple[float, float] | None:
+    """Return the bounds of ``LOW:HIGH`` or of a single factor. Raises `UsageError`."""
+    if text is None:
+        return None
+    try:
+        bounds = [float(part) for part in text.split(":")]
+    except ValueError:
+        bounds = []
+    if len(bounds) not in (1, 2):
+        raise UsageError(f"--deadline-factor {text!r}: expected LOW:HIGH such as 1:10, or 3")
+    return bounds[0], bounds[-1]

@@ -1,0 +1,174 @@
+"""Replay a trace under Allpass and say what it cost and how long jobs took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.allpass.settings import parameters_from, settings_of
+from gpuplan.planner.simulation import Simulation
+from gpuplan.planner.workload import TraceJobs
+from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
+from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.workload import MICROS
+
+
+def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+    """Run the policy ``allpass``; see `gpuplan.planner.allpass.settings.SETTINGS`.
+
+    Raises:
+        UsageError: settings that no run can have, or a job wider than ``serverless_limit``.
+    """
+    parameters = parameters_from(settings)
+    check_fits(jobs, parameters)
+    run = run_allpass(jobs.workload, parameters, rng)
+    results = measure(run)
+    return Simulation(
+        policy="allpass",
+        settings=settings_of(parameters),
+        results=results,
+        frame=job_frame(jobs, run),
+        warnings=warnings_of(parameters, results),
+        detail=run,
+    )
+
+
+def check_fits(jobs: TraceJobs, parameters: Allpass) -> None:
+    """Raise `UsageError` where a job needs more containers at once than may exist."""
+    widest = int(jobs.workload.gpus.max())
+    if parameters.serverless_limit is not None and widest > parameters.serverless_limit:
+        raise UsageError(
+            f"--set serverless_limit={parameters.serverless_limit}: the widest job takes {widest} "
+            f"GPUs and starts in the serverless tier\n  next: allow at least {widest}, or leave "
+            f"wide jobs out with --where 'num_gpus <= {parameters.serverless_limit}'"
+        )
+
+
+def measure(run: AllpassRun) -> dict[str, Any]:
+    """Return the headline numbers of a run.
+
+    Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit and
+    for workers) and ``demotion`` (checkpoint and restore); JQT is the first two. Means are over all
+    jobs, workers are counted from request to release.
+    """
+    work, rentals = run.workload, run.rentals
+    market = rentals.offer >= 0
+    bills = run.rental_usd
+    serverless_usd = float(run.serverless_usd.sum())
+    market_usd, conventional_usd = float(bills[market].sum()), float(bills[~market].sum())
+    held_s = _seconds(rentals.release_us - rentals.request_us)
+    end_s = float(_seconds(run.end_us))
+    capacity = run.parameters.capacity
+    stuck = 0 if capacity is None else int((work.gpus > capacity).sum())
+    startup_s, queue_s = _mean_s(run.startup_us), _mean_s(run.queue_us)
+    return {
+        "jobs": work.size,
+        **distribution(_seconds(run.jct_us), "jct", "s"),
+        "mean_service_s": _mean_s(work.service_us),
+        "mean_jqt_s": startup_s + queue_s,
+        "mean_startup_s": startup_s,
+        "mean_queue_s": queue_s,
+        "mean_demotion_s": _mean_s(run.demotion_us),
+        "cost_usd": serverless_usd + market_usd + conventional_usd,
+        "cost_serverless_usd": serverless_usd,
+        "cost_marketplace_usd": market_usd,
+        "cost_conventional_usd": conventional_usd,
+        "finished_serverless_share": float(1 - run.demoted.mean()),
+        "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
+        "never_demotable_jobs": stuck,
+        "mean_threshold_s": mean_threshold_s(run),
+        "workers_peak": _peak(rentals.request_us, rentals.release_us),
+        "workers_mean": float(held_s.sum() / end_s) if end_s else 0.0,
+        "worker_busy_share": _share(_seconds(rentals.busy_us).sum(), held_s.sum()),
+        "mean_marketplace_usd_per_gpu_h": _share(
+            (rentals.price * held_s)[market].sum(), held_s[market].sum()
+        ),
+        "makespan_s": end_s - float(_seconds(work.submit_us[0])),
+    }
+
+
+def job_frame(jobs: TraceJobs, run: AllpassRun) -> pl.DataFrame:
+    """Return one row per job; ``cost_usd`` adds up to the whole bill."""
+    service_us = run.workload.service_us
+    serverful_us = service_us - run.serverless_us
+    columns = {
+        "submit_s": run.workload.submit_us,
+        "start_s": run.start_us,
+        "finish_s": run.finish_us,
+        "jct_s": run.jct_us,
+        "jqt_s": run.startup_us + run.queue_us,
+        "serverless_s": run.serverless_us,
+        "serverful_s": serverful_us,
+        "startup_s": run.startup_us,
+        "queue_s": run.queue_us,
+        "demotion_s": run.demotion_us,
+    }
+    frame = pl.DataFrame({name: _seconds(values) for name, values in columns.items()})
+    return frame.select(
+        jobs.job_id.alias("job_id"),
+        "submit_s",
+        "start_s",
+        "finish_s",
+        "jct_s",
+        "jqt_s",
+        pl.Series("gpu_s", _seconds(service_us) * run.workload.billed_gpus),
+        pl.Series("cost_usd", run.job_usd),
+        "serverless_s",
+        "serverful_s",
+        "startup_s",
+        "queue_s",
+        "demotion_s",
+    )
+
+
+def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a reader of the numbers of `measure` must know beside them."""
+    found = []
+    if results["never_demotable_jobs"]:
+        found.append(
+            f"{results['never_demotable_jobs']:,} jobs need more GPUs than the capacity of "
+            f"{parameters.capacity} workers and stay serverless to their end"
+        )
+    if results["mean_queue_s"] > results["mean_service_s"]:
+        found.append(
+            "jobs wait longer for workers than they run: the pool grows only for deadlines less "
+            f"than {parameters.window_s / 60:g} min ahead, so a demoted job with a late "
+            "deadline waits for it; see docs/allpass.md, or give nearer deadlines "
+            "(--deadline-factor 1:2)"
+        )
+    return tuple(found)
+
+
+def mean_threshold_s(run: AllpassRun) -> float:
+    """Return the time average of the threshold, seconds; inf where it is."""
+    first = run.parameters.threshold_s
+    if run.parameters.controller == "fixed" or run.timeline.time_us.size == 0:
+        return first
+    time_s = np.concatenate(([0.0], _seconds(run.timeline.time_us)))
+    value_s = np.concatenate(([first], _seconds(run.timeline.threshold_us)))
+    return time_average(time_s, value_s, float(_seconds(run.end_us)))
+
+
+def _peak(begin: Any, end: Any) -> int:
+    """Return the most intervals that overlap; one that ends makes room for one that begins."""
+    time = np.concatenate((end, begin))
+    step = np.concatenate((np.full(end.size, -1), np.ones(begin.size, np.int64)))
+    order = np.lexsort((step, time))
+    return int(np.cumsum(step[order]).max(initial=0))
+
+
+def _seconds(micros: Any) -> Any:
+    return np.asarray(micros) / MICROS
+
+
+def _mean_s(micros: Any) -> float:
+    return float(micros.mean() / MICROS)
+
+
+def _share(part: Any, whole: Any) -> float | None:
+    return float(part / whole) if whole else None

@@ -1,0 +1,111 @@
+"""The settings of Allpass by name, and the parameters they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.settings import Setting
+from gpuplan.simkit.allpass.parameters import (
+    CONTROLLERS,
+    THRESHOLD_RULES,
+    Allpass,
+    StartUp,
+    price_ladder,
+)
+
+LADDER = {
+    "marketplace_offers": 50,
+    "marketplace_min_usd_per_gpu_h": 0.38,
+    "marketplace_median_usd_per_gpu_h": 1.08,
+    "marketplace_max_usd_per_gpu_h": 1.66,
+}
+PROVIDERS = ("serverless", "marketplace", "conventional")
+PRICES = {
+    "serverless_usd_per_gpu_h": "serverless_price",
+    "conventional_usd_per_gpu_h": "conventional_price",
+}
+
+SETTINGS: dict[str, Setting] = {
+    "controller": Setting("choice", "moves the threshold or leaves it", CONTROLLERS),
+    "threshold_s": Setting(
+        "duration", "run time after which a job leaves its container; inf: never", unlimited=True
+    ),
+    "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
+    "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
+    "serverless_limit": Setting("count", "most GPUs in containers at once", unlimited=True),
+    "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),
+    "conventional_usd_per_gpu_h": Setting("usd", "price of a conventional cloud's GPU-hour"),
+    "marketplace_offers": Setting("count", "marketplace offers, one GPU each"),
+    "marketplace_min_usd_per_gpu_h": Setting("usd", "price of the cheapest offers"),
+    "marketplace_median_usd_per_gpu_h": Setting("usd", "median price of the offers"),
+    "marketplace_max_usd_per_gpu_h": Setting("usd", "price of the dearest offers"),
+    **{
+        f"{provider}_startup_{part}s": Setting("duration", f"{word} start-up time, {provider}")
+        for provider in PROVIDERS
+        for part, word in (("", "mean"), ("sd_", "standard deviation of the"))
+    },
+    "minimum_billing_s": Setting("duration", "least time a rental is billed for"),
+    "checkpoint_s": Setting("duration", "time to save a job, in its container"),
+    "restore_s": Setting("duration", "time to load it, on its workers"),
+    "tick_s": Setting("duration", "time between two decisions of the scalers"),
+    "window_s": Setting("duration", "how far ahead deadlines count, a multiple of 1 min"),
+    "min_threshold_s": Setting("duration", "lower limit of the adaptive threshold"),
+    "max_threshold_s": Setting("duration", "upper limit of the adaptive threshold"),
+    "gain_up_s": Setting("duration", "rise of the threshold per tick and unit of pressure over 1"),
+    "limit_up_s": Setting("duration", "most it rises per tick"),
+    "gain_down_s": Setting("duration", "fall of the threshold per tick and unit under 1"),
+    "limit_down_s": Setting("duration", "most it falls per tick"),
+    "max_pressure": Setting("number", "cap on the pressure"),
+}
+
+
+def parameters_from(values: Mapping[str, Any]) -> Allpass:
+    """Return the parameters that named values make; what is not named keeps its default.
+
+    Raises:
+        UsageError: values that no run can have, alone or together.
+    """
+    plain = {field.name for field in fields(Allpass)}
+    given = {PRICES.get(name, name): value for name, value in values.items()}
+    changes = {name: value for name, value in given.items() if name in plain}
+    try:
+        if LADDER.keys() & values.keys():
+            changes["marketplace_prices"] = price_ladder(
+                *(values.get(name, default) for name, default in LADDER.items())
+            )
+        defaults = Allpass()
+        for provider in PROVIDERS:
+            usual: StartUp = getattr(defaults, f"{provider}_startup")
+            changes[f"{provider}_startup"] = StartUp(
+                values.get(f"{provider}_startup_s", usual.mean_s),
+                values.get(f"{provider}_startup_sd_s", usual.sd_s),
+            )
+        return Allpass(**changes)
+    except ValueError as error:
+        raise UsageError(f"--set: {error}") from error
+
+
+def settings_of(parameters: Allpass) -> dict[str, Any]:
+    """Return the effective value of every setting; the offers as the list of their prices."""
+    found = asdict(parameters)
+    result: dict[str, Any] = {}
+    for name in SETTINGS:
+        if name in found:
+            result[name] = found[name]
+        elif name in PRICES:
+            result[name] = found[PRICES[name]]
+        elif name == "marketplace_offers":
+            result[name] = len(parameters.marketplace_prices)
+            result["marketplace_usd_per_gpu_h"] = [
+                float(price) for price in np.round(parameters.marketplace_prices, 6)
+            ]
+    for provider in PROVIDERS:
+        startup: StartUp = getattr(parameters, f"{provider}_startup")
+        result[f"{provider}_startup_s"] = startup.mean_s
+        result[f"{provider}_startup_sd_s"] = startup.sd_s
+    return result

@@ -1,0 +1,146 @@
+"""When to leave serverless: the ski-rental problem behind a fixed threshold, solved exactly.
+
+Staying costs the serverless price c1 per GPU-hour for as long as the job runs; leaving costs once,
+m for checkpoint and restore, and then the lower serverful price c2. With every job's duration d
+known, the money spent under the threshold F is, per GPU,
+
+    c1 E[min(d, F)] + c2 E[(d - F)+] + m P(d > F),     m = c1 x checkpoint + c2 x restore,
+
+a sum over jobs weighted by their GPUs. Queues, start-ups and idle workers are no part of it: it is
+what the simulation bills to jobs for the time they held GPUs, and all it bills where workers never
+idle. (The specification prints the middle terms as ``(c2 E[(d-F)+] + m) P(d>F)``, which would count
+P(d > F) twice, since (d - F)+ is 0 for the others.)
+
+Not knowing d, F = m / (c1 - c2) spends at most twice what hindsight would (Karlin, Manasse, Rudolph
+and Sleator, "Competitive snoopy caching", Algorithmica 1988): serverless has then cost as much more
+as leaving costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.workload import MICROS, FloatArray, Workload
+
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SkiRental:
+    """The closed form of a workload, ready to be evaluated at any threshold.
+
+    Attributes:
+        duration_s: distinct durations, ascending; shape (k,).
+        stay_usd: cost of finished jobs by duration: c1 x d summed over jobs up to it; shape (k+1,).
+        left_gpus, left_gpu_s: serverless GPUs, and GPUs x duration on workers, of the jobs longer
+            than the i-th duration; shape (k+1,), the first entry for all jobs.
+        left_workers, left_jobs: workers and number of those jobs.
+        jobs: number of all jobs.
+        serverless_usd, serverful_usd: c1 and c2, US dollars per GPU-hour.
+        checkpoint_s, restore_s: what leaving takes.
+        value_of_time: US dollars per hour of one job's delay.
+    """
+
+    duration_s: FloatArray
+    stay_usd: FloatArray
+    left_gpus: FloatArray
+    left_gpu_s: FloatArray
+    left_workers: FloatArray
+    left_jobs: FloatArray
+    jobs: int
+    serverless_usd: float
+    serverful_usd: float
+    checkpoint_s: float
+    restore_s: float
+    value_of_time: float
+
+    @property
+    def migration_usd(self) -> float:
+        """The cost m of leaving, US dollars per GPU."""
+        saved, loaded = self.checkpoint_s / HOUR_S, self.restore_s / HOUR_S
+        return self.serverless_usd * saved + self.serverful_usd * loaded
+
+    @property
+    def competitive_s(self) -> float:
+        """The distribution-free threshold m / (c1 - c2), seconds; inf where leaving never pays."""
+        gain = self.serverless_usd - self.serverful_usd
+        return self.migration_usd / gain * HOUR_S if gain > 0 else np.inf
+
+    def cost_usd(self, threshold_s: FloatArray | float) -> FloatArray:
+        """Return the money spent under each threshold, without the value of time."""
+        at = np.searchsorted(self.duration_s, threshold_s, side="right")
+        leaving = self.left_gpus[at] > 0
+        held_s = np.where(leaving, threshold_s, 0.0) + self.checkpoint_s
+        in_container = self.serverless_usd * self.left_gpus[at] * held_s
+        left_s = np.where(leaving, threshold_s, 0.0) - self.restore_s
+        on_workers = self.left_gpu_s[at] - self.left_workers[at] * left_s
+        total: FloatArray = (
+            self.stay_usd[at] + (in_container + self.serverful_usd * on_workers) / HOUR_S
+        )
+        return total
+
+    def delay_s(self, threshold_s: FloatArray | float) -> FloatArray:
+        """Return the expected delay of a job: checkpoint and restore x share that leaves."""
+        at = np.searchsorted(self.duration_s, threshold_s, side="right")
+        delay: FloatArray = self.left_jobs[at] / self.jobs * (self.checkpoint_s + self.restore_s)
+        return delay
+
+    def objective_usd(self, threshold_s: FloatArray | float) -> FloatArray:
+        """Return cost plus the value of all jobs' delay."""
+        late_h = self.delay_s(threshold_s) * self.jobs / HOUR_S
+        total: FloatArray = self.cost_usd(threshold_s) + self.value_of_time * late_h
+        return total
+
+    def best_s(self) -> float:
+        """Return the fixed threshold of least objective, the smallest of equals.
+
+        Between two durations the objective is linear in F and jumps down at the upper one (those
+        jobs then finish), so 0 and the durations are all that need be tried.
+        """
+        candidates = np.concatenate(([0.0], self.duration_s))
+        return float(candidates[np.argmin(self.objective_usd(candidates))])
+
+
+def serverful_price(parameters: Allpass) -> float:
+    """Return one price for the serverful tier: the median offer, or the conventional cloud's."""
+    prices = parameters.marketplace_prices
+    return float(np.median(prices)) if prices else parameters.conventional_price
+
+
+def ski_rental(workload: Workload, parameters: Allpass, value_of_time: float = 0.0) -> SkiRental:
+    """Prepare the closed form: one sort, then sums from the shortest and the longest job.
+
+    Jobs wider than the capacity never leave, whatever the threshold, and only ever stay.
+    """
+    stuck = np.zeros(workload.size, bool)
+    if parameters.capacity is not None:
+        stuck = workload.gpus > parameters.capacity
+    duration_s, at = np.unique(workload.service_us[~stuck] / MICROS, return_inverse=True)
+
+    def by_duration(values: FloatArray) -> FloatArray:
+        return np.bincount(at, values, minlength=duration_s.size).astype(np.float64)
+
+    def left(values: FloatArray) -> FloatArray:
+        """Sum over jobs longer than each duration, all jobs first."""
+        return np.append(np.cumsum(by_duration(values)[::-1])[::-1], 0.0)
+
+    rate = parameters.serverless_price / HOUR_S / MICROS
+    bill = workload.service_us * workload.billed_gpus * rate
+    gpus = workload.gpus[~stuck].astype(np.float64)
+    return SkiRental(
+        duration_s=duration_s,
+        stay_usd=bill[stuck].sum() + np.concatenate(([0.0], np.cumsum(by_duration(bill[~stuck])))),
+        left_gpus=left(workload.billed_gpus[~stuck]),
+        left_gpu_s=left(gpus * (workload.service_us[~stuck] / MICROS)),
+        left_workers=left(gpus),
+        left_jobs=left(np.ones(gpus.size)),
+        jobs=workload.size,
+        serverless_usd=parameters.serverless_price,
+        serverful_usd=serverful_price(parameters),
+        checkpoint_s=parameters.checkpoint_s,
+        restore_s=parameters.restore_s,
+        value_of_time=value_of_time,
+    )

@@ -1,0 +1,58 @@
+"""The policies a trace can be replayed under, by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
+from gpuplan.planner.settings import Setting
+from gpuplan.planner.simulation import Simulation
+from gpuplan.planner.workload import TraceJobs
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy.
+
+    Attributes:
+        about: what it does, one sentence.
+        source: where it comes from.
+        settings: what may be set, by name.
+        run: replays jobs under settings, with a generator for what is random.
+    """
+
+    about: str
+    source: str
+    settings: Mapping[str, Setting]
+    run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
+
+
+def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+    from gpuplan.planner.allpass.run import simulate
+
+    return simulate(jobs, settings, rng)
+
+
+POLICIES: dict[str, Policy] = {
+    "allpass": Policy(
+        "starts every job on serverless GPUs and moves long ones to rented workers",
+        "Allpass, Algorithms 1 and 2; docs/allpass.md",
+        ALLPASS_SETTINGS,
+        _allpass,
+    ),
+}
+
+
+def find_policy(name: str) -> Policy:
+    """Return a policy by name. Raises `UsageError` naming what exists."""
+    if name in POLICIES:
+        return POLICIES[name]
+    near = difflib.get_close_matches(name.lower(), POLICIES, n=1)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageError(f"--policy {name!r}: no such policy{meant}; there is {', '.join(POLICIES)}")

@@ -1,0 +1,23 @@
+"""What a policy lets the user set, described so that a front end can read it from text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One parameter of a policy.
+
+    Attributes:
+        kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``count`` (a whole number)
+            or ``choice``.
+        about: what it is, for people.
+        choices: the words a ``choice`` may have.
+        unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).
+    """
+
+    kind: str
+    about: str
+    choices: tuple[str, ...] = ()
+    unlimited: bool = False

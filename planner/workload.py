@@ -1,0 +1,116 @@
+"""From a trace to the jobs a simulator runs: what is left out, and where deadlines come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.trace import Trace
+from gpuplan.simkit.workload import Workload, to_micros
+
+COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s")
+DEFAULT_DEADLINE_FACTOR = (1.0, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJobs:
+    """The jobs of a trace that can be replayed.
+
+    Attributes:
+        workload: the jobs, times after the first submission among them.
+        job_id: their names, in the same order.
+        notes: what was left out or drawn, one sentence each.
+    """
+
+    workload: Workload
+    job_id: pl.Series
+    notes: tuple[str, ...]
+
+
+def jobs_of(
+    trace: Trace,
+    rng: np.random.Generator,
+    deadline_factor: tuple[float, float] | None = None,
+) -> TraceJobs:
+    """Return the jobs of a trace that have a duration and use GPUs.
+
+    A job holds ``num_gpus`` workers, rounded up; a fraction of a GPU is billed as such where the
+    provider bills fractions. Its soft deadline is submission + factor x duration, the factor drawn
+    uniformly between the bounds (Allpass, section 5.1).
+
+    Args:
+        trace: with the columns `COLUMNS`.
+        rng: draws the factors, one per job of the trace.
+        deadline_factor: bounds for all jobs; None takes the trace's own deadlines where it has
+            them, and `DEFAULT_DEADLINE_FACTOR` elsewhere.
+
+    Raises:
+        InputError: no job of the trace can be replayed.
+        UsageError: the bounds are no bounds.
+    """
+    low, high = deadline_factor or DEFAULT_DEADLINE_FACTOR
+    if not 0 < low <= high < np.inf:
+        raise UsageError(
+            f"--deadline-factor {low:g}:{high:g}: expected two factors above 0, the lower first"
+        )
+    jobs = trace.jobs.with_columns(pl.Series("factor", rng.uniform(low, high, trace.jobs.height)))
+    timeless, gpuless = pl.col("duration_s").is_null(), pl.col("num_gpus") == 0
+    if jobs.select(timeless.all()).item():
+        raise InputError(
+            trace.path,
+            f"none of its {jobs.height:,} jobs has a duration",
+            column="duration_s",
+            expected="seconds of run time on the recorded GPUs",
+            hint="a replay needs run times; gpuplan pareto can take job sizes from a --speedup "
+            "profile instead",
+        )
+    kept = jobs.filter(~timeless & ~gpuless)
+    if kept.is_empty():
+        raise InputError(
+            trace.path,
+            "no job has both GPUs and a duration",
+            column="num_gpus",
+            expected="at least one GPU job",
+            hint="loosen --where, or use a trace of GPU jobs",
+        )
+    drawn = pl.col("factor") * pl.col("duration_s")
+    if deadline_factor is None:
+        drawn = pl.coalesce("deadline_s", drawn)
+        from_trace = kept.height - kept["deadline_s"].null_count()
+    else:
+        from_trace = 0
+    slack_us = to_micros(kept.select(drawn).to_series().to_numpy())
+    submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
+    submit_us = submit_us - submit_us[0]
+    gpus = kept["num_gpus"].to_numpy()
+    return TraceJobs(
+        workload=Workload(
+            submit_us=submit_us,
+            service_us=to_micros(kept["duration_s"].to_numpy()),
+            gpus=np.ceil(gpus).astype(np.int64),
+            deadline_us=submit_us + slack_us,
+            billed_gpus=gpus,
+        ),
+        job_id=kept["job_id"],
+        notes=tuple(
+            [
+                *_left_out(jobs.filter(gpuless).height, "use no GPU"),
+                *_left_out(jobs.filter(timeless & ~gpuless).height, "have no duration"),
+                *_drawn(kept.height - from_trace, low, high),
+            ]
+        ),
+    )
+
+
+def _left_out(count: int, why: str) -> list[str]:
+    return [f"{count:,} jobs are left out because they {why}"] if count else []
+
+
+def _drawn(count: int, low: float, high: float) -> list[str]:
+    if not count:
+        return []
+    factor = f"{low:g}" if low == high else f"{low:g} to {high:g}, drawn at random"
+    return [f"{count:,} jobs get a soft deadline of {factor} times their duration"]
