@@ -118,7 +118,8 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = job_arrays(trace.jobs, include_running=include_running)
     ascending = known_ascending(jobs.duration_s)
-    with ThreadPoolExecutor() as pool:  # the sorts in these release the interpreter's lock
+    # The sorts in these release the interpreter's lock; two at once keep the memory in bounds.
+    with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}
         cdf_part = pool.submit(duration_cdf, jobs, ascending)

@@ -37,6 +37,9 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
         return
     times = [point.duration_s for point in cdf]
     low, high = (times[0], times[-1]) if times[0] < times[-1] else (times[0] / 10, times[0] * 10)
+    if len(cdf) == 1:  # one step needs an end on either side
+        cdf = [CdfPoint(low, 0, 0), CdfPoint(times[0], 0, 0), *cdf, CdfPoint(high, 1, 1)]
+        times = [point.duration_s for point in cdf]
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     _tick_durations(axes, low, high)
