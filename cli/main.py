@@ -70,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         problem = f"internal error ({type(error).__name__}: {error})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+    if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
+        return _told("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

@@ -176,9 +176,7 @@ def test_a_predicate_that_cannot_be_meant_is_refused(ten, where):
 
 
 def test_since_is_included_and_until_is_not(ten):
-    chosen = Selection(
-        since=ORIGIN + timedelta(seconds=120), until=ORIGIN + timedelta(seconds=300)
-    )
+    chosen = Selection(since=ORIGIN + timedelta(seconds=120), until=ORIGIN + timedelta(seconds=300))
     assert read_trace(ten, chosen).jobs["duration_s"].to_list() == [20.0, 30.0, 40.0]
 
 
