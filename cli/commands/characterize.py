@@ -138,8 +138,18 @@ def headline(result: Characterization) -> str:
     if share is not None:
         facts.append(f"the longest 10% take {share:.0%} of the GPU time")
     if result.load.mean_gpus is not None:
-        facts.append(f"{show_number(result.load.mean_gpus)} GPUs busy on average")
+        facts.append(
+            f"at most {show_number(result.load.peak_gpus or 0)} GPUs busy at once"
+            if _outlasts(result)
+            else f"{show_number(result.load.mean_gpus)} GPUs busy on average"
+        )
     return f"{start}: {', '.join(facts)}" if facts else start
+
+
+def _outlasts(result: Characterization) -> bool:
+    """Return whether jobs run so long past the last submission that no average is the load."""
+    mean, peak = result.load.mean_gpus, result.load.peak_gpus
+    return mean is not None and peak is not None and mean > peak
 
 
 def _tables(result: Characterization) -> list[Table]:
@@ -191,6 +201,8 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
         return f"{result.duration.jobs:,} of them have a duration"
     if path == "arrivals.bursts.hours":
         return f"of more than {result.arrivals.bursts.bound_jobs_per_hour:,} jobs: not chance alone"
+    if path == "load.mean_gpus" and _outlasts(result):
+        return "GPU time / span; more than ever held: jobs run on"
     if path == "load.peak_gpus" and result.load.unknown_waits:
         if not result.queue.jobs:
             return "most at once, taking submission as start"
