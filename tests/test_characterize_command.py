@@ -164,6 +164,8 @@ def test_a_trace_without_durations_says_what_supplies_them(gpuplan, tmp_path):
     code, out, err = gpuplan("characterize", path, "--plot", tmp_path / "p.svg")
     assert code == 0 and "gpuplan pareto --speedup profile:..." in err
     assert lines_of(out)[0] == "3 jobs over 90 s"
+    assert "Job classes: 1, by jobs" in lines_of(out)
+    assert "P50 duration" not in out  # no row of dashes for what is not known
     assert "no durations recorded" in (tmp_path / "p.svg").read_text()
 
 

@@ -167,13 +167,9 @@ def _statistics(result: Characterization) -> Table:
     rows = []
     for path, label, unit, meaning in STATISTICS:
         value = _at(summary, path)
-        if path.startswith("queue_s") and not result.queue.jobs:
+        if value is None or (path in HIDDEN_WHEN_ZERO and not value):
             continue
-        if path in HIDDEN_WHEN_ZERO and not value:
-            continue
-        if path == "users" and value is None:
-            continue
-        text = "-" if value is None else UNIT_SHOW[unit](value)
+        text = UNIT_SHOW[unit](value)
         rows.append((path, label, Shown(value, text), unit, _meaning(path, meaning, result)))
     columns = (
         Column("statistic", ""),
@@ -306,7 +302,8 @@ def _group(column: str, table: Groups) -> Table:
         for row in table.rows
     ]
     if table.rest is not None:
-        rows.append((f"{table.others:,} others", *_cells(table.rest), None, None, None))
+        others = "1 other" if table.others == 1 else f"{table.others:,} others"
+        rows.append((others, *_cells(table.rest), None, None, None))
     columns = (
         Column(name, name),
         *SHARE_COLUMNS,
@@ -314,7 +311,8 @@ def _group(column: str, table: Groups) -> Table:
         Column("p90_duration_s", "P90", show_duration),
         Column("mean_num_gpus", "GPUs/job", show_number),
     )
-    return Table(f"{title}: {table.distinct:,}, by GPU time", columns, rows)
+    ranked = "GPU time" if any(row.share.gpu_hours for row in table.rows) else "jobs"
+    return Table(f"{title}: {table.distinct:,}, by {ranked}", columns, rows)
 
 
 def _short(name: str | None) -> str:
