@@ -74,7 +74,8 @@ def as_text(report: Report, stream: TextIO) -> str:
         kept = _for_people(table)
         for position, column in kept:
             numeric = any(_is_number(row[position]) for row in table.rows)
-            shown.add_column(column.header, justify="right" if numeric else "left")
+            # A cell that does not fit is folded: a name cut short is of no use.
+            shown.add_column(column.header, justify="right" if numeric else "left", overflow="fold")
         for row in table.rows:
             shown.add_row(*(Text(column.text(row[position])) for position, column in kept))
         console.print(shown)
