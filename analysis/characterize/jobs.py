@@ -64,12 +64,6 @@ class JobArrays:
         return self.submit_us.size
 
     @property
-    def submit_s(self) -> FloatArray:
-        """Submissions in seconds after the first one; shape (n,), ascending."""
-        result: FloatArray = (self.submit_us - self.submit_us[0]) / 1e6
-        return result
-
-    @property
     def span_s(self) -> float:
         """First to last submission."""
         return float(self.submit_us[-1] - self.submit_us[0]) / 1e6
