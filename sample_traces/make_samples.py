@@ -20,6 +20,7 @@ import gzip
 import io
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -97,7 +98,7 @@ def draw_submissions(
     return submit[ascending], burst[ascending]
 
 
-def pick(rng: np.random.Generator, count: int, choices: dict[str, float]) -> list[str]:
+def pick(rng: np.random.Generator, count: int, choices: Mapping[str, float]) -> list[str]:
     """Return ``count`` names drawn with the given weights."""
     edges = np.cumsum(list(choices.values())) / sum(choices.values())
     names = list(choices)
