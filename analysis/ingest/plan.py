@@ -6,6 +6,7 @@ cannot be read or that break a rule are refused with their reason, the rest are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,9 +18,7 @@ from gpuplan.analysis.schema import CANONICAL, DEFAULTS
 
 TEXT = "text"
 NUMBER = "a number"
-COUNT = "a whole number"
 FORMS = (str.lower, str.upper, str.capitalize)
-MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +32,8 @@ class Field:
         expected: what a cell should be, for the message about one that is not.
         required: whether an empty cell refuses the row.
         zone: zone of a local time, to tell a time that its clock skips.
+        least: the smallest number that is allowed, for a count.
+        thorough: a slower reading, for a batch in which ``value`` cannot read a cell.
     """
 
     name: str
@@ -41,6 +42,8 @@ class Field:
     expected: str = TEXT
     required: bool = False
     zone: str | None = None
+    least: int | None = None
+    thorough: pl.Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,31 +137,33 @@ def text(name: str, source: str, *, required: bool = False) -> Field:
 
 
 def number(name: str, source: str, *, required: bool = False, expected: str = NUMBER) -> Field:
-    """Return a field of finite numbers; ``nan`` and ``inf`` cannot be read."""
-    value = pl.col(source).cast(pl.Float64, strict=False)
-    return Field(name, source, pl.when(value.is_finite()).then(value), expected, required)
+    """Return a field of finite numbers."""
+    return Field(name, source, pl.col(source).cast(pl.Float64, strict=False), expected, required)
 
 
-def count(name: str, source: str, *, least: int = 1, required: bool = False) -> Field:
+def count(name: str, source: str, *, least: int = 1) -> Field:
     """Return a field of whole numbers, at least ``least``; ``2.0`` is one too."""
     value = pl.col(source).cast(pl.Float64, strict=False)
-    whole = value.is_between(least, MAX_INT32) & (value == value.floor())
+    whole = pl.when(value == value.floor()).then(value).cast(pl.Int32, strict=False)
     return Field(
         name,
         source,
-        pl.when(whole).then(value).cast(pl.Int32),
-        f"{COUNT}, at least {least}",
-        required,
+        pl.col(source).cast(pl.Int32, strict=False),
+        f"a whole number, at least {least}",
+        least=least,
+        thorough=whole,
     )
 
 
-def words(source: str, meanings: Mapping[str, str], kind: pl.DataType) -> pl.Expr:
-    """Return the canonical words for a source's, written in lower case, UPPER or Capitalized.
+def states(source: str, meanings: Mapping[str, str], name: str = "state") -> Field:
+    """Return the field of canonical states for a source's words; others and none are unknown.
 
-    A word that is not among them becomes null.
+    A word may be written in lower case, UPPER or Capitalized.
     """
     forms = {form(word): meaning for word, meaning in meanings.items() for form in FORMS}
-    return pl.col(source).replace_strict(forms, default=None, return_dtype=kind)
+    kind = CANONICAL["state"]
+    word = pl.col(source).replace_strict(forms, default="unknown", return_dtype=kind)
+    return Field(name, source, word)
 
 
 def made_id(prefix: str, number: int) -> pl.Expr:
@@ -173,7 +178,7 @@ def made_id(prefix: str, number: int) -> pl.Expr:
 def apply(plan: Plan, batch: Batch) -> Outcome:
     """Read a batch by a plan."""
     cells = batch.cells
-    fields = cells.select(ROW, *(f.value.alias(f.name) for f in plan.fields))
+    fields = _fields(plan, cells)
     refused: list[Refused] = list(batch.refused)
     ids = next((f.source for f in plan.fields if f.name == "job_id"), None)
     bad = _bad_cells(plan, cells, fields)
@@ -211,29 +216,50 @@ def apply(plan: Plan, batch: Batch) -> Outcome:
     )
 
 
+def _fields(plan: Plan, cells: pl.DataFrame) -> pl.DataFrame:
+    fields = cells.select(ROW, *(f.value.alias(f.name) for f in plan.fields))
+    again = [
+        f.thorough.alias(f.name)
+        for f in plan.fields
+        if f.thorough is not None and fields[f.name].null_count() != cells[f.source].null_count()
+    ]
+    return fields.with_columns(cells.select(again)) if again else fields
+
+
 def _bad_cells(
     plan: Plan, cells: pl.DataFrame, fields: pl.DataFrame
 ) -> list[tuple[Field, str, pl.Series]]:
     """Return, per field and reason, the positions of cells that refuse their row.
 
-    Counting nulls costs nothing, so a batch without a bad cell is not looked at again.
+    Counts of nulls, sums and minima tell cheaply whether there is any.
     """
     bad = []
     for f in plan.fields:
         raw, read = cells[f.source], fields[f.name]
         if f.required and raw.null_count():
             bad.append((f, "missing", raw.is_null().arg_true()))
-        if read.null_count() != raw.null_count():
-            unread = (raw.is_not_null() & read.is_null()).arg_true()
-            if len(unread) == 0:  # the reading gives a value to an empty cell
-                continue
-            if f.zone is None:
-                bad.append((f, "unreadable", unread))
-                continue
+        unread = _unread(f, raw, read)
+        if unread is None:
+            continue
+        if f.zone is not None:
             skipped = pl.Series([is_skipped(cell, f.zone) for cell in raw.gather(unread)])
             bad.append((f, "time_skipped_by_dst", unread.filter(skipped)))
-            bad.append((f, "unreadable", unread.filter(~skipped)))
+            unread = unread.filter(~skipped)
+        bad.append((f, "unreadable", unread))
     return bad
+
+
+def _unread(f: Field, raw: pl.Series, read: pl.Series) -> pl.Series | None:
+    """Return the positions of cells that hold something else than their field; None for none."""
+    unread: pl.Series | None = None
+    if read.null_count() != raw.null_count():
+        unread = raw.is_not_null() & read.is_null()
+    if read.dtype == pl.Float64() and not math.isfinite(read.sum()):
+        infinite = ~read.is_finite().fill_null(True)
+        unread = infinite if unread is None else unread | infinite
+    if f.least is not None and (small := (read < f.least).fill_null(False)).any():
+        unread = small if unread is None else unread | small
+    return unread.arg_true() if unread is not None and unread.any() else None
 
 
 def _jobs(plan: Plan, fields: pl.DataFrame) -> pl.DataFrame:

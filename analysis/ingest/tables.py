@@ -19,7 +19,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused, Rows
 from gpuplan.analysis.ingest.source import SourceStream, header_names, split_line
 
-BLOCK_BYTES = 1 << 22
+BLOCK_BYTES = 1 << 23
 MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never closed
 MAX_LINE_BYTES = 1 << 26
 SAMPLE_ROWS = 20
@@ -111,11 +111,9 @@ def _batches(
     while True:
         chunk = stream.read(BLOCK_BYTES)
         last = not chunk
-        data = rest + chunk
-        if last and not data:
+        if last and not rest:
             return
-        end = len(data) if last else data.rfind(b"\n") + 1
-        block, rest = data[:end], data[end:]
+        block, rest = (rest, b"") if last else _whole_lines(rest, chunk)
         if len(rest) > MAX_LINE_BYTES:
             raise InputError(
                 stream.path,
@@ -135,6 +133,14 @@ def _batches(
             first += lines
         if last:
             return
+
+
+def _whole_lines(rest: bytes, chunk: bytes) -> tuple[bytes, bytes]:
+    """Return the whole lines of two pieces, and what is left; each byte is copied once."""
+    end = chunk.rfind(b"\n") + 1
+    if end == 0:
+        return b"", rest + chunk
+    return b"".join((rest, memoryview(chunk)[:end])), chunk[end:]
 
 
 def _same(batch: Batch) -> Batch:

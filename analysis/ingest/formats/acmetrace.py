@@ -11,7 +11,7 @@ from functools import partial
 import polars as pl
 
 from gpuplan.analysis.ingest.format import Format, Sight, has_columns, need
-from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, count, number, text, words
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, count, number, states, text
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.states import SLURM
 from gpuplan.analysis.ingest.times import moment, seconds_between
@@ -32,7 +32,6 @@ def cluster_log(sight: Sight, name: str, time_zone: str) -> Plan:
     need(sight, COLUMNS, name)
     started = pl.col("start_time").is_not_null()
     ended = pl.col("end_time").is_not_null()
-    state = words("source_state", SLURM, STATE).fill_null("unknown")
     waited = seconds_between("start_time", "submit_time")
     ran = seconds_between("end_time", "start_time")
     return Plan(
@@ -46,26 +45,27 @@ def cluster_log(sight: Sight, name: str, time_zone: str) -> Plan:
             number("num_gpus", "gpu_num", required=True),
             count("nodes", "node_num", least=0),
             text("source_state", "state"),
+            states("state", SLURM, "state_word"),
             number("source_duration_s", "duration"),
         ),
         jobs={
             "queue_s": pl.when(waited >= 0).then(waited),
             "duration_s": ran,
             "num_workers": pl.col("nodes").clip(1).fill_null(1),
-            "state": pl.when(started).then(state).otherwise(pl.lit("not_started", STATE)),
+            "state": pl.when(started).then("state_word").otherwise(pl.lit("not_started", STATE)),
         },
         rules=(
             Rule(
                 "missing",
                 "end_time",
                 "the end of a job that has started and is not running",
-                started & ~ended & (state != "running"),
+                started & ~ended & (pl.col("state_word") != "running"),
             ),
             Rule(
                 "missing",
                 "start_time",
                 "the start of a completed job",
-                ~started & (state == "completed"),
+                ~started & (pl.col("state_word") == "completed"),
             ),
         ),
         tallies=(

@@ -10,12 +10,13 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.ingest.format import Format, Sight
 from gpuplan.analysis.ingest.gpus import gpu_names
 from gpuplan.analysis.ingest.plan import (
-    MAX_INT32,
     Field,
     Plan,
+    Rule,
     Tally,
+    count,
     made_id,
-    words,
+    states,
 )
 from gpuplan.analysis.ingest.states import ANY
 from gpuplan.analysis.ingest.times import (
@@ -31,7 +32,6 @@ from gpuplan.analysis.schema import CANONICAL, PRIORITIES
 TIMES = ("submit_time", "start_time", "end_time")
 TARGETS = (*CANONICAL, "start_time", "end_time")
 """What ``--map`` takes: wait and run time may also come from the instants of start and end."""
-STATE = CANONICAL["state"]
 
 
 def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
@@ -64,14 +64,17 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
         tallies.append(
             Tally("{n} jobs start before their submission: no wait recorded", waited < 0)
         )
-    if "state" in columns:
-        jobs["state"] = pl.col("state").fill_null("unknown")
     for name, default in (("num_workers", 1), ("attempts", 1)):
         if name in columns:
             jobs[name] = pl.col(name).fill_null(default)
+    rules = []
+    if "deadline_s" in columns:
+        soon = pl.col("deadline_s") <= 0
+        rules.append(Rule("bad_deadline", columns["deadline_s"], "seconds above 0", soon))
     return Plan(
         fields=tuple(fields),
         jobs=jobs,
+        rules=tuple(rules),
         tallies=tuple(tallies),
         time_zone=None if relative else zone,
         relative_time=relative,
@@ -97,28 +100,19 @@ def _field(name: str, source: str) -> Field:
     required = name in ("job_id", "num_gpus")
     kind = CANONICAL[name]
     if name == "state":
-        # A word nobody knows is no error: the state is unknown and the word is kept.
-        return Field(name, source, words(source, ANY, STATE).fill_null(_unknown(source)))
+        return states(source, ANY)
     if name == "priority":
-        one_of = f"one of {', '.join(PRIORITIES)}"
-        value = words(source, {word: word for word in PRIORITIES}, kind)
-        return Field(name, source, value, one_of)
+        meaning = {word: word for word in PRIORITIES}
+        value = pl.col(source).replace_strict(meaning, default=None, return_dtype=kind)
+        return Field(name, source, value, f"one of {', '.join(PRIORITIES)}")
     if name == "gpu_type":
         return Field(name, source, gpu_names(source))
-    number = cell.cast(pl.Float64, strict=False)
-    if kind == pl.Float64():
-        least, expected = (0, "a number above 0") if name == "deadline_s" else (-1, "a number")
-        valid = number.is_finite() & (number > least) if least == 0 else number.is_finite()
-        return Field(name, source, pl.when(valid).then(number), expected, required)
     if kind == pl.Int32():
-        whole = number.is_between(1, MAX_INT32) & (number == number.floor())
-        expected = "a whole number, at least 1"
-        return Field(name, source, pl.when(whole).then(number).cast(pl.Int32), expected)
+        return count(name, source)
+    if kind == pl.Float64():
+        expected = "a number of GPUs" if name == "num_gpus" else "seconds"
+        return Field(name, source, cell.cast(kind, strict=False), expected, required)
     return Field(name, source, cell, required=required)
-
-
-def _unknown(source: str) -> pl.Expr:
-    return pl.when(pl.col(source).is_not_null()).then(pl.lit("unknown", STATE))
 
 
 def _plan(sight: Sight) -> Plan:

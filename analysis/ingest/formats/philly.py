@@ -13,7 +13,7 @@ import polars as pl
 
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight, has_columns, need
-from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, text, words
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, states, text
 from gpuplan.analysis.ingest.records import Cell, open_records
 from gpuplan.analysis.ingest.records import text as text_cell
 from gpuplan.analysis.ingest.source import Head, SourceStream
@@ -109,13 +109,13 @@ def _plan_records(zone: str) -> Plan:
     )
     waited = (starts.list.drop_nulls().list.first() - pl.col("submit_time").to_physical()) / 1e6
     never = pl.col("attempts") == 0
-    state = words("source_state", PHILLY, STATE).fill_null("unknown")
     return Plan(
         fields=(
             text("job_id", "jobid", required=True),
             text("user", "user"),
             text("group", "vc"),
             text("source_state", "status"),
+            states("status", PHILLY, "state_word"),
             Field("submit_time", "submitted_time", moment("submitted_time", zone), LOCAL, True,
                   zone),
             number("num_gpus", "gpus", required=True),
@@ -135,7 +135,7 @@ def _plan_records(zone: str) -> Plan:
             .then(pl.lit("not_started", STATE))
             .when(open_ended)
             .then(pl.lit("running", STATE))
-            .otherwise(state),
+            .otherwise("state_word"),
         },
         rules=(
             Rule("unreadable", "start_times", EACH_LOCAL, _count(starts) < pl.col("starts_told")),

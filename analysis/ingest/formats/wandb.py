@@ -16,14 +16,13 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
 from gpuplan.analysis.ingest.gpus import gpu_names
-from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, text, words
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, states, text
 from gpuplan.analysis.ingest.records import Cell, open_records
 from gpuplan.analysis.ingest.records import text as text_cell
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.states import WANDB
 from gpuplan.analysis.ingest.tables import open_table
 from gpuplan.analysis.ingest.times import moment, seconds_between
-from gpuplan.analysis.schema import CANONICAL
 
 GPU_COUNT_NAMES = (
     "gpu_count", "num_gpus", "n_gpus", "n_gpu", "ngpus", "num_gpu", "gpus",
@@ -40,7 +39,6 @@ RECORD_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(
 CREATED = "a time like 2026-02-03T08:15:42.000Z"
 RUNTIME = "seconds"
 EXPORT_HINT = "in the runs table show the columns Created and Runtime, then export it as CSV"
-STATE = CANONICAL["state"]
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -68,7 +66,7 @@ def _plan(sight: Sight) -> Plan:
             fields.append(text(name, by_name[column]))
     if "state" in by_name:
         fields.append(text("source_state", by_name["state"]))
-        jobs["state"] = _state()
+        fields.append(states(by_name["state"], WANDB))
     if kinds := _named(sight.columns, GPU_TYPE_NAMES):
         fields.append(Field("gpu_type", kinds[0], gpu_names(kinds[0])))
     counts = _named(sight.columns, GPU_COUNT_NAMES)
@@ -97,10 +95,6 @@ def _with_gpus(
         time_zone="UTC",
         made_ids=made,
     )  # fmt: skip
-
-
-def _state() -> pl.Expr:
-    return words("source_state", WANDB, STATE).fill_null("unknown")
 
 
 def _gpu_count(column: str) -> pl.Expr:
@@ -153,11 +147,10 @@ def _plan_records() -> Plan:
         text("group", "group"),
         text("job_class", "job_type"),
         text("source_state", "state"),
+        states("state", WANDB),
         Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
     ]
-    plan = _with_gpus(
-        fields, {"duration_s": ran, "state": _state()}, _gpu_count("gpu_count"), [], made=False
-    )
+    plan = _with_gpus(fields, {"duration_s": ran}, _gpu_count("gpu_count"), [], made=False)
     rule = Rule("negative_duration", "runtime", "a heartbeat at the creation or after it", ran < 0)
     return replace(plan, rules=(rule,))
 

@@ -1,0 +1,160 @@
+"""Ingest: a million Seren-shaped rows against a bare polars scan, and ten million for memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+ROWS = 1_000_000
+RUNS = 7
+SEED = 0
+START_S = 1_677_600_000  # 2023-02-28 16:00 UTC, midnight at +08:00
+SPAN_S = 184 * 86_400
+OFFSET_S = 8 * 3600
+
+# Each measurement is a process of its own, so that its peak memory is its own too. The time is
+# that of the work alone, with everything imported.
+TIMED = """
+import json, resource, sys, time
+from pathlib import Path
+source, output = map(Path, sys.argv[1:])
+{imports}
+began = time.perf_counter()
+{work}
+seconds = time.perf_counter() - began
+peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+print(json.dumps([seconds, peak_mb]))
+"""  # noqa: E501
+OURS = TIMED.format(
+    imports="import gpuplan.analysis.ingest.run as it", work="it.ingest([source], output)"
+)
+BARE = TIMED.format(imports="import polars as pl", work="pl.scan_csv(source).sink_parquet(output)")
+PANDAS = TIMED.format(
+    imports="import pandas as pd, pyarrow.parquet",
+    work="times = ['submit_time', 'start_time', 'end_time']\n"
+    "pd.read_csv(source, parse_dates=times).to_parquet(output)",
+)
+
+
+def write_seren(path: Path, rows: int, rng: np.random.Generator) -> None:
+    """Write a table in the layout of AcmeTrace's Seren, sorted by submission."""
+    submit = np.sort(rng.integers(0, SPAN_S, rows)) + START_S + OFFSET_S
+    wait = rng.integers(0, 100, rows) * (rng.random(rows) < 0.4)
+    ran = np.minimum(rng.lognormal(3.1, 2.5, rows), 3e6).astype(np.int64)
+    gpus = rng.choice(
+        [0, 1, 2, 4, 8, 16, 32, 64], rows, p=[0.45, 0.3, 0.05, 0.05, 0.1, 0.03, 0.01, 0.01]
+    )
+    kinds = ["Eval", "Pretrain", "SFT", "MLLM", "Debug", "Other"]
+    states = ["COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "PREEMPTED"]
+
+    def local(seconds: np.ndarray[Any, Any]) -> pl.Series:
+        times = pl.Series(seconds).cast(pl.Int64) * 1_000_000
+        return times.cast(pl.Datetime("us")).dt.to_string("%Y-%m-%d %H:%M:%S+08:00")
+
+    pl.DataFrame(
+        {
+            "job_id": np.arange(6_000_000, 6_000_000 + rows),
+            "user": [f"u{code:04x}" for code in rng.integers(0, 131, rows)],
+            "node_num": np.maximum(gpus // 8, 1),
+            "gpu_num": gpus,
+            "cpu_num": np.maximum(gpus * 16, 4),
+            "type": rng.choice(kinds, rows),
+            "state": rng.choice(states, rows, p=[0.5, 0.2, 0.15, 0.03, 0.02, 0.1]),
+            "submit_time": local(submit),
+            "start_time": local(submit + wait),
+            "end_time": local(submit + wait + ran),
+            "duration": ran,
+            "queue": wait,
+            "gpu_time": (ran * gpus).astype(float),
+        }
+    ).write_csv(path)
+
+
+def measure(script: str, source: Path, output: Path) -> tuple[float, float]:
+    """Run one script in a process of its own; returns seconds and peak memory in MB."""
+    command = [sys.executable, "-c", script, str(source), str(output)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    seconds, peak_mb = json.loads(done.stdout)
+    return seconds, peak_mb
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure in turn, so that a drift of the machine's speed falls on both."""
+    rng = np.random.default_rng(SEED)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small, large, output = folder / "s.csv", folder / "l.csv", folder / "o.parquet"
+        write_seren(small, ROWS, rng)
+        pairs = [
+            (measure(OURS, small, output), measure(BARE, small, output)) for _ in range(RUNS + 1)
+        ][1:]
+        ours_s = median(ours[0] for ours, _ in pairs)
+        peak_mb = max(ours[1] for ours, _ in pairs)
+        results = [
+            {
+                "work": "ingest 1,000,000 Seren rows / bare polars CSV scan to Parquet",
+                "ours_s": ours_s,
+                "reference_s": median(bare[0] for _, bare in pairs),
+                "ratio": median(ours[0] / bare[0] for ours, bare in pairs),
+                "bar": "<= 1.8x, <= 1000 MB",
+                "peak_mb": peak_mb,
+            }
+        ]
+        if has_pandas():
+            pandas_s, _ = measure(PANDAS, small, output)
+            results.append(
+                {
+                    "work": "the same / pandas read_csv to Parquet",
+                    "ours_s": ours_s,
+                    "reference_s": pandas_s,
+                    "ratio": ours_s / pandas_s,
+                    "bar": "< 1x",
+                    "peak_mb": None,
+                }
+            )
+        write_large(small, large, 10)
+        seconds, large_mb = measure(OURS, large, output)
+        results.append(
+            {
+                "work": "peak memory of 10,000,000 rows / of 1,000,000",
+                "ours_s": seconds,
+                "reference_s": None,
+                "ratio": large_mb / peak_mb,
+                "bar": "<= 1.5x memory",
+                "peak_mb": large_mb,
+            }
+        )
+    return results
+
+
+def write_large(small: Path, large: Path, times: int) -> None:
+    """Repeat the rows of a table, each time under new ids."""
+    with small.open("rb") as source:
+        header = source.readline()
+        body = source.read()
+    with large.open("wb") as target:
+        target.write(header)
+        for digit in range(times):
+            prefix = str(digit).encode()
+            target.write(prefix + body[:-1].replace(b"\n", b"\n" + prefix) + b"\n")
+
+
+def has_pandas() -> bool:
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row)
