@@ -69,7 +69,8 @@ def draw_durations(rng: np.random.Generator, shape: DurationShape, count: int) -
         probability, seconds = np.array([*shape.quantiles, (1.0, end)]).T
         drawn = np.exp(np.interp(levels, probability, np.log(seconds)))
         low, high = (end, high) if drawn.mean() < shape.mean_s else (low, end)
-    return np.round(drawn)[np.argsort(rng.random(count))]
+    shuffled: FloatArray = np.round(drawn)[np.argsort(rng.random(count))]
+    return shuffled
 
 
 def draw_submissions(
