@@ -38,7 +38,7 @@ def parse_settings(texts: Sequence[str], known: Mapping[str, Setting]) -> dict[s
 
 
 def _value(text: str, value: str, setting: Setting) -> Any:
-    option = f"--set {text.partition('=')[0].strip()}="
+    option = f"--set {text.partition('=')[0].strip()}"
     if setting.unlimited and value.lower() in NO_LIMIT:
         return math.inf if setting.kind == "duration" else None
     match setting.kind:
@@ -46,12 +46,12 @@ def _value(text: str, value: str, setting: Setting) -> Any:
             return parse_duration(value, option)
         case "choice":
             if value not in setting.choices:
-                raise UsageError(f"{option}{value!r}: expected {' or '.join(setting.choices)}")
+                raise UsageError(f"{option} {value!r}: expected {' or '.join(setting.choices)}")
             return value
         case "count":
             if not value.isdecimal():
                 hint = " or none" if setting.unlimited else ""
-                raise UsageError(f"{option}{value!r}: expected a whole number{hint}")
+                raise UsageError(f"{option} {value!r}: expected a whole number{hint}")
             return int(value)
         case _:
             return _number(option, value.lstrip("$") if setting.kind == "usd" else value)
@@ -63,5 +63,5 @@ def _number(option: str, value: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise UsageError(f"{option}{value!r}: expected a number")
+        raise UsageError(f"{option} {value!r}: expected a number")
     return number

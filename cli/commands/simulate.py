@@ -108,8 +108,9 @@ def simulate(
 
 def _headline(result: Simulation) -> str:
     found = result.results
+    jobs = "1 job" if found["jobs"] == 1 else f"{found['jobs']:,} jobs"
     return (
-        f"{found['jobs']:,} jobs under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
+        f"{jobs} under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
         f"{show_duration(found['mean_jct_s'])}, of which {show_duration(found['mean_service_s'])} "
         "is run time."
     )

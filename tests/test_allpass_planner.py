@@ -1,0 +1,183 @@
+"""From a trace to an Allpass run: what is left out, deadlines, settings, the bill."""
+
+import numpy as np
+import pytest
+from support_traces import lab_trace, write_trace
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.trace import Selection, read_trace
+from gpuplan.planner.allpass.run import simulate
+from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
+from gpuplan.planner.engine import run_all, usable_cores
+from gpuplan.planner.policies import POLICIES, find_policy
+from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.simkit.allpass.parameters import Allpass
+
+
+def jobs_from(path, factor=None, seed=0, **selection):
+    trace = read_trace(path, Selection(**selection), columns=COLUMNS)
+    return jobs_of(trace, np.random.default_rng(seed), factor)
+
+
+def test_jobs_without_gpus_or_duration_are_left_out_and_told(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [5, 6, 7, 9], [10, None, 30, 40], [1, 1, 0, 2.5])
+    jobs = jobs_from(path, (3.0, 3.0))
+    assert jobs.workload.submit_us.tolist() == [0, 4_000_000]  # after the first that is kept
+    assert jobs.workload.gpus.tolist() == [1, 3]
+    assert jobs.workload.billed_gpus.tolist() == [1.0, 2.5]
+    assert jobs.workload.deadline_us.tolist() == [30_000_000, 124_000_000]
+    assert jobs.notes == (
+        "1 jobs are left out because they use no GPU",
+        "1 jobs are left out because they have no duration",
+        "2 jobs get a soft deadline of 3 times their duration",
+    )
+
+
+def test_deadlines_of_the_trace_are_kept_unless_a_factor_is_given(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 1], [100, 100], deadline_s=[250.0, None])
+    own = jobs_from(path)
+    assert own.workload.deadline_us[0] == 250_000_000
+    assert 101_000_000 <= own.workload.deadline_us[1] <= 1_001_000_000
+    assert own.notes == (
+        "1 jobs get a soft deadline of 1 to 10, drawn at random times their duration",
+    )
+    forced = jobs_from(path, (2.0, 2.0))
+    assert forced.workload.deadline_us.tolist() == [200_000_000, 201_000_000]
+
+
+def test_deadline_factors_are_drawn_from_their_range(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", range(2000), [100.0] * 2000)
+    work = jobs_from(path, (2.0, 4.0)).workload
+    factor = (work.deadline_us - work.submit_us) / work.service_us
+    assert factor.min() >= 2
+    assert factor.max() <= 4
+    assert factor.mean() == pytest.approx(3, abs=0.05)  # sd of the mean: 0.013
+
+
+def test_a_trace_that_cannot_be_replayed_says_why(tmp_path):
+    timeless = write_trace(tmp_path / "sia.parquet", [0, 1], [None, None])
+    with pytest.raises(InputError, match="gpuplan pareto can take job sizes"):
+        jobs_from(timeless)
+    cpu = write_trace(tmp_path / "cpu.parquet", [0, 1], [5.0, 5.0], [0.0, 0.0])
+    with pytest.raises(InputError, match="no job has both GPUs and a duration"):
+        jobs_from(cpu)
+    with pytest.raises(UsageError, match="deadline-factor"):
+        jobs_from(cpu, (3.0, 1.0))
+
+
+def test_settings_make_parameters_and_show_them():
+    made = parameters_from(
+        {
+            "capacity": 7,
+            "serverless_usd_per_gpu_h": 3.0,
+            "marketplace_offers": 2,
+            "marketplace_median_usd_per_gpu_h": 1.0,
+            "serverless_startup_s": 1.0,
+        }
+    )
+    assert made.capacity == 7
+    assert made.serverless_price == 3.0
+    assert made.marketplace_prices == pytest.approx((0.69, 1.33))  # quantiles 1/4 and 3/4
+    assert (made.serverless_startup.mean_s, made.serverless_startup.sd_s) == (1.0, 1.84)
+    shown = settings_of(made)
+    assert shown["marketplace_usd_per_gpu_h"] == [0.69, 1.33]
+    assert parameters_from({}) == Allpass()
+    ladder = {key for key in SETTINGS if key.startswith("marketplace_m")}
+    assert set(shown) == set(SETTINGS) - ladder | {"marketplace_usd_per_gpu_h"}
+    with pytest.raises(UsageError, match="tick_s must be at least 1"):
+        parameters_from({"tick_s": 0.0})
+
+
+@pytest.mark.kernels
+def test_a_simulation_adds_up(tmp_path):
+    jobs = jobs_from(lab_trace(tmp_path / "t.parquet", jobs=60))
+    found = simulate(jobs, {"capacity": 12}, np.random.default_rng(0))
+    frame, results = found.to_frame(), found.summary()
+    assert frame.columns[:8] == [
+        "job_id",
+        "submit_s",
+        "start_s",
+        "finish_s",
+        "jct_s",
+        "jqt_s",
+        "gpu_s",
+        "cost_usd",
+    ]
+    parts = frame.select(
+        frame[c] for c in ("serverless_s", "serverful_s", "startup_s", "queue_s", "demotion_s")
+    ).sum_horizontal()
+    np.testing.assert_allclose(frame["jct_s"], parts, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(frame["finish_s"] - frame["submit_s"], frame["jct_s"], atol=1e-6)
+    np.testing.assert_allclose(frame["jqt_s"], frame["startup_s"] + frame["queue_s"], atol=1e-6)
+    bill = sum(results[f"cost_{k}_usd"] for k in ("serverless", "marketplace", "conventional"))
+    assert results["cost_usd"] == pytest.approx(bill, rel=1e-12)
+    assert frame["cost_usd"].sum() == pytest.approx(bill, rel=1e-9)
+    assert results["mean_jct_s"] == pytest.approx(frame["jct_s"].mean())
+    assert results["workers_peak"] <= 12
+    waits = sum(results[f"mean_{k}_s"] for k in ("service", "startup", "queue", "demotion"))
+    assert results["mean_jct_s"] == pytest.approx(waits)
+    assert results["finished_serverless_share"] == (frame["demotion_s"] == 0).mean()
+
+
+def test_the_numbers_of_a_tiny_run(tmp_path):
+    # One GPU for 600 s at once, due at 600: 60 s in the container (no start-up), 42 s checkpoint,
+    # queued at 102. The tick at 120 rents a worker, ready at 156: 42 s + 540 s, until 738.
+    path = write_trace(tmp_path / "t.parquet", [0], [600.0])
+    exact = {f"{p}_startup_sd_s": 0.0 for p in ("serverless", "marketplace", "conventional")}
+    settings = exact | {
+        "controller": "fixed",
+        "threshold_s": 60.0,
+        "serverless_startup_s": 0.0,
+        "marketplace_startup_s": 36.0,
+        "marketplace_offers": 1,
+    }
+    found = simulate(jobs_from(path, (1.0, 1.0)), settings, np.random.default_rng(0)).results
+    assert found["mean_jct_s"] == 738
+    assert found["mean_queue_s"] == 156 - 102
+    assert found["mean_demotion_s"] == 84
+    assert found["deadline_miss_share"] == 1
+    assert found["makespan_s"] == 738
+    assert found["cost_serverless_usd"] == pytest.approx(2.10 * 102 / 3600)
+    assert found["cost_marketplace_usd"] == pytest.approx(1.08 * (738 - 120) / 3600)
+    assert found["mean_marketplace_usd_per_gpu_h"] == pytest.approx(1.08)
+    assert found["worker_busy_share"] == pytest.approx(582 / 618)
+    assert found["workers_mean"] == pytest.approx(618 / 738)
+
+
+def test_wide_jobs_that_never_leave_are_counted_and_told(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 1], [900.0, 900.0], [8.0, 1.0])
+    found = simulate(jobs_from(path), {"capacity": 4}, np.random.default_rng(0))
+    assert found.results["never_demotable_jobs"] == 1
+    assert "1 jobs need more GPUs than the capacity of 4 workers" in found.warnings[0]
+    with pytest.raises(UsageError, match="num_gpus <= 4"):
+        simulate(jobs_from(path), {"serverless_limit": 4}, np.random.default_rng(0))
+
+
+def test_policies_are_found_by_name():
+    assert find_policy("allpass") is POLICIES["allpass"]
+    with pytest.raises(UsageError, match=r"did you mean allpass\?\); there is allpass"):
+        find_policy("Allpas")
+
+
+@pytest.mark.parametrize("workers", [1, 3, None])
+def test_the_engine_keeps_order_and_reports_progress(workers):
+    shares = []
+    assert run_all(lambda x: x * x, range(7), workers=workers, progress=shares.append) == [
+        0,
+        1,
+        4,
+        9,
+        16,
+        25,
+        36,
+    ]
+    assert shares == [i / 7 for i in range(1, 8)]
+    assert usable_cores() >= 1
+
+
+def test_an_error_in_a_scenario_comes_out():
+    def fail(item):
+        raise UsageError(f"item {item}")
+
+    with pytest.raises(UsageError, match="item 0"):
+        run_all(fail, [0, 1], workers=2)

@@ -1,0 +1,120 @@
+"""The closed form is the formula, agrees with the simulation, and is best where it says so."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplan.planner.allpass.ski_rental import serverful_price, ski_rental
+from gpuplan.simkit.allpass.parameters import Allpass, StartUp
+from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.workload import Workload
+
+ONE_PRICE = Allpass(controller="fixed", marketplace_prices=(), conventional_price=1.29)
+JOBS = st.lists(
+    st.tuples(st.integers(0, 5000), st.sampled_from([(1, 0.25), (1, 1.0), (4, 4.0)])),
+    min_size=1,
+    max_size=30,
+)
+
+
+def build(drawn):
+    service = np.array([d for d, _ in drawn], float)
+    gpus = np.array([g for _, (g, _) in drawn])
+    submit = np.arange(len(drawn)) * 100.0
+    return Workload.from_seconds(
+        submit, service, gpus, submit + 2 * service, np.array([b for _, (_, b) in drawn])
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(JOBS, st.sampled_from([0.0, 1.0, 60.0, 299.5, 2500.0, np.inf]), st.sampled_from([None, 2]))
+def test_it_is_the_formula_and_what_the_simulation_bills_to_jobs(drawn, threshold, capacity):
+    work = build(drawn)
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=threshold,
+        marketplace_prices=(),
+        conventional_price=1.29,
+        capacity=capacity,
+    )
+    form = ski_rental(work, rules)
+    d, g, b = work.service_us / 1e6, work.gpus, work.billed_gpus
+    leaves = (d > threshold) & (g <= (capacity or 99))
+    inside = np.where(leaves, threshold, d)
+    after = np.where(leaves, d - inside, 0)
+    direct = (2.10 * b * (inside + 42 * leaves) + 1.29 * g * (after + 42 * leaves)).sum() / 3600
+    np.testing.assert_allclose(form.cost_usd(threshold), direct, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(form.delay_s(threshold), 84 * leaves.mean(), atol=1e-12)
+
+    run = run_allpass(work, rules, np.random.default_rng(0))
+    attributable = run.serverless_usd.sum() + 1.29 * run.worker_us.sum() / 3.6e9
+    np.testing.assert_allclose(form.cost_usd(threshold), attributable, rtol=1e-9, atol=1e-12)
+    assert (run.demoted == leaves).all()
+
+
+def test_it_is_the_whole_bill_where_nobody_queues_and_no_worker_idles():
+    # All times are whole ticks, start-ups take no time and jobs do not meet: workers are rented
+    # at the tick that finds the job in the queue and released at the tick at which it ends.
+    rng = np.random.default_rng(3)
+    submit = np.arange(40) * 36_000.0
+    service = 60.0 * rng.integers(0, 200, 40)
+    work = Workload.from_seconds(submit, service, rng.integers(1, 5, 40), submit)
+    none = StartUp(0, 0)
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=600,
+        checkpoint_s=60,
+        restore_s=120,
+        marketplace_prices=(),
+        serverless_startup=none,
+        conventional_startup=none,
+    )
+    run = run_allpass(work, rules, rng)
+    form = ski_rental(work, rules)
+    assert run.queue_us.sum() == 0
+    np.testing.assert_allclose(
+        run.serverless_usd.sum() + run.rental_usd.sum(), form.cost_usd(600), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        (run.jct_us - work.service_us).mean() / 1e6, form.delay_s(600), rtol=1e-12
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(JOBS, st.sampled_from([0.0, 2.0, 50.0]))
+def test_no_threshold_beats_the_best_one(drawn, value_of_time):
+    form = ski_rental(build(drawn), ONE_PRICE, value_of_time)
+    least = form.objective_usd(form.best_s())
+    anywhere = np.concatenate((np.linspace(0, 5001, 500), [np.inf]))
+    assert (form.objective_usd(anywhere) >= least - 1e-9).all()
+
+
+def test_time_that_is_dear_keeps_jobs_serverless():
+    work = Workload.from_seconds([0, 1, 2], [60, 600, 6000], [1, 1, 1], [9e3] * 3)
+    assert ski_rental(work, ONE_PRICE).best_s() == 0
+    # Leaving saves 0.81 $/h: 1.35 $ on the longest job, less m = 0.04 $, against 84 s of delay.
+    assert ski_rental(work, ONE_PRICE, value_of_time=50.0).best_s() == 600
+    assert ski_rental(work, ONE_PRICE, value_of_time=100.0).best_s() == 6000
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.0, 1e6))
+def test_the_competitive_threshold_costs_at_most_twice_hindsight(duration):
+    form = ski_rental(Workload.from_seconds([0], [duration], [1], [0]), ONE_PRICE)
+    hindsight = min(form.cost_usd(0.0), form.cost_usd(np.inf))
+    assert form.cost_usd(form.competitive_s) <= 2 * hindsight + 1e-9
+
+
+def test_the_competitive_threshold_worked_by_hand():
+    # m = 42 s at 2.10 $/h + 42 s at 1.29 $/h = 0.03955 $; over 0.81 $/h: 175.8 s.
+    form = ski_rental(Workload.from_seconds([0], [1], [1], [0]), ONE_PRICE)
+    assert form.migration_usd == pytest.approx(42 * (2.10 + 1.29) / 3600)
+    assert form.competitive_s == pytest.approx(42 * (2.10 + 1.29) / 0.81)
+    dear = Allpass(controller="fixed", marketplace_prices=(), conventional_price=3.0)
+    assert ski_rental(Workload.from_seconds([0], [1], [1], [0]), dear).competitive_s == np.inf
+
+
+def test_the_serverful_price_is_the_median_offer_or_the_clouds():
+    assert serverful_price(Allpass(marketplace_prices=(0.5, 1.0, 9.0))) == 1.0
+    assert serverful_price(ONE_PRICE) == 1.29

@@ -1,0 +1,216 @@
+"""``gpuplan sweep`` and the library under it."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from support_traces import lab_trace, write_trace
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.trace import read_trace
+from gpuplan.cli.thresholds import parse_deadline_factor, parse_thresholds
+from gpuplan.planner.allpass.run import simulate
+from gpuplan.planner.allpass.sweep import knee_of, non_dominated, sweep
+from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.simkit.allpass.parameters import Allpass
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
+
+
+def test_the_front_and_its_knee_by_hand():
+    cost = np.array([4.0, 1.0, 2.0, 3.0, 1.0])
+    jct = np.array([1.0, 9.0, 3.0, 3.5, 9.5])
+    # 1 (1, 9), 2 (2, 3), 0 (4, 1); 3 is beaten by 2, and 4 by 1.
+    front = non_dominated(cost, jct)
+    assert front == [1, 2, 0]
+    # Below the chord from (1, 9) to (4, 1): 1 - 1/3 - 2/8 = 5/12 at point 2.
+    assert knee_of(cost, jct, front) == 2
+    assert knee_of(cost, jct, front[:2]) is None
+    line = np.array([0.0, 1.0, 2.0])
+    assert knee_of(line, line[::-1], [0, 1, 2]) is None
+
+
+def test_equal_points_are_one_on_the_front():
+    assert non_dominated(np.array([1.0, 1.0]), np.array([2.0, 2.0])) == [0]
+
+
+def test_every_point_is_the_replay_it_names(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    found = sweep(jobs, Allpass(capacity=20), [600.0, 60.0, 60.0], np.random.default_rng(5))
+    assert [(p.policy, p.threshold_s) for p in found.points] == [
+        ("fixed", 60.0),
+        ("fixed", 600.0),
+        ("adaptive", 300.0),
+    ]
+    for point in found.points:
+        settings = {
+            "controller": point.policy,
+            "threshold_s": point.threshold_s,
+            "capacity": 20,
+        }
+        assert point.results == simulate(jobs, settings, np.random.default_rng(5)).results
+    assert found.points[2].closed_form_cost_usd is None
+    assert found.points[0].closed_form_cost_usd == found.closed_form.cost_usd(60.0)
+    assert found.reference.results["finished_serverless_share"] == 1
+    fastest = min(p.mean_jct_s for p in found.points)
+    near = [p for p in found.points if p.mean_jct_s <= 1.1 * fastest]
+    assert found.points[found.recommended] is min(near, key=lambda p: p.cost_usd)
+    with pytest.raises(ValueError, match="nothing to sweep"):
+        sweep(jobs, Allpass(), [], np.random.default_rng(0), adaptive=False)
+
+
+def test_the_number_of_workers_does_not_change_a_byte(gpuplan, lab):
+    outputs = []
+    for workers in (1, 2, 4):
+        code, out, _ = gpuplan(
+            "sweep", lab, "--threshold", "0:1h:6", "--workers", workers, "--output-format", "json"
+        )
+        assert code == 0
+        outputs.append(out)
+    assert outputs[0] == outputs[1] == outputs[2]
+
+
+def test_the_json_contract(gpuplan, lab):
+    code, out, err = gpuplan(
+        *("sweep", lab, "--sample", 200, "--threshold", "30,60,2m,300,600,1800"),
+        *("--policy", "fixed", "--policy", "adaptive", "--output-format", "json"),
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    results = document["results"]
+    assert document["parameters"]["threshold_s"] == [30, 60, 120, 300, 600, 1800]
+    assert document["parameters"]["policy"] == ["adaptive", "fixed"]
+    assert "controller" not in document["parameters"]["settings"]
+    assert [p["policy"] for p in results["points"]] == ["fixed"] * 6 + ["adaptive"]
+    expected = {
+        "policy",
+        "threshold_s",
+        "mean_threshold_s",
+        "mean_jct_s",
+        "median_jct_s",
+        "p90_jct_s",
+        "p95_jct_s",
+        "p99_jct_s",
+        "mean_startup_s",
+        "mean_queue_s",
+        "mean_demotion_s",
+        "cost_usd",
+        "cost_serverless_usd",
+        "cost_marketplace_usd",
+        "cost_conventional_usd",
+        "finished_serverless_share",
+        "deadline_miss_share",
+        "closed_form_cost_usd",
+        "closed_form_delay_s",
+        "non_dominated",
+        "knee",
+        "recommended",
+    }
+    for point in results["points"]:
+        assert expected <= point.keys()
+    assert sum(p["recommended"] for p in results["points"]) == 1
+    assert results["serverless_only"]["threshold_s"] is None  # no threshold at all
+    assert results["jobs"] == 200
+    form = results["closed_form"]
+    assert form["serverful_usd_per_gpu_h"] == pytest.approx(1.08, abs=0.002)
+    assert form["competitive_threshold_s"] == pytest.approx(
+        42 * (2.10 + form["serverful_usd_per_gpu_h"]) / (2.10 - form["serverful_usd_per_gpu_h"])
+    )
+    assert "200 of 400 jobs drawn" in err
+
+
+def test_the_table_fits_a_terminal_and_says_what_to_take(gpuplan, lab):
+    code, out, _ = gpuplan("sweep", lab, "--quiet")
+    assert code == 0
+    assert out.startswith("Recommended: ")
+    assert max(map(len, out.splitlines())) <= 100
+    for word in ("adaptive", "all serverless", "recommended", "best for these durations"):
+        assert word in out
+
+
+def test_pictures_and_rows(gpuplan, lab, tmp_path):
+    code, _, err = gpuplan(
+        *("sweep", lab, "--threshold", "0:1h:20", "--plot", tmp_path / "s.svg"),
+        *("--plot", tmp_path / "s.png", "-o", tmp_path / "s.parquet"),
+    )
+    assert code == 0, err
+    svg = (tmp_path / "s.svg").read_text()
+    assert "recommended" in svg
+    assert "mean job completion time" in svg
+    frame = pl.read_parquet(tmp_path / "s.parquet")
+    assert frame.height == 21
+    assert frame["threshold_s"][:2].to_list() == [0.0, pytest.approx(3600 / 19)]
+
+
+def test_one_replay_is_enough_for_a_picture(gpuplan, lab, tmp_path):
+    code, out, err = gpuplan(
+        *("sweep", lab, "--threshold", "60", "--policy", "fixed", "--capacity", 0),
+        *("--plot", tmp_path / "s.svg"),
+    )
+    assert code == 0, err
+    assert "the only replay" in out
+    assert "stay serverless to their end" in err
+
+
+def test_a_gate_on_the_recommendation(gpuplan, lab):
+    code, _, _ = gpuplan("sweep", lab, "--quiet", "--fail-if", "recommended.cost_usd > $1")
+    assert code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--threshold", "5:1:3"], "from low to high"),
+        (["--threshold", "1:2"], "LOW:HIGH:COUNT"),
+        (["--threshold", "soon"], "expected a duration"),
+        (["--deadline-factor", "9:1"], "the lower first"),
+        (["--deadline-factor", "x"], "LOW:HIGH such as 1:10"),
+        (["--set", "controller=fixed"], "--policy fixed or adaptive"),
+        (["--set", "tick_s=0"], "tick_s must be at least 1"),
+        (["--policy", "fast"], "fixed"),
+        (["--plot", "x.gif"], ".svg or .png"),
+    ],
+)
+def test_usage_errors_say_what_was_expected(gpuplan, lab, arguments, problem):
+    code, out, err = gpuplan("sweep", lab, *arguments)
+    assert (code, out) == (2, "")
+    assert problem in err
+
+
+def test_a_trace_without_durations_is_unusable(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "sia.parquet", [0, 1], [None, None])
+    code, _, err = gpuplan("sweep", path)
+    assert code == 3
+    assert "next: a replay needs run times" in err
+
+
+def test_thresholds_and_factors_are_read():
+    assert parse_thresholds("30, 5m,0:60:3") == [30.0, 300.0, 0.0, 30.0, 60.0]
+    assert parse_deadline_factor("1:10") == (1.0, 10.0)
+    assert parse_deadline_factor("3") == (3.0, 3.0)
+    assert parse_deadline_factor(None) is None
+    with pytest.raises(UsageError):
+        parse_thresholds("")
+
+
+def test_philly_sweeps(gpuplan, shared, tmp_path):
+    flat = pl.read_csv(shared / "data" / "philly" / "philly_jobs_a.csv.gz").drop_nulls()
+    flat.select(
+        pl.col("timestamp").str.to_datetime(time_zone="UTC", time_unit="us").alias("submit_time"),
+        pl.col("duration").alias("duration_s"),
+        pl.col("num_gpus").cast(pl.Float64),
+    ).write_parquet(tmp_path / "philly.parquet")
+    code, out, err = gpuplan(
+        *("sweep", tmp_path / "philly.parquet", "--sample", 5000),
+        *("--threshold", "30,60,120,300,600,1800", "--policy", "fixed", "--policy", "adaptive"),
+        *("--output-format", "json"),
+    )
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    shares = [p["finished_serverless_share"] for p in results["points"][:-1]]
+    assert shares == sorted(shares)
+    assert results["recommended"]["cost_usd"] < results["serverless_only"]["cost_usd"]
