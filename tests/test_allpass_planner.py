@@ -179,5 +179,6 @@ def test_an_error_in_a_scenario_comes_out():
     def fail(item):
         raise UsageError(f"item {item}")
 
-    with pytest.raises(UsageError, match="item 0"):
-        run_all(fail, [0, 1], workers=2)
+    for workers in (1, 2):
+        with pytest.raises(UsageError, match="item [01]"):
+            run_all(fail, [0, 1], workers=workers)

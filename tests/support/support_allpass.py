@@ -1,12 +1,13 @@
 """Allpass once more, slow and plain: the oracle of the kernel.
 
-Rules as in docs/allpass.md, written with objects, one heapq of events and fresh sums at each tick.
+Rules as in docs/allpass.md, written with objects, a heapq of events and fresh sums at each tick.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -81,7 +82,9 @@ class Twin:
         self.threshold = micros(p.threshold_s)
         self.checkpoint, self.restore = micros(p.checkpoint_s), micros(p.restore_s)
         self.free_offers = list(enumerate(p.marketplace_prices))
-        self.workers, self.waiting, self.queue = [], [], []
+        self.workers, self.held = [], {}  # all that ever were, and those rented now
+        self.waiting, self.queue = deque(), []  # for a container; for workers, a heap by deadline
+        self.inside, self.serverful = {}, {}  # jobs that run in a container; in the other tier
         self.containers = 0
         self.timeline, self.pressures, self.dispatches = [], [], []
         self.events = []
@@ -120,7 +123,8 @@ class Twin:
                     job = self.jobs[subject]
                     self.containers -= job.gpus
                     job.place, job.waits_since = "queue", self.now
-                    self.queue.append(job)
+                    heapq.heappush(self.queue, (job.deadline, job.number))
+                    self.serverful[job.number] = job
                     changed = True
                 case "submit":
                     self.waiting.append(self.jobs[subject])
@@ -137,7 +141,7 @@ class Twin:
     def admit(self):
         limit = math.inf if self.p.serverless_limit is None else self.p.serverless_limit
         while self.waiting and self.containers + self.waiting[0].gpus <= limit:
-            job = self.waiting.pop(0)
+            job = self.waiting.popleft()
             self.containers += job.gpus
             job.queue = self.now - job.submit
             job.admitted_threshold = self.threshold
@@ -152,6 +156,7 @@ class Twin:
 
     def begin(self, job):
         job.place, job.start = "container", self.now
+        self.inside[job.number] = job
         self.at(self.now + job.service, "finish serverless", job.number)
         self.at(self.now + self.allowed(job), "demote", job.number)
 
@@ -160,33 +165,35 @@ class Twin:
             return 0
         job.place, job.finish, job.serverless = "done", self.now, job.service
         self.containers -= job.gpus
+        del self.inside[job.number]
         return 1
 
     def demote(self, job):
         if job.place != "container" or self.now < job.start + self.allowed(job):
             return  # it is gone, or the threshold rose: another event stands for that
         job.place, job.demoted = "checkpoint", True
+        del self.inside[job.number]
         job.serverless = self.now - job.start
         self.at(self.now + self.checkpoint, "checkpoint done", job.number)
 
     def finish_serverful(self, job):
         job.place, job.finish = "done", self.now
+        del self.serverful[job.number]
         for worker in job.workers:
             worker.job = None
 
     def idle(self):
-        return [w for w in self.workers if w.up and w.release < 0 and w.job is None]
+        return [w for w in self.held.values() if w.up and w.job is None]
 
     def head(self):
-        return min(self.queue, key=lambda job: (job.deadline, job.number), default=None)
+        return self.jobs[self.queue[0][1]] if self.queue else None
 
     def dispatch(self):
         while (job := self.head()) is not None:
             free = sorted(self.idle(), key=lambda w: (w.price, w.number))[: job.gpus]
             if len(free) < job.gpus:
                 return
-            assert all(job.deadline <= other.deadline for other in self.queue)
-            self.queue.remove(job)
+            heapq.heappop(self.queue)
             self.dispatches.append((self.now, job.number))
             job.place = "workers"
             job.queue += self.now - job.waits_since
@@ -208,9 +215,9 @@ class Twin:
     def tick(self):
         p = self.p
         window = micros(p.window_s)
-        serverful = [job for job in self.jobs if job.place in ("queue", "workers")]
-        held = [w for w in self.workers if w.release < 0]
-        ready = sum(w.up for w in held)
+        serverful = list(self.serverful.values())
+        held = len(self.held)
+        ready = sum(w.up for w in self.held.values())
         pressure = 0.0
         for minute in range(60_000_000, window + 1, 60_000_000):
             demand = sum(self.remaining(j) for j in serverful if j.deadline <= self.now + minute)
@@ -222,34 +229,34 @@ class Twin:
 
         inside = [job for job in serverful if job.deadline <= self.now + window]
         useful = min(sum(map(self.remaining, inside)), window * sum(j.gpus for j in inside))
-        shortfall = max(0, useful - len(held) * window)
-        surplus = max(0, len(held) * window - useful)
+        shortfall = max(0, useful - held * window)
+        surplus = max(0, held * window - useful)
         add = -(-shortfall // window) if pressure > 1 else 0
         release = surplus // window if pressure < 1 else 0
-        release = max(release, len(held) - sum(job.gpus for job in serverful))
+        release = max(release, held - sum(job.gpus for job in serverful))
         head = self.head()
-        if head is not None and head in inside:
-            add = max(add, head.gpus - len(held))
+        if head is not None and head.deadline <= self.now + window:
+            add = max(add, head.gpus - held)
             release = 0
         if p.capacity is not None:
-            add = min(add, p.capacity - len(held))
+            add = min(add, p.capacity - held)
         for _ in range(add):
             self.rent()
         idle = sorted(self.idle(), key=lambda w: (-w.price, -w.number))
         for worker in idle[: max(0, release)]:
             worker.release = self.now
+            del self.held[worker.number]
             if worker.offer >= 0:
                 self.free_offers.append((worker.offer, worker.price))
 
-        held = [w for w in self.workers if w.release < 0]
-        ready = sum(w.up for w in held)
+        ready = sum(w.up for w in self.held.values())
         self.timeline.append(
             (
                 self.now,
                 self.threshold,
                 len(self.queue),
                 ready,
-                len(held) - ready,
+                len(self.held) - ready,
                 len(self.idle()),
                 self.containers,
             )
@@ -265,9 +272,9 @@ class Twin:
             change = -min(p.limit_down_s, p.gain_down_s * (1 - pressure))
         moved = self.threshold + math.floor(change * 1_000_000 + 0.5)
         limits = micros(p.min_threshold_s), micros(p.max_threshold_s)
-        self.threshold = min(max(moved, limits[0]), limits[1])
-        for job in self.jobs:
-            if job.place == "container":
+        before, self.threshold = self.threshold, min(max(moved, limits[0]), limits[1])
+        if p.threshold_rule == "live" and self.threshold != before:
+            for job in self.inside.values():
                 self.at(max(self.now, job.start + self.allowed(job)), "demote", job.number)
 
     def rent(self):
@@ -281,6 +288,7 @@ class Twin:
         self.counts[kind] += 1
         worker = Worker(len(self.workers), offer, price, self.now, self.now + delay)
         self.workers.append(worker)
+        self.held[worker.number] = worker
         self.at(worker.ready, "worker ready", worker.number)
 
 

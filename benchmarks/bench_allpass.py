@@ -1,0 +1,108 @@
+"""Allpass: a million jobs, against plain heapq code of the same rules, and a sweep on all cores."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gpuplan.planner.allpass.sweep import sweep
+from gpuplan.planner.engine import usable_cores
+from gpuplan.planner.workload import TraceJobs
+from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.workload import Workload
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from support_allpass import run_twin
+
+JOBS, SLICE, POINTS = 1_000_000, 20_000, 64
+MONTHS_S = 6 * 30 * 86_400.0
+
+
+def seren_like(jobs: int, seed: int = 0) -> Workload:
+    """Six months of a large cluster: half the jobs within two minutes, a tail of two weeks."""
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.uniform(0, MONTHS_S, jobs))
+    service = np.minimum(rng.lognormal(np.log(120), 2.2, jobs), 14 * 86_400)
+    gpus = rng.choice([1, 2, 4, 8, 16, 32], jobs, p=[0.5, 0.1, 0.1, 0.25, 0.03, 0.02])
+    deadline = submit + service * rng.uniform(1, 10, jobs)
+    return Workload.from_seconds(submit - submit[0], service, gpus, deadline - submit[0])
+
+
+def first_jobs(workload: Workload, jobs: int) -> Workload:
+    return Workload(
+        workload.submit_us[:jobs],
+        workload.service_us[:jobs],
+        workload.gpus[:jobs],
+        workload.deadline_us[:jobs],
+        workload.billed_gpus[:jobs],
+    )
+
+
+def least_s(work: Callable[[], object], runs: int) -> float:
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def run() -> list[dict]:
+    rules, workload = Allpass(), seren_like(JOBS)
+    run_allpass(first_jobs(workload, 10), rules, np.random.default_rng(0))  # compile
+    whole_s = least_s(lambda: run_allpass(workload, rules, np.random.default_rng(0)), 3)
+
+    part = first_jobs(workload, SLICE)
+    draws = Draws.sample(rules, SLICE, np.random.default_rng(0))
+    ours_s = least_s(lambda: run_allpass(part, rules, draws), 3)
+    twin_s = least_s(lambda: run_twin(part, rules, draws), 1)
+
+    jobs = TraceJobs(workload, pl.Series("job_id", [], pl.String), ())
+    thresholds = np.geomspace(1, 36_000, POINTS).tolist()
+
+    def sweep_of(points: list[float], workers: int) -> Callable[[], object]:
+        fixed = replace(rules, controller="fixed")
+        return lambda: sweep(
+            jobs, fixed, points, np.random.default_rng(0), adaptive=False, workers=workers
+        )
+
+    cores = usable_cores()
+    sweep_s = least_s(sweep_of(thresholds, cores), 1)
+    few = thresholds[::4]  # a sweep also replays everything serverless, hence + 1
+    alone_s = least_s(sweep_of(few, 1), 1) * (POINTS + 1) / (len(few) + 1)
+    return [
+        {
+            "work": f"Allpass replay of {JOBS:,} jobs, adaptive",
+            "ours_s": whole_s,
+            "reference_s": None,
+            "ratio": None,
+            "bar": "<= 2 s",
+            "peak_mb": None,
+        },
+        {
+            "work": f"the first {SLICE:,} of them, against plain heapq code",
+            "ours_s": ours_s,
+            "reference_s": twin_s,
+            "ratio": twin_s / ours_s,
+            "bar": ">= 100x",
+            "peak_mb": None,
+        },
+        {
+            "work": f"{POINTS}-point sweep of {JOBS:,} jobs on {cores} cores, against one by one",
+            "ours_s": sweep_s,
+            "reference_s": alone_s / cores,
+            "ratio": sweep_s / (alone_s / cores),
+            "bar": "<= 1.2x of one by one / cores",
+            "peak_mb": None,
+        },
+    ]
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row)
