@@ -65,14 +65,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Something to count over the kept rows and to tell in a note.
+    """Something to count over the kept rows and to tell in a note, ``<what>: <count>``.
 
     Attributes:
-        note: the sentence; ``{n}`` becomes the count.
+        what: what is counted.
         counted: true in the rows to count; over fields and canonical columns.
     """
 
-    note: str
+    what: str
     counted: pl.Expr
 
 
@@ -167,9 +167,9 @@ def states(source: str, meanings: Mapping[str, str], name: str = "state") -> Fie
 
 
 def made_id(prefix: str, number: int) -> pl.Expr:
-    """Return ids for rows without one: ``philly-000001`` for the first, under a header line.
+    """Return ids for rows without one: ``philly-000002`` is line 2 of the first source.
 
-    Rows of a second source (``number`` 1) are ``philly-2-000001`` and so on.
+    Rows of a second source (``number`` 1) are ``philly-2-000002`` and so on.
     """
     start = prefix if number == 0 else f"{prefix}-{number + 1}"
     return pl.lit(f"{start}-") + pl.col(ROW).cast(pl.String).str.zfill(6)

@@ -199,9 +199,9 @@ class _Reading:
 
     def _notes(self) -> Iterator[str]:
         yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
-        for template in dict.fromkeys(t.note for plan in self.plans for t in plan.tallies):
-            if self.counts[template]:
-                yield template.format(n=f"{self.counts[template]:,}")
+        for what in dict.fromkeys(t.what for plan in self.plans for t in plan.tallies):
+            if self.counts[what]:
+                yield f"{what}: {self.counts[what]:,}"
         if self.words:
             told = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
             more = ", ..." if len(self.words) > MAX_WORDS_TOLD else ""
@@ -246,7 +246,7 @@ class _Reading:
         self.kept += jobs.height
         self.log.add(path, refused, self.read + len(refused))
         for tally, n in zip(plan.tallies, outcome.tallies, strict=True):
-            self.counts[tally.note] += n
+            self.counts[tally.what] += n
         self.words.update(hashed.unknown_words)
         return jobs
 

@@ -70,15 +70,14 @@ def cluster_log(sight: Sight, name: str, time_zone: str) -> Plan:
         ),
         tallies=(
             Tally(
-                "{n} rows have a duration of their own that is not end - start (by more than 1 s);"
-                " end - start is taken",
+                "rows whose own duration is not end - start by more than 1 s (end - start counts)",
                 (pl.col("source_duration_s") - ran).abs() > CLOCK_S,
             ),
             Tally(
-                "{n} jobs never started: their state is not_started, they have no duration",
+                "jobs that never started (no duration)",
                 ~started,
             ),
-            Tally("{n} jobs start before their submission: no wait recorded", waited < 0),
+            Tally("jobs that start before their submission (no wait recorded)", waited < 0),
         ),
         time_zone=time_zone,
     )

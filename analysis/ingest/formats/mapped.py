@@ -62,7 +62,7 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
         waited = seconds_between("start_time", "submit_time")
         jobs["queue_s"] = pl.when(waited >= 0).then(waited)
         tallies.append(
-            Tally("{n} jobs start before their submission: no wait recorded", waited < 0)
+            Tally("jobs that start before their submission (no wait recorded)", waited < 0)
         )
     for name, default in (("num_workers", 1), ("attempts", 1)):
         if name in columns:

@@ -107,8 +107,8 @@ def _plan_records(zone: str) -> Plan:
     open_ended = (
         (ends.list.len() > 0) & ends.list.last().is_null() & starts.list.last().is_not_null()
     )
-    waited = (starts.list.drop_nulls().list.first() - pl.col("submit_time").to_physical()) / 1e6
-    never = pl.col("attempts") == 0
+    waited = (starts.list.first() - pl.col("submit_time").to_physical()) / 1e6
+    never = pl.col("runs") == 0
     return Plan(
         fields=(
             text("job_id", "jobid", required=True),
@@ -120,7 +120,7 @@ def _plan_records(zone: str) -> Plan:
                   zone),
             number("num_gpus", "gpus", required=True),
             Field("servers", "servers", pl.col("servers").cast(pl.Int32, strict=False)),
-            Field("attempts", "attempts", pl.col("attempts").cast(pl.Int32, strict=False)),
+            Field("runs", "attempts", pl.col("attempts").cast(pl.Int32, strict=False)),
             Field("starts_us", "start_times", _local_times("start_times", zone)),
             Field("ends_us", "end_times", _local_times("end_times", zone)),
             Field("starts_told", "start_times", _told("start_times")),
@@ -130,7 +130,7 @@ def _plan_records(zone: str) -> Plan:
             "queue_s": pl.when(waited >= 0).then(waited),
             "duration_s": pl.when(has_run).then(runs_us.list.sum() / 1e6),
             "num_workers": pl.col("servers").clip(1),
-            "attempts": pl.col("attempts").clip(1),
+            "attempts": pl.col("runs").clip(1),
             "state": pl.when(never)
             .then(pl.lit("not_started", STATE))
             .when(open_ended)
@@ -144,15 +144,14 @@ def _plan_records(zone: str) -> Plan:
                  runs_us.list.min() < 0),
         ),
         tallies=(
-            Tally("{n} jobs never ran: no duration, and 0 GPUs as the log tells none", never),
-            Tally("{n} jobs were still running: their duration is that of the attempts that ended",
+            Tally("jobs that never ran (no duration; 0 GPUs, as the log tells none)", never),
+            Tally("jobs still running (their duration is that of the attempts that ended)",
                   open_ended),
-            Tally("{n} jobs have an attempt without start or end, which adds nothing to their "
-                  "duration",
-                  ~open_ended & (_count(runs_us) < pl.col("attempts"))),
-            Tally("{n} jobs start before their submission: no wait recorded", waited < 0),
-            Tally("{n} jobs ran more than once: their duration is the sum over the attempts",
-                  pl.col("attempts") > 1),
+            Tally("jobs with an attempt without start or end, which adds no duration",
+                  ~open_ended & (_count(runs_us) < pl.col("runs"))),
+            Tally("jobs that start before their submission (no wait recorded)", waited < 0),
+            Tally("jobs that ran more than once (their duration is the sum over the attempts)",
+                  pl.col("runs") > 1),
         ),
         time_zone=zone,
     )  # fmt: skip

@@ -86,9 +86,9 @@ def _with_gpus(
         fields=tuple(fields),
         jobs={**jobs, "num_gpus": pl.when(told >= 0).then(told).otherwise(1.0)},
         tallies=(
-            Tally("{n} runs tell no GPU count: 1 is assumed", told < 0),
-            Tally("{n} runs have no runtime: no duration", pl.col("duration_s").is_null()),
-            Tally("{n} runs were still running: their duration is a lower bound",
+            Tally("runs that tell no GPU count (1 is assumed)", told < 0),
+            Tally("runs without a runtime (no duration)", pl.col("duration_s").is_null()),
+            Tally("runs still running (their duration is a lower bound)",
                   pl.col("state") == "running"),
         ),
         notes=tuple(notes),
