@@ -140,21 +140,24 @@ class Head:
         """Whether the text starts like a JSON array or object."""
         return self.data.lstrip()[:1] in (b"[", b"{")
 
-    @property
-    def is_text(self) -> bool:
-        """Whether the first bytes are UTF-8 text; a character cut at the end is no matter."""
+    @cached_property
+    def line(self) -> str | None:
+        """The first line that is not blank; None where it is no UTF-8 text."""
+        line = self.data.lstrip().partition(b"\n")[0].rstrip()
+        if b"\0" in line:
+            return None
         try:
-            self.data[:-4].decode("utf-8")
-        except UnicodeDecodeError:
-            return False
-        return b"\0" not in self.data
+            return line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            # The head may cut the last character of a very long line.
+            return line[: error.start].decode() if error.start > len(line) - 4 > 0 else None
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
         """Names in the first line, read as the header of a comma-separated file."""
-        if self.is_json or self.is_parquet or not self.is_text:
+        if self.is_json or self.is_parquet or not self.line:
             return ()
-        return tuple(header_names(self.data.partition(b"\n")[0], ","))
+        return tuple(header_names(self.line.encode(), ","))
 
     def mentions(self, *keys: str) -> bool:
         """Whether it is JSON with all of these keys in its first bytes."""
@@ -164,10 +167,9 @@ class Head:
         """Return the start of the file as an error message may quote it."""
         if not self.data:
             return "nothing"
-        if not self.is_text:
+        if self.line is None:
             return f"the bytes {self.data[:12].hex(' ')} (not UTF-8 text)"
-        line = self.data.lstrip().partition(b"\n")[0].decode("utf-8", "replace").rstrip()
-        return repr(line if len(line) <= 120 else line[:117] + "...")
+        return repr(self.line if len(self.line) <= 120 else self.line[:117] + "...")
 
 
 def header_names(line: bytes, separator: str) -> list[str]:

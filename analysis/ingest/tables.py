@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,12 +18,12 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused, Rows
-from gpuplan.analysis.ingest.source import SourceStream, header_names, split_line
+from gpuplan.analysis.ingest.source import SourceStream, header_names
 
 BLOCK_BYTES = 1 << 23
 MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never closed
 MAX_LINE_BYTES = 1 << 26
-SAMPLE_ROWS = 20
+SAMPLE_BYTES = 8192
 NEWLINE = ord("\n")
 QUOTE = b'"'
 
@@ -95,12 +96,16 @@ def _first_line(stream: SourceStream) -> tuple[bytes, bytes, int]:
 
 
 def _sample(table: _Table, data: bytes) -> tuple[dict[str, str | None], ...]:
-    """Return the cells of the first whole lines that are not blank."""
-    lines = [line for line in data[:BLOCK_BYTES].split(b"\n", SAMPLE_ROWS)[:SAMPLE_ROWS] if line]
-    rows = (split_line(line, table.separator) for line in lines)
-    return tuple(
-        {name: cell or None for name, cell in zip(table.names, row, strict=False)} for row in rows
-    )
+    """Return the cells of the first rows that have the width of the table."""
+    lines = data[:SAMPLE_BYTES].decode("utf-8", "replace").splitlines(keepends=True)
+    rows: list[dict[str, str | None]] = []
+    with suppress(csv.Error):  # this is only a look; the reading tells what is wrong
+        rows.extend(
+            {name: cell or None for name, cell in zip(table.names, cells, strict=True)}
+            for cells in csv.reader(lines, delimiter=table.separator)
+            if len(cells) == table.width
+        )
+    return tuple(rows[: max(1, len(rows) - 1)])  # the last one may be cut
 
 
 def _batches(

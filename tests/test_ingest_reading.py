@@ -1,0 +1,508 @@
+"""How bytes become rows: blocks, quotes, compression, bad lines, limits and whole outputs."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support_ingest import LOGS, SEREN, SIA, WANDB_CSV, WANDB_RUNS, ingest_text
+
+from gpuplan.analysis.errors import GpuplanError, InputError, OutputError, UsageError
+from gpuplan.analysis.ingest import records, rejects, repeats, source, tables
+from gpuplan.analysis.ingest.rejects import Limit
+from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.schema import METADATA_KEY, Provenance
+
+SIA_HEADER, *SIA_ROWS = SIA.splitlines()
+
+
+def sia(*rows: str, end: str = "\n") -> str:
+    return end.join([SIA_HEADER, *rows]) + end
+
+
+def good(n: int) -> list[str]:
+    return [f"job-{i},{i},bert,{i % 8 + 1},32" for i in range(n)]
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Blocks and chunks of a few bytes, so that small logs have many."""
+    monkeypatch.setattr(source, "HEAD_BYTES", 80)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(records, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(records, "ROWS_PER_BATCH", 2)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_blocks_do_not_matter(tmp_path, log, tiny_blocks, request):
+    _, file, text = LOGS[log]
+    name, *_ = LOGS[log]
+    in_blocks, _, none = ingest_text(tmp_path, text, file, source_format=name)
+    assert none is None
+    request.getfixturevalue("monkeypatch").undo()
+    whole, _, _ = ingest_text(tmp_path, text, file)
+    assert in_blocks.equals(whole)
+
+
+@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize("dress", ["gzip", "two gzip members", "zstd", "mark", "crlf", "blanks"])
+def test_wrappings_do_not_matter(tmp_path, log, dress):
+    _, file, text = LOGS[log]
+    plain, _, _ = ingest_text(tmp_path, text, file)
+    data = text.encode()
+    dressed = {
+        "gzip": lambda: gzip.compress(data),
+        "two gzip members": lambda: gzip.compress(data[:100]) + gzip.compress(data[100:]),
+        "zstd": lambda: pa.compress(data, "zstd", asbytes=True),
+        "mark": lambda: b"\xef\xbb\xbf" + data,
+        "crlf": lambda: data.replace(b"\n", b"\r\n"),
+        "blanks": lambda: data.rstrip(b"\n") + b"\n\n \n\n",
+    }[dress]()
+    again, _, rejected = ingest_text(tmp_path, dressed, "log")
+    assert rejected is None
+    assert again.equals(plain)
+
+
+def test_every_bad_line_is_refused_alone_and_by_its_number(tmp_path, tiny_blocks):
+    rows = good(40)
+    rows[3] = "short,1"
+    rows[4] = rows[4] + ",more"
+    rows[10] = ""  # blank: no row
+    rows[20] = "job-20,soon,bert,1,32"
+    rows[21] = "job-21,5,bert,-2,32"
+    rows[22] = ",5,bert,2,32"
+    rows[39] = "job-39,1e999,bert,2,32"
+    jobs, result, rejected = ingest_text(tmp_path, sia(*rows))
+    assert rejected.select("row", "reason", "column", "found").rows() == [
+        (5, "wrong_number_of_fields", None, "2 fields"),
+        (6, "wrong_number_of_fields", None, "6 fields"),
+        (22, "unreadable", "time", "soon"),
+        (23, "negative_gpus", "num_replicas", "-2"),
+        (24, "missing", "name", None),
+        (41, "unreadable", "time", "1e999"),
+    ]
+    assert rejected["raw"].to_list() == [rows[i] for i in (3, 4, 20, 21, 22, 39)]
+    assert jobs.height == 33
+    assert result.provenance.rows_read == 39
+    assert result.summary()["rejected_by_reason"] == {
+        "missing": 1,
+        "negative_gpus": 1,
+        "unreadable": 2,
+        "wrong_number_of_fields": 2,
+    }
+
+
+def test_a_long_line_does_not_hide_a_short_one(tmp_path):
+    # Together they have as many separators as two good lines.
+    rows = ["a,1,bert,2,32", "b,2,bert,2", "c,3,bert,2,32,", "d,4,bert,2,"]
+    jobs, _, rejected = ingest_text(tmp_path, sia(*rows))
+    assert rejected["row"].to_list() == [3, 4]
+    assert jobs["job_id"].to_list() == ["a", "d"]  # the last cell of d is empty: that is no fault
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    data = sia(*good(3)).encode().replace(b"job-1", b"job-\xff")
+    jobs, _, rejected = ingest_text(tmp_path, data)
+    assert jobs["job_id"].to_list() == ["job-0", "job-2"]
+    assert rejected.select("row", "reason").rows() == [(3, "not_utf8")]
+    assert "\\xff" in rejected["raw"][0]
+    quoted = data.replace(b"bert", b'"bert"')
+    assert ingest_text(tmp_path, quoted)[2].select("row", "reason").rows() == [(3, "not_utf8")]
+
+
+def test_an_open_quote_takes_no_good_row_with_it(tmp_path, tiny_blocks):
+    rows = good(30)
+    rows[5] = '"job-5,5,bert,2,32'
+    rows[9] = '"job"9,5,bert,2,32'
+    rows[12] = '"job, 12",12,bert,"2",32'
+    jobs, result, rejected = ingest_text(tmp_path, sia(*rows))
+    assert rejected["row"].to_list() == [7, 11]
+    assert jobs.height == 28
+    assert "job, 12" in jobs["job_id"].to_list()
+    assert result.provenance.rows_read == 30
+
+
+def test_repeated_column_names_get_a_number(tmp_path):
+    text = "Created,Runtime,loss,loss,ID\n2026-01-01T00:00:00Z,5,1,2,x\n"
+    jobs, _, _ = ingest_text(tmp_path, text)
+    assert jobs["job_id"].to_list() == ["x"]
+
+
+def test_a_duplicate_id_keeps_the_first(tmp_path, tiny_blocks):
+    rows = good(30)
+    rows[17] = "job-3,99,bert,2,32"
+    rows[25] = "job-3,100,bert,2,32"
+    jobs, result, rejected = ingest_text(tmp_path, sia(*rows))
+    assert rejected.select("row", "reason", "column", "found", "raw").rows() == [
+        (19, "duplicate_id", "name", "job-3", rows[17]),
+        (27, "duplicate_id", "name", "job-3", rows[25]),
+    ]
+    assert jobs["job_id"].n_unique() == jobs.height == 28
+    assert jobs.filter(pl.col("job_id") == "job-3")["submit_time"].dt.epoch("s").item() == 3
+    assert result.provenance.rows_read == 30
+
+
+def test_a_rejected_row_does_not_take_an_id(tmp_path):
+    rows = ["a,soon,bert,2,32", "a,1,bert,2,32", "a,2,bert,2,32"]
+    jobs, _, rejected = ingest_text(tmp_path, sia(*rows))
+    assert jobs["submit_time"].dt.epoch("s").to_list() == [1]
+    assert rejected["reason"].to_list() == ["unreadable", "duplicate_id"]
+
+
+def test_equal_hashes_are_not_taken_for_equal_ids(tmp_path, monkeypatch):
+    from gpuplan.analysis.ingest import run
+
+    # All ids fall on one hash: the ids themselves must be compared.
+    monkeypatch.setattr(run, "hashes_of", lambda rows: repeats.hashes_of(rows) * 0)
+    jobs, _, rejected = ingest_text(tmp_path, sia(*good(5)))
+    assert (jobs.height, rejected) == (5, None)
+
+
+def test_several_sources(tmp_path):
+    for i, rows in enumerate([good(3), ["x,9,bert,1,32", "job-1,9,bert,1,32"]]):
+        (tmp_path / f"{i}.csv").write_text(sia(*rows))
+    paths = [tmp_path / "0.csv", tmp_path / "1.csv"]
+    result = ingest(paths, tmp_path / "t.parquet", limit=Limit.of("1"))
+    assert result.rows_by_source == (3, 2)
+    assert result.provenance.rows_kept == 4
+    refused = pl.read_parquet(result.rejects_file)
+    assert refused.select("file", "row").rows() == [(str(paths[1]), 3)]
+    assert [entry.name for entry in result.provenance.sources] == [str(path) for path in paths]
+
+
+def test_sources_of_two_formats_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text(SIA)
+    (tmp_path / "b.csv").write_text(SEREN)
+    with pytest.raises(InputError, match=r"b\.csv: is a seren log, .*a\.csv is a sia log"):
+        ingest([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "rejected", "read", "allowed"),
+    [
+        ("1%", 1, 100, True),
+        ("1%", 2, 100, False),
+        ("0.02", 2, 100, True),
+        ("2", 2, 3, True),
+        ("2", 3, 1000, False),
+        ("0", 1, 1000, False),
+        ("100%", 5, 5, True),
+    ],
+)
+def test_limits(text, rejected, read, allowed):
+    assert Limit.of(text).allows(rejected, read) is allowed
+
+
+@pytest.mark.parametrize("text", ["", "some", "-1", "101%", "1.5", "nan%", "1e3"])
+def test_limits_that_cannot_be_meant(text):
+    with pytest.raises(UsageError, match="max-rejects"):
+        Limit.of(text)
+
+
+def test_too_many_rejects_leave_what_was_there(tmp_path):
+    ingest_text(tmp_path, sia(*good(3)))
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
+    rows = [*good(3), "x,soon,bert,1,32"]
+    with pytest.raises(InputError) as caught:
+        ingest_text(tmp_path, sia(*rows), limit="1%")
+    assert "log.csv:5: column 'time': found 'soon' (unreadable)" in str(caught.value)
+    assert "1 of 4 rows" in str(caught.value)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".csv"} == (
+        before
+    )
+
+
+def test_far_too_many_rejects_stop_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(rejects, "MAX_HELD", 3)
+    bad = ["x,soon,bert,1,32"] * 5
+    with pytest.raises(InputError, match="5 of 8 rows"):
+        ingest_text(tmp_path, sia(*good(3), *bad), limit="50%")
+    assert ingest_text(tmp_path, sia(*good(3), *bad), limit="70%")[0].height == 3
+
+
+def test_stale_rejects_go(tmp_path):
+    _, first, _ = ingest_text(tmp_path, sia(*good(3), "x"))
+    assert first.rejects_file.exists()
+    _, second, _ = ingest_text(tmp_path, sia(*good(3)))
+    assert second.rejects_file is None
+    assert not first.rejects_file.exists()
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_blocks):
+    text = sia(*good(200), "x", "job-3,1,bert,1,1")
+    outputs = set()
+    for _ in range(3):
+        _, result, _ = ingest_text(tmp_path, text)
+        outputs.add((result.output.read_bytes(), result.rejects_file.read_bytes()))
+    assert len(outputs) == 1
+
+
+def test_provenance_is_in_the_footer(tmp_path):
+    _, result, _ = ingest_text(tmp_path, sia(*good(9), "x"))
+    stored = pl.read_parquet_metadata(result.output)[METADATA_KEY]
+    assert Provenance.from_json(stored) == result.provenance
+    told = result.provenance
+    assert (told.rows_read, told.rows_kept, told.rows_rejected) == (
+        10,
+        9,
+        {"wrong_number_of_fields": 1},
+    )
+    import hashlib
+
+    assert told.sources[0].sha256 == hashlib.sha256((tmp_path / "log.csv").read_bytes()).hexdigest()
+
+
+def test_the_hash_is_of_the_compressed_file(tmp_path):
+    import hashlib
+
+    data = gzip.compress(SIA.encode())
+    _, result, _ = ingest_text(tmp_path, data)
+    assert result.provenance.sources[0].sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_progress_ends_at_one(tmp_path, tiny_blocks):
+    shares: list[float] = []
+    ingest_text(tmp_path, sia(*good(50)), on_progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is no known job log; it starts with nothing"),
+        (b"\x00\x01\x02\xff" * 50, "not UTF-8 text"),
+        (b"# A project\n\nText.\n", "starts with '# A project'"),
+        (SIA_HEADER.encode(), "header but no rows"),
+        (SIA_HEADER.encode() + b"\n\n\n", "header but no rows"),
+        (b"[]", "no known job log"),
+        (gzip.compress(SIA.encode())[:-12], "damaged gzip"),
+        (b"\x1f\x8b\x08\x00 and then text", "damaged gzip"),
+        (b"\x28\xb5\x2f\xfd and then text", "damaged zstd"),
+        (b"PAR1 and then text", "damaged Parquet"),
+        (sia("a,soon,bert,1,2").encode(), "found 'soon'"),
+    ],
+)
+def test_unusable_sources(tmp_path, data, says):
+    with pytest.raises(InputError, match=says):
+        ingest_text(tmp_path, data, limit="1%")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (json.dumps(WANDB_RUNS)[:-1], "the end of the file"),
+        (json.dumps(WANDB_RUNS)[:-20], "is no JSON"),
+        (json.dumps(WANDB_RUNS) + " x", "text after the end"),
+        (json.dumps(WANDB_RUNS).replace("}, {", "} {", 1), "expected ',' or"),
+    ],
+)
+def test_broken_arrays_name_the_element(tmp_path, text, says):
+    with pytest.raises(InputError, match=says) as caught:
+        ingest_text(tmp_path, text, source_format="wandb")
+    assert "log.csv:" in str(caught.value)
+
+
+def test_bad_records_are_refused_alone(tmp_path):
+    items = [WANDB_RUNS[0], 7, "text", WANDB_RUNS[1]]
+    jobs, _, rejected = ingest_text(tmp_path, json.dumps(items))
+    assert jobs.height == 2
+    assert rejected["row"].to_list() == [2, 3]
+    lines = "\n".join([json.dumps(WANDB_RUNS[0]), "{", "[" * 100_000, json.dumps(WANDB_RUNS[1])])
+    jobs, _, rejected = ingest_text(tmp_path, lines)
+    assert jobs.height == 2
+    assert rejected["row"].to_list() == [2, 3]
+
+
+def test_a_forced_format_that_does_not_fit_names_the_columns(tmp_path):
+    with pytest.raises(InputError, match="no column job_id, user, node_num"):
+        ingest_text(tmp_path, SIA, source_format="seren")
+
+
+def test_a_tie_shows_the_evidence(tmp_path):
+    both = SIA_HEADER + ",timestamp,duration,num_gpus,gpu_time,cluster\n"
+    with pytest.raises(InputError, match=r"(?s)philly \(.*\); sia \(.*--source-format") as caught:
+        ingest_text(tmp_path, both)
+    assert "num_replicas" in str(caught.value)
+
+
+def test_paths_that_cannot_be_meant(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text(SIA)
+    with pytest.raises(UsageError, match=r"ends in \.parquet"):
+        ingest([log], tmp_path / "t.csv")
+    with pytest.raises(UsageError, match="twice"):
+        ingest([log, tmp_path / "." / "log.csv"], tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="did you mean"):
+        ingest([tmp_path / "lög.csv"], tmp_path / "t.parquet")
+    with pytest.raises(InputError, match="folder"):
+        ingest([tmp_path], tmp_path / "t.parquet")
+    with pytest.raises(OutputError, match="does not exist"):
+        ingest([log], tmp_path / "none" / "t.parquet")
+    result = ingest([log], tmp_path / "t.parquet")
+    before = result.output.read_bytes()
+    with pytest.raises(OutputError, match="also a source"):
+        ingest([result.output], result.output)
+    (tmp_path / "u.rejects.parquet").write_bytes(before)
+    with pytest.raises(OutputError, match="also a source"):
+        ingest([tmp_path / "u.rejects.parquet"], tmp_path / "u.parquet")
+    assert result.output.read_bytes() == before
+
+
+def test_zones_and_maps_only_where_they_mean_something(tmp_path):
+    with pytest.raises(UsageError, match="need no zone"):
+        ingest_text(tmp_path, SEREN, time_zone="Europe/Berlin")
+    with pytest.raises(UsageError, match="no such zone"):
+        ingest_text(tmp_path, LOGS["philly_csv"][2], time_zone="Mars/Base")
+    with pytest.raises(UsageError, match="--map"):
+        ingest_text(tmp_path, SEREN, source_format="seren", columns={"user": "user"})
+    with pytest.raises(UsageError, match="expected one of"):
+        ingest_text(tmp_path, SEREN, source_format="sren")
+
+
+def mutate(text: bytes, rng: random.Random) -> bytes:
+    """Damage a log: delete, repeat, swap or garble cells, lines and bytes."""
+    for _ in range(rng.randint(1, 4)):
+        lines = text.split(b"\n")
+        at = rng.randrange(len(lines))
+        match rng.randrange(8):
+            case 0:
+                del lines[at]
+            case 1:
+                lines.insert(at, lines[rng.randrange(len(lines))])
+            case 2:
+                lines[at] = lines[at][: rng.randint(0, len(lines[at]))]
+            case 3 | 4:
+                cells = lines[at].split(b",")
+                garbage = [b"", b"x", b"-5", b"nan", b'"', b"9" * 30, b"\xff", b"{", b"1e400"]
+                cells[rng.randrange(len(cells))] = rng.choice(garbage)
+                lines[at] = b",".join(cells)
+            case 5:
+                cells = lines[at].split(b",")
+                rng.shuffle(cells)
+                lines[at] = b",".join(cells)
+            case _:
+                spot = rng.randint(0, len(text))
+                middle = bytes([rng.randrange(256)]) * rng.randint(0, 2)
+                lines = [text[:spot] + middle + text[spot + rng.randint(0, 3) :]]
+        text = b"\n".join(lines)
+    return text
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@pytest.mark.parametrize("log", LOGS)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_damage_never_breaks_the_account(tmp_path, log, seed):
+    name, file, text = LOGS[log]
+    damaged = mutate(text.encode(), random.Random(seed))
+    for path in tmp_path.iterdir():
+        path.unlink()
+    try:
+        jobs, result, rejected = ingest_text(tmp_path, damaged, file, source_format=name)
+    except GpuplanError as error:
+        assert str(tmp_path) in str(error)
+        assert [path.name for path in tmp_path.iterdir()] == [file]
+        return
+    told = result.provenance
+    refused = 0 if rejected is None else rejected.height
+    assert told.rows_read == jobs.height + refused == told.rows_kept + refused
+    assert sum(told.rows_rejected.values()) == refused
+    assert jobs["job_id"].n_unique() == jobs.height
+    assert jobs["submit_time"].null_count() == jobs["num_gpus"].null_count() == 0
+    assert (jobs["duration_s"].drop_nulls() >= 0).all()
+    assert (jobs["num_gpus"] >= 0).all()
+    if rejected is not None:
+        assert rejected.select("file", "row", "reason", "raw").null_count().sum_horizontal()[0] == 0
+
+
+CELLS = st.text(st.sampled_from('ab,"\r\n é'), max_size=6)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=12))
+def test_quoted_cells_come_back_as_they_were(tmp_path, tiny_blocks, rows):
+    quoted = [
+        ",".join([f'"{i}"', "1", "1", *('"' + cell.replace('"', '""') + '"' for cell in row)])
+        for i, row in enumerate(rows)
+    ]
+    text = "\n".join(["job_id,submit_time,num_gpus,a,b", *quoted]) + "\n"
+    jobs, _, rejected = ingest_text(
+        tmp_path, text, columns={"user": "a", "group": "b"}, source_format="csv"
+    )
+    assert rejected is None
+    expected = [(a.strip() or None, b.strip() or None) for a, b in rows]
+    found = [(a or None, b or None) for a, b in jobs.select("user", "group").rows()]
+    assert found == expected
+
+
+def test_the_command(gpuplan, tmp_path):
+    log, trace = tmp_path / "log.csv", tmp_path / "t.parquet"
+    log.write_text(sia(*good(200), "x"))
+    code, out, err = gpuplan("ingest", log, "-o", trace, "--output-format", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert document["results"] == {
+        "source_format": "sia",
+        "rows_read": 201,
+        "rows_kept": 200,
+        "rows_rejected": 1,
+        "rejected_by_reason": {"wrong_number_of_fields": 1},
+        "output": str(trace),
+        "rejects_file": str(tmp_path / "t.rejects.parquet"),
+        "time_zone": None,
+        "relative_time": True,
+        "notes": ["the log has no durations: a profile of each application supplies them"],
+    }
+    assert document["inputs"][0]["rows"] == 201
+    assert "1 rows cannot be used" not in err or "warning" in err
+    code, out, _ = gpuplan("ingest", log, "-o", trace, "--output-format", "csv")
+    assert "rows_kept,200" in out.splitlines()
+    code, out, _ = gpuplan("ingest", log, "-o", trace)
+    assert "200 jobs in" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--map", "submit_time"], 2, "expected canonical=column"),
+        (["--map", "user=a", "--map", "user=b"], 2, "already mapped to a"),
+        (["--max-rejects", "lots"], 2, "expected a share"),
+        (["--source-format", "slurm2"], 2, "unknown"),
+        ([], 3, "is no known job log"),
+    ],
+)
+def test_the_command_refuses_with_a_message(gpuplan, tmp_path, options, code, says):
+    log, trace = tmp_path / "README.md", tmp_path / "t.parquet"
+    log.write_text("# Notes\n")
+    got, out, err = gpuplan("ingest", log, "-o", trace, *options)
+    assert (got, out) == (code, "")
+    assert says in err
+    assert not trace.exists()
+
+
+def test_real_logs_of_other_kinds_do_not_break_it(shared: Path, tmp_path):
+    for path in sorted((shared / "data").rglob("*"))[:120]:
+        if path.is_file() and path.stat().st_size < 2_000_000:
+            try:
+                ingest([path], tmp_path / "t.parquet")
+            except GpuplanError as error:
+                assert str(path) in str(error)
+
+
+def test_quotes_in_the_head_do_not_matter(tmp_path):
+    plain, _, _ = ingest_text(tmp_path, SIA)
+    quoted = "\n".join(
+        ",".join(f'"{cell}"' for cell in line.split(",")) for line in SIA.splitlines()
+    )
+    assert ingest_text(tmp_path, quoted)[0].equals(plain)
+    assert WANDB_CSV.startswith('"')
