@@ -14,7 +14,7 @@ from support_traces import frame, in_memory, write
 
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.schema import STATES, Provenance
-from gpuplan.cli.commands.characterize import headline, sparkline
+from gpuplan.cli.characterize_tables import headline, sparkline
 
 
 def workload(size=500):
