@@ -67,7 +67,7 @@ def test_the_number_of_workers_does_not_change_a_byte(gpuplan, lab):
     outputs = []
     for workers in (1, 2, 4):
         code, out, _ = gpuplan(
-            "sweep", lab, "--threshold", "0:1h:6", "--workers", workers, "--output-format", "json"
+            "sweep", lab, "--threshold", "0:1h:6", "--parallel", workers, "--output-format", "json"
         )
         assert code == 0
         outputs.append(out)

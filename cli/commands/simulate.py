@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.simulation import Simulation
 
 EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
-COMPILING = "compiling the simulator (only after an installation or a change, a few seconds)"
+COMPILING = "compiling the simulator, a few seconds (first run only)"
 
 DeadlineFactor = Annotated[
     str | None,

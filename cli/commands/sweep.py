@@ -80,7 +80,7 @@ def sweep(
             min=0.0,
         ),
     ] = 0.0,
-    workers: Annotated[
+    parallel: Annotated[
         int | None,
         typer.Option(
             help="Replays at a time. Default: one per core. The result does not depend on it.",
@@ -125,7 +125,7 @@ def sweep(
             fixed=Rule.fixed in rules,
             adaptive=Rule.adaptive in rules,
             value_of_time=value_of_time,
-            workers=workers,
+            workers=parallel,
             progress=progress,
         )
     for note in (*read.notes, *jobs.notes):
