@@ -24,7 +24,7 @@ from support_ingest import (
 )
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.ingest.gpus import gpu_name
+from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.ingest.registry import FORMATS
 from gpuplan.analysis.schema import CANONICAL
 
@@ -291,7 +291,7 @@ def test_mapping_mistakes(tmp_path, columns, error, says):
         ("A100-80GB", "A100-80GB"),
         ("Tesla V100-SXM2-32GB", "V100-32GB"),
         ("NVIDIA H100 80GB HBM3", "H100-80GB"),
-        ("NVIDIA GeForce RTX 3090", "RTX-3090"),
+        ("NVIDIA GeForce RTX 3090", "RTX3090"),
         ("v100", "V100"),
         ("Tesla T4", "T4"),
     ],

@@ -84,6 +84,7 @@ class Plan:
         fields: values read from cells.
         jobs: canonical column -> expression over fields. A column that is not here is the field
             of its name; where there is none it is the default of the schema.
+        schema: columns of the result; jobs unless said otherwise.
         rules: in order; the first broken one gives the reason.
         tallies: what to count among the kept rows.
         notes: what to tell in any case.
@@ -94,6 +95,7 @@ class Plan:
 
     fields: tuple[Field, ...]
     jobs: Mapping[str, pl.Expr] = field(default_factory=dict)
+    schema: Mapping[str, pl.DataType] = field(default_factory=lambda: CANONICAL)
     rules: tuple[Rule, ...] = ()
     tallies: tuple[Tally, ...] = ()
     notes: tuple[str, ...] = ()
@@ -264,7 +266,7 @@ def _unread(f: Field, raw: pl.Series, read: pl.Series) -> pl.Series | None:
 
 def _jobs(plan: Plan, fields: pl.DataFrame) -> pl.DataFrame:
     columns = []
-    for name, kind in CANONICAL.items():
+    for name, kind in plan.schema.items():
         if name in plan.jobs:
             value = plan.jobs[name]
         elif name in fields.columns:

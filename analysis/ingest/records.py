@@ -21,20 +21,29 @@ ROWS_PER_BATCH = 20_000
 SPACE = " \t\r\n"
 
 Cell = str | list[str | None] | None
-Flatten = Callable[[dict[str, Any]], dict[str, Cell]]
-"""Turns a record into cells; raises ValueError with what was found where it cannot."""
+Cells = dict[str, Cell]
+Flatten = Callable[[dict[str, Any]], Cells | list[Cells]]
+"""Turns a record into cells of one row or several; raises ValueError with what was found where it
+cannot."""
 
 
-def open_records(stream: SourceStream, flatten: Flatten, schema: Mapping[str, pl.DataType]) -> Rows:
+def open_records(
+    stream: SourceStream,
+    flatten: Flatten,
+    schema: Mapping[str, pl.DataType],
+    *,
+    key: str | None = None,
+) -> Rows:
     """Open a JSON array of objects, or objects one per line.
 
     Args:
         stream: the file.
         flatten: makes the cells of one record.
         schema: columns that ``flatten`` makes; text, or lists of text.
+        key: where the file is one object, its member that is the array.
     """
-    is_array = stream.head.lstrip()[:1] == b"["
-    records = _array(stream) if is_array else _lines(stream)
+    is_array = stream.head.lstrip()[:1] == b"[" or key is not None
+    records = _array(stream, key) if is_array else _lines(stream)
     # The records are read in one thread, in order; only the columns are made elsewhere.
     return Rows(
         columns=tuple(schema), sample=(), batches=partial(_batches, records, flatten, schema)
@@ -83,10 +92,11 @@ def _batch(group: list[tuple[int, Any]], flatten: Flatten, schema: dict[str, pl.
                 )
             )
             continue
-        numbers.append(number)
-        records.append(record)
-        for name, column in cells.items():
-            column.append(flat[name])
+        for row in flat if isinstance(flat, list) else [flat]:
+            numbers.append(number)
+            records.append(record)
+            for name, column in cells.items():
+                column.append(row[name])
     frame = pl.DataFrame(cells, schema=schema).with_columns(pl.Series(ROW, numbers, pl.Int64))
     return Batch(frame, lambda positions: [_as_line(records[i]) for i in positions], refused)
 
@@ -95,10 +105,12 @@ def _as_line(record: Any) -> str:
     return json.dumps(record)  # ASCII: escapes what is no text
 
 
-def _array(stream: SourceStream) -> Iterator[tuple[int, Any]]:
-    """Yield the elements of one array with their 1-based positions."""
+def _array(stream: SourceStream, key: str | None = None) -> Iterator[tuple[int, Any]]:
+    """Yield the elements of one array, or of the member ``key``, with their 1-based positions."""
     decoder = json.JSONDecoder()
     source = _Decoded(stream)
+    if key is not None:
+        _skip_to_member(source, decoder, key, stream)
     source.skip("[")
     number = 0
     while True:
@@ -115,8 +127,26 @@ def _array(stream: SourceStream) -> Iterator[tuple[int, Any]]:
             raise _broken(stream, number, f"found {found} after this element", "',' or ']'")
         source.skip(",")
     source.skip("]")
-    if source.next_letter():
+    if key is None and source.next_letter():
         raise _broken(stream, number, "text after the end of the array", "one JSON array")
+
+
+def _skip_to_member(
+    source: _Decoded, decoder: json.JSONDecoder, key: str, stream: SourceStream
+) -> None:
+    """Take an object up to the value of one of its members. Raises `InputError` without it."""
+    source.skip("{")
+    number = 0
+    while source.next_letter() not in ("}", ""):
+        number += 1
+        name = source.element(decoder, number)
+        source.skip(":")
+        if name == key:
+            return
+        source.element(decoder, number)
+        if source.next_letter() == ",":
+            source.skip(",")
+    raise _broken(stream, max(number, 1), f"has no member {key!r}", f"an array under {key!r}")
 
 
 def _lines(stream: SourceStream) -> Iterator[tuple[int, Any]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.ingest.format import Format, Sight
-from gpuplan.analysis.ingest.gpus import gpu_names
 from gpuplan.analysis.ingest.plan import (
     Field,
     Plan,

@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
-from gpuplan.analysis.ingest.gpus import gpu_names
 from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, states, text
 from gpuplan.analysis.ingest.records import Cell, open_records
 from gpuplan.analysis.ingest.records import text as text_cell
