@@ -187,6 +187,23 @@ def test_no_more_workers_than_the_gangs_can_use():
     assert run.rentals.offer.size == 1
 
 
+@pytest.mark.kernels
+def test_a_late_deadline_waits_for_the_window_unless_the_queue_is_served():
+    # In the queue at 42, due at 9000. The window of 30 min reaches 9000 at the tick at 7200; a
+    # pool that serves the queue rents at the tick at 60.
+    workload = Workload.from_seconds([0], [900], [2], [9000])
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=0,
+        serverless_startup=NO_DELAY,
+        marketplace_startup=NO_DELAY,
+    )
+    for scale_out, found in (("window", 7200), ("queue", 60)):
+        run = run_allpass(workload, replace(rules, scale_out=scale_out), np.random.default_rng(0))
+        assert run.rentals.request_us.tolist() == [found * S] * 2
+        assert run.finish_us.tolist() == [(found + 42 + 900) * S]
+
+
 def build(drawn, unit):
     submit, service, gpus, slack = (np.array(c) for c in zip(*sorted(drawn), strict=True))
     return Workload.from_seconds(
@@ -198,6 +215,7 @@ RULES = st.builds(
     Allpass,
     controller=st.sampled_from(["adaptive", "fixed"]),
     threshold_rule=st.sampled_from(["live", "admission"]),
+    scale_out=st.sampled_from(["window", "queue"]),
     threshold_s=st.sampled_from([0.0, 30.0, 60.0, 300.0, 1000.0]),
     capacity=st.sampled_from([None, 0, 1, 3, 8]),
     serverless_limit=st.sampled_from([None, 6, 12]),

@@ -28,6 +28,7 @@ RULES = st.builds(
     controller=st.sampled_from(["adaptive", "fixed"]),
     threshold_rule=st.sampled_from(["live", "admission"]),
     threshold_s=st.sampled_from([0.0, 60.0, 300.0]),
+    scale_out=st.sampled_from(["window", "queue"]),
     capacity=st.sampled_from([None, 4, 16]),
     serverless_limit=st.sampled_from([None, 16]),
     minimum_billing_s=st.sampled_from([0.0, 60.0]),

@@ -180,5 +180,5 @@ def test_an_error_in_a_scenario_comes_out():
         raise UsageError(f"item {item}")
 
     for workers in (1, 2):
-        with pytest.raises(UsageError, match="item [01]"):
+        with pytest.raises(UsageError, match=r"item [01]"):
             run_all(fail, [0, 1], workers=workers)

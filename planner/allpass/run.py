@@ -134,12 +134,11 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
             f"{results['never_demotable_jobs']:,} jobs need more GPUs than the capacity of "
             f"{parameters.capacity} workers and stay serverless to their end"
         )
-    if results["mean_queue_s"] > results["mean_service_s"]:
+    if parameters.scale_out == "window" and results["mean_queue_s"] > results["mean_service_s"]:
         found.append(
-            "jobs wait longer for workers than they run: the pool grows only for deadlines less "
-            f"than {parameters.window_s / 60:g} min ahead, so a demoted job with a late "
-            "deadline waits for it; see docs/allpass.md, or give nearer deadlines "
-            "(--deadline-factor 1:2)"
+            "jobs wait longer for workers than they run, because workers are rented only for "
+            f"deadlines less than {parameters.window_s / 60:g} min ahead; --set scale_out=queue "
+            "rents for every job that waits (docs/allpass.md)"
         )
     return tuple(found)
 

@@ -12,6 +12,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.settings import Setting
 from gpuplan.simkit.allpass.parameters import (
     CONTROLLERS,
+    SCALE_OUT_RULES,
     THRESHOLD_RULES,
     Allpass,
     StartUp,
@@ -36,6 +37,7 @@ SETTINGS: dict[str, Setting] = {
         "duration", "run time after which a job leaves its container; inf: never", unlimited=True
     ),
     "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
+    "scale_out": Setting("choice", "for which waiting jobs workers are rented", SCALE_OUT_RULES),
     "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
     "serverless_limit": Setting("count", "most GPUs in containers at once", unlimited=True),
     "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),

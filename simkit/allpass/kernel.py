@@ -61,6 +61,7 @@ class Rules(NamedTuple):
     threshold_us: int
     adaptive: bool
     live: bool
+    serve_queue: bool
     checkpoint_us: int
     restore_us: int
     tick_us: int
@@ -273,7 +274,9 @@ def replay(
             wanted = spare = 0
             if p > 1:
                 wanted = -((held * window - usable) // window)
-            if queue[0, 0] and deadline[queue[1, 1]] <= now + window:
+            if queue[0, 0] and rules.serve_queue:
+                wanted = max(wanted, serverful_width - held)
+            elif queue[0, 0] and deadline[queue[1, 1]] <= now + window:
                 wanted = max(wanted, gpus[queue[1, 1]] - held)
             else:
                 if p < 1:

@@ -11,6 +11,7 @@ from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
+SCALE_OUT_RULES = ("window", "queue")
 RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
 WINDOW_STEP_S = 60.0
@@ -67,6 +68,8 @@ class Allpass:
             ``inf`` keeps every job there.
         threshold_rule: ``live`` judges a running job by the present threshold, ``admission`` by the
             one at the time its container was requested.
+        scale_out: ``window`` rents workers for jobs due within the window alone, ``queue`` also for
+            every job that waits.
         capacity: most workers held at once; None is no limit.
         serverless_limit: most GPUs in containers at once, the rest waits; None is no limit.
         serverless_price: US dollars per GPU-hour.
@@ -88,6 +91,7 @@ class Allpass:
     controller: str = "adaptive"
     threshold_s: float = 300.0
     threshold_rule: str = "live"
+    scale_out: str = "window"
     capacity: int | None = None
     serverless_limit: int | None = None
     serverless_price: float = 2.10
@@ -114,6 +118,7 @@ class Allpass:
     def __post_init__(self) -> None:
         _one_of("controller", self.controller, CONTROLLERS)
         _one_of("threshold_rule", self.threshold_rule, THRESHOLD_RULES)
+        _one_of("scale_out", self.scale_out, SCALE_OUT_RULES)
         for name in (
             "serverless_price",
             "conventional_price",

@@ -215,6 +215,7 @@ def _rules(parameters: Allpass) -> Rules:
         threshold_us=micros(parameters.threshold_s),
         adaptive=parameters.controller == "adaptive",
         live=parameters.threshold_rule == "live",
+        serve_queue=parameters.scale_out == "queue",
         checkpoint_us=micros(parameters.checkpoint_s),
         restore_us=micros(parameters.restore_s),
         tick_us=micros(parameters.tick_s),

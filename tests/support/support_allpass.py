@@ -235,7 +235,10 @@ class Twin:
         release = surplus // window if pressure < 1 else 0
         release = max(release, held - sum(job.gpus for job in serverful))
         head = self.head()
-        if head is not None and head.deadline <= self.now + window:
+        if head is not None and p.scale_out == "queue":
+            add = max(add, sum(job.gpus for job in serverful) - held)
+            release = 0
+        elif head is not None and head.deadline <= self.now + window:
             add = max(add, head.gpus - held)
             release = 0
         if p.capacity is not None:
