@@ -11,9 +11,9 @@ from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.characterize.arrivals import (
     find_bursts,
     interarrival,
-    is_zone,
     poisson_quantile,
 )
+from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.gpu_time import gini, longest_share, lorenz
 from gpuplan.analysis.schema import Provenance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize.clock import HOUR_US, US, is_zone, local_time
 from gpuplan.analysis.characterize.jobs import IntArray, JobArrays
+from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
 from gpuplan.analysis.schema import Provenance
 
-US = 1_000_000
-HOUR_US = 3600 * US
 QUARTER_US = 900 * US
 BURST_QUANTILE = 0.999
-OFFSET = re.compile(r"^(?:UTC)?([+-])(\d{2}):?(\d{2})$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +90,14 @@ class Arrivals:
         by_hour: submissions by hour of the day, 0 to 23; None without a calendar.
         by_weekday: submissions by day of the week, Monday first; None without a calendar.
         bursts: hours with more arrivals than chance explains.
+        seasonality: how strong the daily and weekly rhythm is.
     """
 
     time_zone: str | None
     by_hour: tuple[int, ...] | None
     by_weekday: tuple[int, ...] | None
     bursts: Bursts
+    seasonality: Seasonality
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name."""
@@ -106,6 +106,7 @@ class Arrivals:
             "by_hour": None if self.by_hour is None else list(self.by_hour),
             "by_weekday": None if self.by_weekday is None else list(self.by_weekday),
             "bursts": self.bursts.summary(),
+            "seasonality": self.seasonality.summary(),
         }
 
 
@@ -135,20 +136,8 @@ def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> Arrivals:
         by_hour=hourly,
         by_weekday=daily,
         bursts=find_bursts(jobs.submit_us, calendar=not provenance.relative_time, top=top),
+        seasonality=seasonality(jobs.submit_us, zone),
     )
-
-
-def is_zone(name: str | None) -> bool:
-    """Return whether a time zone is an offset such as ``+02:00`` or an IANA name known here."""
-    if name is None:
-        return False
-    if OFFSET.match(name):
-        return True
-    try:
-        pl.Series([datetime(2000, 1, 1, tzinfo=UTC)]).dt.convert_time_zone(name)
-    except (pl.exceptions.PolarsError, ValueError):
-        return False
-    return True
 
 
 def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
@@ -212,13 +201,7 @@ def _pattern(submit_us: IntArray, zone: str) -> tuple[tuple[int, ...], tuple[int
     (before 1900 some do not; a trace of that age has a wrong clock anyway).
     """
     quarter, counts = _run_lengths(submit_us // QUARTER_US)
-    moment = pl.Series(quarter * QUARTER_US).cast(pl.Datetime("us", "UTC"))
-    offset = OFFSET.match(zone)
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        local = moment + timedelta(minutes=-minutes if offset[1] == "-" else minutes)
-    else:
-        local = moment.dt.convert_time_zone(zone)
+    local = local_time(pl.Series(quarter * QUARTER_US), zone)
     by_hour = np.bincount(local.dt.hour().to_numpy(), counts, minlength=24)
     by_weekday = np.bincount(local.dt.weekday().to_numpy() - 1, counts, minlength=7)
     return tuple(int(c) for c in by_hour), tuple(int(c) for c in by_weekday)

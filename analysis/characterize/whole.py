@@ -13,8 +13,8 @@ from gpuplan.analysis.characterize.arrivals import (
     Interarrival,
     arrivals,
     interarrival,
-    is_zone,
 )
+from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.characterize.durations import (
     SHORT_S,
     CdfPoint,

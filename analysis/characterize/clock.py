@@ -1,0 +1,35 @@
+"""The clock on the wall of a source: time zones as offsets or IANA names."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+US = 1_000_000
+HOUR_US = 3600 * US
+OFFSET = re.compile(r"^(?:UTC)?([+-])(\d{2}):?(\d{2})$")
+
+
+def is_zone(name: str | None) -> bool:
+    """Return whether a time zone is an offset such as ``+02:00`` or an IANA name known here."""
+    if name is None:
+        return False
+    if OFFSET.match(name):
+        return True
+    try:
+        pl.Series([datetime(2000, 1, 1, tzinfo=UTC)]).dt.convert_time_zone(name)
+    except (pl.exceptions.PolarsError, ValueError):
+        return False
+    return True
+
+
+def local_time(moment_us: pl.Series, zone: str) -> pl.Series:
+    """Return microseconds since 1970-01-01 UTC as times in a zone that `is_zone` knows."""
+    moment = moment_us.cast(pl.Datetime("us", "UTC"))
+    offset = OFFSET.match(zone)
+    if offset is None:
+        return moment.dt.convert_time_zone(zone)
+    minutes = int(offset[2]) * 60 + int(offset[3])
+    return moment + timedelta(minutes=-minutes if offset[1] == "-" else minutes)
