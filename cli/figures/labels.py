@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
+from gpuplan.cli.figures.style import SOFT
+
 PLACES = tuple(
     (x, y, align)
     for reach in (10, 16, 24, 34)
@@ -27,6 +29,7 @@ PLACES = tuple(
 )
 """Offsets in points to try, nearest first, with the alignment that keeps text off the point."""
 POINT_RADIUS = 7.0
+NEAR = 18  # a label farther off gets a line to its point
 
 
 def place_labels(
@@ -59,7 +62,14 @@ def place_labels(
         if not text:
             continue
         label = axes.annotate(
-            text, at, xytext=(0, 0), textcoords="offset points", fontsize=9, color=colour, zorder=7
+            text,
+            at,
+            xytext=(0, 0),
+            textcoords="offset points",
+            fontsize=9,
+            color=colour,
+            zorder=7,
+            in_layout=False,  # a label must not move what it labels
         )
         best: tuple[float, int, Bbox] | None = None
         for order, (x, y, align) in enumerate(PLACES):
@@ -77,6 +87,12 @@ def place_labels(
         label.set(ha=align, va="center")
         label.set_position((x, y))
         taken.append(best[2])
+        if max(abs(x), abs(y)) > NEAR:
+            thin = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 5}
+            edge = (x, y - 6 * np.sign(y))  # of the text, on the side of the point
+            axes.annotate(
+                "", at, xytext=edge, textcoords="offset points", arrowprops=thin, in_layout=False
+            )
 
 
 def _around(centre: NDArray[np.float64], reach: float) -> Bbox:

@@ -65,7 +65,8 @@ def _label(found: Sweep, index: int) -> str:
     point = found.points[index]
     roles = ["recommended"] if index == found.recommended else []
     roles += ["knee"] if index == found.knee else []
-    if len(found.points) > MANY and not roles and point.policy == "fixed":
+    plain = point.policy == "fixed" and index not in found.non_dominated
+    if len(found.points) > MANY and plain and not roles:
         return ""
     name = "adaptive" if point.policy == "adaptive" else show_threshold(point.threshold_s)
     return f"{name} ({', '.join(roles)})" if roles else name
