@@ -105,7 +105,7 @@ class RejectLog:
             expected=f"{first.expected}; {len(self):,} of {read:,} rows cannot be used ({reasons}),"
             f" more than --max-rejects {self._limit.text}",
             hint="correct the log, check --source-format, or allow more with --max-rejects 5%; "
-            "no trace was written",
+            "nothing was written",
         )
 
     def to_frame(self) -> pl.DataFrame:

@@ -99,10 +99,10 @@ def ingest(
         UsageError: the options do not fit together.
     """
     choices = choices or Choices()
-    _check_paths(sources, output)
+    check_paths(sources, output)
     known = _format_of(sources, source_format, choices)
     rejects = rejects_path(output)
-    advance = _share_of_bytes(sources, on_progress)
+    advance = share_of_bytes(sources, on_progress)
     with atomic_output(output) as trace:
         reading = _Reading(sources, known, choices, RejectLog(limit), advance)
         reading.write(trace)
@@ -328,15 +328,19 @@ def _repeated_ids(reading: _Reading, trace: Path) -> frozenset[str]:
     return frozenset(counted.collect()["job_id"].to_list())
 
 
-def _check_paths(sources: Sequence[Path], output: Path) -> None:
+def check_paths(sources: Sequence[Path], output: Path) -> None:
+    """Refuse sources that are missing or given twice, and an output that would harm one.
+
+    Raises `InputError`, `OutputError` or `UsageError`.
+    """
     if output.suffix != ".parquet":
-        raise UsageError(f"{output}: a trace is Parquet; give it a name that ends in .parquet")
+        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
     if not sources:
         raise UsageError("no source given; name at least one log")
     files = [existing_file(path).resolve() for path in sources]
     for path, file in zip(sources, files, strict=True):
         if files.count(file) > 1:
-            raise UsageError(f"{path}: given twice; every job of it would be a duplicate")
+            raise UsageError(f"{path}: given twice; every row of it would be a duplicate")
         for written in (output, rejects_path(output)):
             if written.resolve() == file or (written.exists() and written.samefile(file)):
                 raise OutputError(f"{written}: is also a source; write to another file")
@@ -349,7 +353,7 @@ def _format_of(sources: Sequence[Path], name: str | None, choices: Choices) -> F
     known = None if name is None else format_named(name)
     if known is None:
         for path in sources:
-            found = detect(_head(path))
+            found = detect(head_of(path))
             if known is not None and found is not known:
                 raise InputError(
                     path,
@@ -367,14 +371,16 @@ def _format_of(sources: Sequence[Path], name: str | None, choices: Choices) -> F
     return known
 
 
-def _head(path: Path) -> Head:
+def head_of(path: Path) -> Head:
+    """Return the first bytes of a source. Raises `InputError`."""
     with closing(SourceStream(path)) as stream:
         return Head(path, stream.head)
 
 
-def _share_of_bytes(
+def share_of_bytes(
     sources: Sequence[Path], on_progress: Callable[[float], None] | None
 ) -> Callable[[int], None] | None:
+    """Return what turns bytes read into the share of all, for `SourceStream`."""
     if on_progress is None:
         return None
     total = sum(path.stat().st_size for path in sources) or 1
