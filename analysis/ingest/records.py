@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -20,7 +20,7 @@ MAX_RECORD_BYTES = 1 << 26
 ROWS_PER_BATCH = 20_000
 SPACE = " \t\r\n"
 
-Cell = str | list[str | None] | None
+Cell = str | None
 Cells = dict[str, Cell]
 Flatten = Callable[[dict[str, Any]], Cells | list[Cells]]
 """Turns a record into cells of one row or several; raises ValueError with what was found where it
@@ -30,7 +30,7 @@ cannot."""
 def open_records(
     stream: SourceStream,
     flatten: Flatten,
-    schema: Mapping[str, pl.DataType],
+    columns: Sequence[str],
     *,
     key: str | None = None,
 ) -> Rows:
@@ -39,15 +39,13 @@ def open_records(
     Args:
         stream: the file.
         flatten: makes the cells of one record.
-        schema: columns that ``flatten`` makes; text, or lists of text.
+        columns: the columns that ``flatten`` makes.
         key: where the file is one object, its member that is the array.
     """
     is_array = stream.head.lstrip()[:1] == b"[" or key is not None
     records = _array(stream, key) if is_array else _lines(stream)
     # The records are read in one thread, in order; only the columns are made elsewhere.
-    return Rows(
-        columns=tuple(schema), sample=(), batches=partial(_batches, records, flatten, schema)
-    )
+    return Rows(columns=tuple(columns), sample=(), batches=partial(_batches, records, flatten))
 
 
 def text(value: Any) -> str | None:
@@ -62,15 +60,14 @@ def text(value: Any) -> str | None:
 def _batches(
     records: Iterator[tuple[int, Any]],
     flatten: Flatten,
-    schema: Mapping[str, pl.DataType],
     wanted: Sequence[str],
 ) -> Iterator[Callable[[], Batch]]:
     while group := list(islice(records, ROWS_PER_BATCH)):
-        yield partial(_batch, group, flatten, {name: schema[name] for name in wanted})
+        yield partial(_batch, group, flatten, wanted)
 
 
-def _batch(group: list[tuple[int, Any]], flatten: Flatten, schema: dict[str, pl.DataType]) -> Batch:
-    cells: dict[str, list[Cell]] = {name: [] for name in schema}
+def _batch(group: list[tuple[int, Any]], flatten: Flatten, wanted: Sequence[str]) -> Batch:
+    cells: dict[str, list[Cell]] = {name: [] for name in wanted}
     numbers: list[int] = []
     records: list[dict[str, Any]] = []
     refused: list[Refused] = []
@@ -97,7 +94,9 @@ def _batch(group: list[tuple[int, Any]], flatten: Flatten, schema: dict[str, pl.
             records.append(record)
             for name, column in cells.items():
                 column.append(row[name])
-    frame = pl.DataFrame(cells, schema=schema).with_columns(pl.Series(ROW, numbers, pl.Int64))
+    frame = pl.DataFrame(cells, schema=dict.fromkeys(cells, pl.String)).with_columns(
+        pl.Series(ROW, numbers, pl.Int64)
+    )
     return Batch(frame, lambda positions: [_as_line(records[i]) for i in positions], refused)
 
 

@@ -16,102 +16,101 @@ from gpuplan.cli.report import Column, Input, Report, Table
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.run import IngestResult
 
+EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
 READING_PANEL = "How to read it"
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
+    command(app, "ingest", example=EXAMPLE)(ingest)
 
-    @command(app, "ingest", example="gpuplan ingest trace_seren.csv -o seren.parquet")
-    def ingest(
-        sources: Annotated[
-            list[Path],
-            typer.Argument(
-                help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz or "
-                ".zst. Several are joined in this order.",
-                metavar="SRC...",
-                show_default=False,
-            ),
-        ],
-        out: Annotated[
-            Path,
-            typer.Option(
-                "--output",
-                "-o",
-                help="The trace to write (.parquet). Rows that cannot be used go beside it, to "
-                "<name>.rejects.parquet.",
-                show_default=False,
-                rich_help_panel=OUTPUT_PANEL,
-            ),
-        ],
-        source_format: Annotated[
-            str | None,
-            typer.Option(
-                help="Take the log for this format instead of detecting it; "
-                "[cyan]gpuplan list formats[/cyan] names them.",
-                metavar="NAME",
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        columns: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--map",
-                help="A column of a table that gpuplan does not know: canonical=column, for "
-                "example submit_time=created; may be repeated. Also start_time and end_time.",
-                metavar="CANONICAL=COLUMN",
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        time_zone: Annotated[
-            str | None,
-            typer.Option(
-                help="Zone of times that are written without an offset, for example "
-                "Europe/Berlin; where the format does not say, UTC.",
-                metavar="NAME",
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        max_rejects: Annotated[
-            str,
-            typer.Option(
-                help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count "
-                "(20).",
-                metavar="SHARE|COUNT",
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = "1%",
-        output_format: Annotated[
-            Format,
-            typer.Option(
-                "--output-format", help="Form of the account.", rich_help_panel=OUTPUT_PANEL
-            ),
-        ] = Format.table,
-    ) -> None:
-        """Bring a job log into the canonical schema, and account for every row of it."""
-        from gpuplan.analysis.ingest.format import Choices
-        from gpuplan.analysis.ingest.rejects import Limit
-        from gpuplan.analysis.ingest.run import ingest as ingest_logs
 
-        with talk.progress("reading") as advance:
-            result = ingest_logs(
-                sources,
-                out,
-                source_format=source_format,
-                choices=Choices(columns=_mapping(columns or []), time_zone=time_zone),
-                limit=Limit.of(max_rejects),
-                on_progress=advance,
-            )
-        parameters = {
-            "source_format": source_format,
-            "map": columns or [],
-            "time_zone": time_zone,
-            "max_rejects": max_rejects,
-        }
-        emit(_report(result, parameters), Output(output_format=output_format))
+def ingest(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz or "
+            ".zst. Several are joined in this order.",
+            metavar="SRC",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="The trace to write (.parquet). Rows that cannot be used go beside it, to "
+            "<name>.rejects.parquet.",
+            show_default=False,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ],
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the log for this format instead of detecting it; "
+            "[cyan]gpuplan list formats[/cyan] names them.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="A column of a table that gpuplan does not know: canonical=column, for "
+            "example submit_time=created; may be repeated. Also start_time and end_time.",
+            metavar="CANONICAL=COLUMN",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            help="Zone of times that are written without an offset, for example "
+            "Europe/Berlin; where the format does not say, UTC.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    max_rejects: Annotated[
+        str,
+        typer.Option(
+            help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count (20).",
+            metavar="SHARE|COUNT",
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = "1%",
+    output_format: Annotated[
+        Format,
+        typer.Option("--output-format", help="Form of the account.", rich_help_panel=OUTPUT_PANEL),
+    ] = Format.table,
+) -> None:
+    """Bring a job log into the canonical schema, and account for every row of it."""
+    from gpuplan.analysis.ingest.format import Choices
+    from gpuplan.analysis.ingest.rejects import Limit
+    from gpuplan.analysis.ingest.run import ingest as ingest_logs
+
+    with talk.progress("reading") as advance:
+        result = ingest_logs(
+            sources,
+            out,
+            source_format=source_format,
+            choices=Choices(columns=_mapping(columns or []), time_zone=time_zone),
+            limit=Limit.of(max_rejects),
+            on_progress=advance,
+        )
+    parameters = {
+        "source_format": source_format,
+        "map": columns or [],
+        "time_zone": time_zone,
+        "max_rejects": max_rejects,
+    }
+    emit(_report(result, parameters), Output(output_format=output_format))
 
 
 def _mapping(pairs: list[str]) -> dict[str, str]:

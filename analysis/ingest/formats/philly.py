@@ -24,18 +24,11 @@ from gpuplan.analysis.schema import CANONICAL
 
 ZONE = "America/Los_Angeles"
 TABLE_COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
-RECORD_COLUMNS: dict[str, pl.DataType] = {
-    "jobid": pl.String(),
-    "user": pl.String(),
-    "vc": pl.String(),
-    "status": pl.String(),
-    "submitted_time": pl.String(),
-    "attempts": pl.String(),
-    "gpus": pl.String(),
-    "servers": pl.String(),
-    "start_times": pl.List(pl.String()),
-    "end_times": pl.List(pl.String()),
-}
+RECORD_COLUMNS = (
+    "jobid", "user", "vc", "status", "submitted_time", "attempts", "gpus", "servers",
+    "start_times", "end_times",  # of all attempts, joined
+)  # fmt: skip
+JOINT = "; "
 NO_TIME = (None, "", "None")
 STATE = CANONICAL["state"]
 LOCAL = "a local time like 2017-10-05 09:00:00"
@@ -72,13 +65,17 @@ def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
         "attempts": str(len(attempts)),
         "gpus": str(sum(len(devices) for devices in gpus)),
         "servers": str(len(placed)),
-        "start_times": [_time(run.get("start_time")) for run in attempts],
-        "end_times": [_time(run.get("end_time")) for run in attempts],
+        "start_times": _joined(attempts, "start_time"),
+        "end_times": _joined(attempts, "end_time"),
     }
 
 
-def _time(value: Any) -> str | None:
-    return None if value in NO_TIME else text_cell(value)
+def _joined(attempts: list[dict[str, Any]], key: str) -> str | None:
+    """Return the times of all attempts as one cell, a missing one as nothing."""
+    if not attempts:
+        return None
+    times = (run.get(key) for run in attempts)
+    return JOINT.join("" if time in NO_TIME else text_cell(time) or "" for time in times)
 
 
 def _plan(sight: Sight) -> Plan:
@@ -162,14 +159,15 @@ def _count(values: pl.Expr) -> pl.Expr:
 
 
 def _told(source: str) -> pl.Expr:
-    return _count(pl.col(source))
+    return pl.col(source).str.split(JOINT).list.eval(pl.element() != "").list.sum()
 
 
 def _local_times(source: str, zone: str) -> pl.Expr:
     """Return lists of microseconds after 1970, in UTC; null where a text is no time."""
     naive = pl.element().str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     local = naive.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-    return pl.col(source).list.eval(local.dt.convert_time_zone("UTC").to_physical())
+    times = pl.col(source).str.split(JOINT)
+    return times.list.eval(local.dt.convert_time_zone("UTC").to_physical())
 
 
 def _recognizes(head: Head) -> str | None:

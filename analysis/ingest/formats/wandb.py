@@ -31,10 +31,9 @@ GPU_COUNT_NAMES = (
 """Where a GPU count may stand, best first; case, spaces and config prefixes do not matter."""
 GPU_TYPE_NAMES = ("gpu_type", "gpu_name")
 MAX_GPUS = 100_000  # a larger number under such a name counts something else
-RECORD_COLUMNS: dict[str, pl.DataType] = dict.fromkeys(
-    ("id", "state", "created", "heartbeat", "runtime", "user", "group", "job_type", "gpu_count",
-     "gpu_type"),
-    pl.String(),
+RECORD_COLUMNS = (
+    "id", "state", "created", "heartbeat", "runtime", "user", "group", "job_type", "gpu_count",
+    "gpu_type",
 )  # fmt: skip
 CREATED = "a time like 2026-02-03T08:15:42.000Z"
 RUNTIME = "seconds"
