@@ -1,0 +1,1 @@
+"""One module per format of price lists and histories."""

@@ -1,0 +1,99 @@
+"""Amazon's spot price history: ``aws ec2 describe-spot-price-history``, or its TSV archives.
+
+Prices are text, in US dollars per instance-hour; every row is a change. A history of Linux is kept;
+those of other systems repeat its series at other prices.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from gpuplan.analysis.ingest.batch import Rows
+from gpuplan.analysis.ingest.plan import Field, Plan, number, text
+from gpuplan.analysis.ingest.records import Cells, open_records
+from gpuplan.analysis.ingest.records import text as as_text
+from gpuplan.analysis.ingest.source import Head, SourceStream
+from gpuplan.analysis.ingest.tables import Layout, open_table
+from gpuplan.analysis.ingest.times import moment
+from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip
+from gpuplan.analysis.prices.instances import AWS_INSTANCES
+from gpuplan.analysis.prices.plan import fixed, price_rule
+from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
+
+ARRAY = "SpotPriceHistory"
+COLUMNS = ("AvailabilityZone", "InstanceType", "ProductDescription", "SpotPrice", "Timestamp")
+"""In the order of the archives, which have no header."""
+LINUX = "Linux/UNIX"
+INSTANCE = re.compile(r"[a-z][a-z0-9-]*\.(\d*x?large|metal|micro|small|medium)[a-z0-9-]*")
+
+
+def _open_json(stream: SourceStream) -> Rows:
+    inside = f'"{ARRAY}"'.encode() in stream.head
+    return open_records(stream, _cells, COLUMNS, key=ARRAY if inside else None)
+
+
+def _cells(record: dict[str, Any]) -> Cells:
+    return {name: as_text(record.get(name)) for name in COLUMNS}
+
+
+def _plan(sight: PriceSight) -> PricePlan:
+    kind = pl.col("InstanceType")
+    gpu = kind.replace_strict({k: gpu for k, (gpu, _) in AWS_INSTANCES.items()}, default=None)
+    gpus = kind.replace_strict({k: n for k, (_, n) in AWS_INSTANCES.items()}, default=None)
+    usd = pl.col("SpotPrice").cast(pl.Float64, strict=False) / gpus
+    unknown = kind.is_not_null() & ~kind.is_in(list(AWS_INSTANCES))
+    other_system = (pl.col("ProductDescription") != LINUX).fill_null(True)
+    return PricePlan(
+        plan=Plan(
+            fields=(
+                Field("timestamp", "Timestamp", moment("Timestamp", "UTC"), "an ISO time", True),
+                Field("gpu_type", "InstanceType", gpu, required=True),
+                text("region", "AvailabilityZone", required=True),
+                Field(PRICE, "SpotPrice", usd, number("", "SpotPrice").expected, True),
+            ),
+            jobs={"provider": fixed("aws"), "kind": fixed("spot").cast(KIND_TYPE)},
+            schema=PRICES,
+            rules=(price_rule("SpotPrice"),),
+            notes=("AWS spot prices are per instance, CPUs and memory included",),
+        ),
+        skips=(
+            Skip("prices of another system than Linux", other_system, "ProductDescription"),
+            Skip("prices of instance types not in the GPU table", unknown, "InstanceType"),
+        ),
+        changes=pl.lit(True),
+    )
+
+
+def _is_archive(head: Head) -> str | None:
+    if head.is_json or head.is_parquet or head.line is None:
+        return None
+    row = head.line.split("\t")
+    if len(row) == len(COLUMNS) and INSTANCE.fullmatch(row[1]):
+        return "five tab-separated columns, the second an instance type"
+    return None
+
+
+AWS_JSON = PriceFormat(
+    name="aws",
+    description="AWS spot price history, JSON; per instance, changes",
+    source="aws ec2 describe-spot-price-history",
+    recognizes=lambda head: (
+        "JSON with SpotPrice and InstanceType"
+        if head.mentions("SpotPrice", "InstanceType")
+        else None
+    ),
+    plan=_plan,
+    open=_open_json,
+)
+AWS_TSV = PriceFormat(
+    name="aws-tsv",
+    description="AWS spot price archive: zone, type, product, price, time; no header",
+    source="monthly archives of the spot price history",
+    recognizes=_is_archive,
+    plan=_plan,
+    open=partial(open_table, layout=Layout("\t", COLUMNS)),
+)

@@ -1,0 +1,83 @@
+"""The canonical price table, as Parquet or CSV, of ``gpuplan prices`` or of your own making."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.ingest.formats.canonical import CANONICAL_FORMAT
+from gpuplan.analysis.ingest.plan import Field, Plan, count, number, text
+from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.ingest.times import moment
+from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, need
+from gpuplan.analysis.prices.plan import PRICE_RULE
+from gpuplan.analysis.prices.schema import (
+    KIND_TYPE,
+    KIND_WORDS,
+    KINDS,
+    METADATA_KEY,
+    PRICE,
+    PRICES,
+    PriceProvenance,
+    is_one_of,
+)
+
+COLUMNS = ("timestamp", "provider", "kind", PRICE)
+GPU_COLUMNS = ("gpu_type", "gpu")
+AWS_SPOT = (pl.col("provider") == "aws") & (pl.col("kind") == "spot")
+"""Amazon publishes spot prices as changes, whoever copies them into a table."""
+
+
+def _plan(sight: PriceSight) -> PricePlan:
+    gpu = next((name for name in GPU_COLUMNS if name in sight.columns), GPU_COLUMNS[0])
+    need(sight, (*COLUMNS, gpu), "canonical")
+    word = pl.col("kind").str.strip_chars().str.to_lowercase()
+    kind = word.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE)
+    fields = [
+        Field("timestamp", "timestamp", moment("timestamp", "UTC"), "an ISO 8601 time", True),
+        text("provider", "provider", required=True),
+        Field("gpu_type", gpu, gpu_names(gpu), required=True),
+        Field("kind", "kind", kind, f"one of {', '.join(KINDS)}", True),
+        number(PRICE, PRICE, required=True, expected="US dollars per GPU-hour"),
+    ]
+    if "region" in sight.columns:
+        fields.append(text("region", "region"))
+    if "available" in sight.columns:
+        fields.append(count("available", "available", least=0))
+    before = _provenance(sight.head)
+    return PricePlan(
+        plan=Plan(
+            fields=tuple(fields),
+            schema=PRICES,
+            rules=(PRICE_RULE,),
+            notes=() if before is None else before.notes,
+        ),
+        changes=AWS_SPOT if before is None else is_one_of(before.change_series),
+    )
+
+
+def _provenance(head: Head) -> PriceProvenance | None:
+    if not head.is_parquet:
+        return None
+    try:
+        return PriceProvenance.from_json(pl.read_parquet_metadata(head.path)[METADATA_KEY])
+    except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError):
+        return None  # written by another tool
+
+
+def _recognizes(head: Head) -> str | None:
+    if head.is_parquet:
+        return "a Parquet file"
+    if set(COLUMNS) <= set(head.columns):
+        return f"the columns {', '.join(COLUMNS)}"
+    return None
+
+
+CANONICAL_PRICES = PriceFormat(
+    name="canonical",
+    description="the price table itself, CSV or Parquet; the GPU in gpu_type or gpu",
+    source="gpuplan prices, or your own tool",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=CANONICAL_FORMAT.open,
+)

@@ -1,0 +1,131 @@
+"""SkyPilot's catalogues: one CSV per cloud with the on-demand and spot price of every instance.
+
+A row becomes two prices. They are per instance and have no time: it is that of the commit, given
+with ``--as-of`` or by a date in the file's name. A price of 99999999 or 0 means there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import polars as pl
+
+from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.ingest.batch import Batch, Rows
+from gpuplan.analysis.ingest.plan import Field, Plan, number, text
+from gpuplan.analysis.ingest.source import Head, SourceStream
+from gpuplan.analysis.ingest.tables import open_table
+from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip, need
+from gpuplan.analysis.prices.plan import fixed, price_rule, same_time
+from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
+
+COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice")
+SENTINEL_ABOVE = 1e7
+KIND, USD = "kind", "Price or SpotPrice"
+"""Columns made here: each row of the file becomes one of Price and one of SpotPrice."""
+NO_GPU = r"^(?i:tpu|inferentia|trainium|gaudi)"
+MEMORY = r"SizeInMiB\D{1,4}(\d+)"
+USUAL_MEMORY_GB = {"A100": 40, "V100": 16, "H100": 80, "P100": 16}
+"""What a name without memory means in these catalogues, where the row does not tell it."""
+
+
+def _open(stream: SourceStream) -> Rows:
+    rows = open_table(stream)
+    return replace(rows, columns=(*rows.columns, KIND, USD), batches=partial(_batches, rows))
+
+
+def _batches(rows: Rows, wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
+    own = [name for name in wanted if name not in (KIND, USD)]
+    for task in rows.batches(list(dict.fromkeys((*own, "Price", "SpotPrice")))):
+        yield partial(_twofold, task)
+
+
+def _twofold(task: Callable[[], Batch]) -> Batch:
+    batch = task()
+    n = batch.cells.height
+    halves = [
+        batch.cells.with_columns(pl.lit(kind).alias(KIND), pl.col(source).alias(USD))
+        for kind, source in (("on_demand", "Price"), ("spot", "SpotPrice"))
+    ]
+
+    def raw(positions: Sequence[int]) -> list[str]:
+        return batch.raw([position % n for position in positions])
+
+    return Batch(pl.concat(halves), raw, batch.refused)
+
+
+def _plan(sight: PriceSight) -> PricePlan:
+    need(sight, COLUMNS, "skypilot")
+    time, note = same_time(sight)
+    usd = pl.col(USD).cast(pl.Float64, strict=False)
+    gpus = pl.col("AcceleratorCount").cast(pl.Float64, strict=False)
+    name = pl.col("AcceleratorName")
+    fields = [
+        Field("gpu_type", "AcceleratorName", _names(sight), required=True),
+        Field("gpus", "AcceleratorCount", gpus, "a number of GPUs", True),
+        Field(PRICE, USD, usd / pl.when(gpus > 0).then(gpus), number("", USD).expected, True),
+        Field("kind", KIND, pl.col(KIND).cast(KIND_TYPE)),
+    ]
+    if "Region" in sight.columns:
+        fields.append(text("region", "Region"))
+    return PricePlan(
+        plan=Plan(
+            fields=tuple(fields),
+            jobs={"timestamp": time, "provider": fixed(_provider(sight))},
+            schema=PRICES,
+            rules=(price_rule(USD),),
+            notes=(note, "SkyPilot prices are per instance, CPUs and memory included"),
+        ),
+        skips=(
+            Skip("prices of machines without a GPU", name.is_null() | name.str.contains(NO_GPU)),
+            Skip(
+                "offers that do not exist",
+                (usd > SENTINEL_ABOVE) | (usd == 0) | pl.col(USD).is_null(),
+            ),
+        ),
+    )
+
+
+def _names(sight: PriceSight) -> pl.Expr:
+    """Return the GPU of a row; its memory from GpuInfo, else what the catalogue means by it."""
+    memory = pl.lit(None, pl.Float64)
+    if "GpuInfo" in sight.columns:
+        told = pl.col("GpuInfo").str.extract(MEMORY).cast(pl.Float64, strict=False)
+        memory = pl.when(told > 1024).then(told / 1024).otherwise(told)  # some clouds write GB
+    both = pl.struct(pl.col("AcceleratorName").alias("name"), memory.alias("memory"))
+    return both.map_batches(_name_each, return_dtype=pl.String())
+
+
+def _name_each(cells: pl.Series) -> pl.Series:
+    names = []
+    for name, memory in cells.struct.unnest().rows():
+        usual = USUAL_MEMORY_GB.get(str(name).upper()) if memory is None else memory
+        names.append(None if name is None else gpu_name(name, usual))
+    return pl.Series(cells.name, names, pl.String)
+
+
+def _provider(sight: PriceSight) -> str:
+    """Return the cloud: as the user says, or from ``aws/vms.csv`` or ``aws.csv``."""
+    if sight.choices.provider:
+        return sight.choices.provider
+    path = sight.head.path
+    stem = path.name.partition(".")[0]
+    return path.absolute().parent.name if stem == "vms" else stem
+
+
+def _recognizes(head: Head) -> str | None:
+    if set(COLUMNS) <= set(head.columns):
+        return f"the columns {', '.join(COLUMNS)}"
+    return None
+
+
+SKYPILOT = PriceFormat(
+    name="skypilot",
+    description="SkyPilot catalogue of one cloud, CSV; per instance, a snapshot without a time",
+    source="catalogs/<version>/<cloud>/vms.csv of skypilot-catalog",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=_open,
+)

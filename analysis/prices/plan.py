@@ -1,0 +1,60 @@
+"""Parts that the plans of several price formats share."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.plan import Rule
+from gpuplan.analysis.prices.format import PriceSight
+from gpuplan.analysis.prices.schema import PRICE, TIME_TYPE
+
+DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+
+PRICE_RULE = Rule(
+    "bad_price", PRICE, "US dollars per GPU-hour, above 0", ~pl.col(PRICE).is_between(1e-6, 1e4)
+)
+"""A free GPU is no offer, and one of 10,000 dollars an hour is a placeholder."""
+
+
+def price_rule(source: str) -> Rule:
+    """Return `PRICE_RULE` for a format that has the price in the column ``source``."""
+    return Rule(PRICE_RULE.reason, source, PRICE_RULE.expected, PRICE_RULE.broken)
+
+
+def fixed(value: str) -> pl.Expr:
+    """Return one word in every row."""
+    return pl.repeat(value, pl.len(), dtype=pl.String())
+
+
+def same_time(sight: PriceSight) -> tuple[pl.Expr, str]:
+    """Return the one time of a list that has none in its rows, and a note that says it.
+
+    It is ``--as-of``, else a date in the name of the file or its folder.
+
+    Raises:
+        InputError: there is neither.
+    """
+    moment, origin = sight.choices.as_of, "--as-of"
+    if moment is None:
+        found = [_date(part) for part in sight.head.path.parts[:-3:-1]]
+        moment, origin = next((date for date in found if date), None), "the name of the file"
+    if moment is None:
+        raise InputError(
+            sight.head.path,
+            "its prices have no date",
+            hint="say when they held: --as-of 2026-01-05",
+        )
+    note = f"prices as of {moment:%Y-%m-%d}, from {origin}: {sight.head.path.name}"
+    return pl.repeat(moment, pl.len(), dtype=TIME_TYPE), note
+
+
+def _date(text: str) -> datetime | None:
+    match = DATE.search(text)
+    try:
+        return datetime(*map(int, match.groups()), tzinfo=UTC) if match else None  # type: ignore[arg-type]
+    except ValueError:
+        return None

@@ -1,0 +1,60 @@
+"""The known price formats; a new one is a file in `formats` and a line here."""
+
+from __future__ import annotations
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.prices.format import PriceFormat
+from gpuplan.analysis.prices.formats.availability import AVAILABILITY
+from gpuplan.analysis.prices.formats.aws import AWS_JSON, AWS_TSV
+from gpuplan.analysis.prices.formats.canonical import CANONICAL_PRICES
+from gpuplan.analysis.prices.formats.prime import PRIME
+from gpuplan.analysis.prices.formats.skypilot import SKYPILOT
+from gpuplan.analysis.prices.formats.vast import VAST
+
+PRICE_FORMATS: tuple[PriceFormat, ...] = (
+    AWS_JSON,
+    AWS_TSV,
+    CANONICAL_PRICES,
+    PRIME,
+    SKYPILOT,
+    AVAILABILITY,
+    VAST,
+)
+
+
+def price_format_named(name: str) -> PriceFormat:
+    """Return a format by name. Raises `UsageError` with the known names."""
+    for known in PRICE_FORMATS:
+        if known.name == name:
+            return known
+    raise UsageError(f"--source-format {name}: unknown; expected one of {_names()}")
+
+
+def detect_prices(head: Head) -> PriceFormat:
+    """Return the one format that recognizes a file.
+
+    Raises:
+        InputError: none does, or several do; the message has the evidence.
+    """
+    seen = [(known, sign) for known in PRICE_FORMATS if (sign := known.recognizes(head))]
+    if len(seen) == 1:
+        return seen[0][0]
+    if seen:
+        signs = "; ".join(f"{known.name} ({sign})" for known, sign in seen)
+        raise InputError(
+            head.path,
+            f"could be of several formats: {signs}",
+            hint="choose one with --source-format",
+        )
+    raise InputError(
+        head.path,
+        f"is no known price list; it starts with {head.shown()}",
+        expected=f"one of {_names()}",
+        hint="force a format with --source-format NAME, or write a table with the columns "
+        "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour,available",
+    )
+
+
+def _names() -> str:
+    return ", ".join(known.name for known in PRICE_FORMATS)

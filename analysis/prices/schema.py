@@ -1,0 +1,108 @@
+"""The canonical price table: columns, kinds, and what is kept in the Parquet metadata.
+
+A source gives prices in one of two ways. A *snapshot* says what was asked at an instant; nothing is
+known between two of them. A *change* says what is asked from an instant on, until the next change
+of the same series: such rows must be weighted by the time they are in force.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+
+import polars as pl
+
+SCHEMA_VERSION = 1
+METADATA_KEY = "gpuplan_prices"
+
+KINDS = ("on_demand", "spot", "marketplace", "serverless")
+KIND_WORDS = {kind.replace("_", joint): kind for kind in KINDS for joint in ("_", "-", " ", "")}
+SAMPLINGS = ("snapshot", "change")
+
+KIND_TYPE = pl.Enum(KINDS)
+TIME_TYPE = pl.Datetime("us", "UTC")
+PRICES: dict[str, pl.DataType] = {
+    "timestamp": TIME_TYPE,
+    "provider": pl.String(),
+    "gpu_type": pl.String(),
+    "region": pl.String(),
+    "kind": KIND_TYPE,
+    "price_usd_per_gpu_hour": pl.Float64(),
+    "available": pl.Int64(),
+}
+"""Column name -> type, in file order (product specification, section 2)."""
+PRICE = "price_usd_per_gpu_hour"
+
+OFFER = ("provider", "gpu_type", "kind")
+"""What tells one source of GPUs from another; its regions are pooled."""
+SERIES = (*OFFER, "region")
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSource:
+    """One input file of a price table.
+
+    Attributes:
+        name: the path as the user gave it.
+        sha256: hash of the bytes on disk.
+        source_format: format it was read in.
+        sampling: ``snapshot``, ``change`` or, where it has series of both, ``mixed``.
+        rows: prices found in it.
+    """
+
+    name: str
+    sha256: str
+    source_format: str
+    sampling: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class PriceProvenance:
+    """Where prices come from; stored as JSON under `METADATA_KEY` of the Parquet file.
+
+    Attributes:
+        sources: the input files.
+        rows_read: prices found; read = kept + skipped + rejected.
+        rows_kept: prices in the table.
+        rows_skipped: prices that are none of ours (another operating system, a machine without a
+            GPU), by reason.
+        rows_rejected: prices that cannot be used, by reason.
+        change_series: the series (provider, GPU, kind, region) whose rows are changes; all others
+            are snapshots.
+        notes: what a reader of the prices should know, one sentence each.
+        schema_version: version of this table.
+        gpuplan_version: version that wrote the file.
+    """
+
+    sources: tuple[PriceSource, ...] = ()
+    rows_read: int = 0
+    rows_kept: int = 0
+    rows_skipped: dict[str, int] = field(default_factory=dict)
+    rows_rejected: dict[str, int] = field(default_factory=dict)
+    change_series: tuple[tuple[str | None, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    schema_version: int = SCHEMA_VERSION
+    gpuplan_version: str = ""
+
+    def to_json(self) -> str:
+        """Return the stored form: compact JSON with sorted keys."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> PriceProvenance:
+        """Read the stored form. Raises ValueError or TypeError where it is not such a form."""
+        fields = json.loads(text)
+        if not isinstance(fields, dict):
+            raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
+        fields["sources"] = tuple(PriceSource(**source) for source in fields.get("sources", ()))
+        fields["change_series"] = tuple(tuple(key) for key in fields.get("change_series", ()))
+        fields["notes"] = tuple(fields.get("notes", ()))
+        return cls(**fields)
+
+
+def is_one_of(series: tuple[tuple[str | None, ...], ...]) -> pl.Expr:
+    """Return where a row belongs to one of these series (in the order of `SERIES`)."""
+    keys = ["\0".join(part or "" for part in key) for key in series]
+    parts = [pl.col(name).cast(pl.String).fill_null("") for name in SERIES]
+    return pl.concat_str(parts, separator="\0").is_in(keys)
