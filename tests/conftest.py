@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,26 @@ SHARED = ROOT.parent / "shared"
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def traced_ingest():
+    """Let line coverage see ingest: polars pulls its rows from a thread Python did not start."""
+    tracer = threading.gettrace()
+    if tracer is None:
+        yield
+        return
+    from gpuplan.analysis.ingest import run
+
+    pull = run._Reading._jobs
+
+    def traced(reading):
+        sys.settrace(tracer)
+        yield from pull(reading)
+
+    run._Reading._jobs = traced
+    yield
+    run._Reading._jobs = pull
 
 
 @pytest.fixture(scope="session")
