@@ -10,6 +10,7 @@ import polars as pl
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
 from gpuplan.analysis.ingest.shape import Shape, not_text, wrong_width
 
+ROWS_TURNED = 500
 MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never closed
 
 
@@ -32,8 +33,9 @@ def read_quoted(
         lines.pop()
     texts = [line.decode("utf-8", "surrogateescape") for line in lines]
     dialect, width, is_ascii = _dialect(shape.separator), shape.width, block.isascii()
-    rows: list[list[str]] = []
-    spans: list[tuple[int, int]] = []  # lines of each row, from 0
+    columns = _Columns(shape, wanted)
+    begins: list[int] = []  # first line of each row, from 0, and the line after its last
+    ends: list[int] = []
     refused: list[Refused] = []
     left = b""
     at = 0
@@ -46,8 +48,9 @@ def read_quoted(
                 if len(cells) <= 1 and not any(cell.strip() for cell in cells):
                     continue  # a blank line
                 if len(cells) == width and (is_ascii or _is_text(cells)):
-                    rows.append(cells)
-                    spans.append((begin, at))
+                    columns.add(cells)
+                    begins.append(begin)
+                    ends.append(at)
                     continue
                 refused.append(_problem(first + begin, cells, _joined(texts, begin, at), shape))
                 if at > begin + 1:  # the quote may have been opened by mistake: try the next line
@@ -63,15 +66,40 @@ def read_quoted(
             raw = _printable(_joined(texts, at, at + 1))
             refused.append(Refused(first + at, "bad_quoting", None, what, "quotes in pairs", raw))
             at += 1
-    places = {name: shape.names.index(name) for name in wanted}
-    columns = {name: [row[place] or None for row in rows] for name, place in places.items()}
-    numbers = pl.Series(ROW, [first + begin for begin, _ in spans], pl.Int64)
-    frame = pl.DataFrame(columns, schema=dict.fromkeys(wanted, pl.String)).with_columns(numbers)
+    numbers = pl.Series(ROW, begins, pl.Int64) + first
+    frame = columns.to_frame().with_columns(numbers)
 
     def as_written(positions: Sequence[int]) -> list[str]:
-        return [_joined(texts, *spans[position]) for position in positions]
+        return [_joined(texts, begins[i], ends[i]) for i in positions]
 
     return Batch(frame, as_written, refused), left
+
+
+class _Columns:
+    """The wanted cells of many rows, column by column.
+
+    Rows are turned in small groups: held as one list each, a million of them keep the garbage
+    collector busy for longer than their reading takes.
+    """
+
+    def __init__(self, shape: Shape, wanted: Sequence[str]) -> None:
+        self._places = [shape.names.index(name) for name in wanted]
+        self._columns: dict[str, list[str | None]] = {name: [] for name in wanted}
+        self._rows: list[list[str]] = []
+
+    def add(self, cells: list[str]) -> None:
+        self._rows.append(cells)
+        if len(self._rows) == ROWS_TURNED:
+            self._turn()
+
+    def to_frame(self) -> pl.DataFrame:
+        self._turn()
+        return pl.DataFrame(self._columns, schema=dict.fromkeys(self._columns, pl.String))
+
+    def _turn(self) -> None:
+        for place, column in zip(self._places, self._columns.values(), strict=True):
+            column.extend([row[place] or None for row in self._rows])
+        self._rows.clear()
 
 
 def _problem(row: int, cells: list[str], raw: str, shape: Shape) -> Refused:

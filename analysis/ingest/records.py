@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -25,6 +26,17 @@ Cells = dict[str, Cell]
 Flatten = Callable[[dict[str, Any]], Cells | list[Cells]]
 """Turns a record into cells of one row or several; raises ValueError with what was found where it
 cannot."""
+Record = tuple[int, Any, str]
+"""Number, parsed JSON (or `_NoJson`) and text of one record."""
+Flat = tuple[int, tuple[Cell, ...], str]
+"""Number, cells and text of one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NoJson:
+    """Stands for a record that cannot be parsed."""
+
+    problem: str
 
 
 def open_records(
@@ -58,53 +70,46 @@ def text(value: Any) -> str | None:
 
 
 def _batches(
-    records: Iterator[tuple[int, Any]],
-    flatten: Flatten,
-    wanted: Sequence[str],
+    records: Iterator[Record], flatten: Flatten, wanted: Sequence[str]
 ) -> Iterator[Callable[[], Batch]]:
-    while group := list(islice(records, ROWS_PER_BATCH)):
-        yield partial(_batch, group, flatten, wanted)
+    """Yield the records in groups; each is flattened at once, for the parsed form is large."""
+    rows = _flat(records, flatten, wanted)
+    while group := list(islice(rows, ROWS_PER_BATCH)):
+        yield partial(_batch, group, wanted)
 
 
-def _batch(group: list[tuple[int, Any]], flatten: Flatten, wanted: Sequence[str]) -> Batch:
-    cells: dict[str, list[Cell]] = {name: [] for name in wanted}
-    numbers: list[int] = []
-    records: list[dict[str, Any]] = []
-    refused: list[Refused] = []
-    for number, record in group:
-        if isinstance(record, Refused):
-            refused.append(record)
+def _flat(
+    records: Iterator[Record], flatten: Flatten, wanted: Sequence[str]
+) -> Iterator[Flat | Refused]:
+    """Yield each row of each record as its number, its cells and its text."""
+    for number, record, raw in records:
+        if not isinstance(record, dict):
+            is_json = not isinstance(record, _NoJson)
+            problem = f"a {type(record).__name__}" if is_json else record.problem
+            yield Refused(number, "unreadable", None, problem, "a JSON object", raw)
             continue
         try:
-            flat = flatten(record)
+            rows = flatten(record)
         except ValueError as error:
-            refused.append(
-                Refused(
-                    number,
-                    "unreadable",
-                    None,
-                    str(error),
-                    "a record of this format",
-                    _as_line(record),
-                )
-            )
+            expected = "a record of this format"
+            yield Refused(number, "unreadable", None, str(error), expected, raw)
             continue
-        for row in flat if isinstance(flat, list) else [flat]:
-            numbers.append(number)
-            records.append(record)
-            for name, column in cells.items():
-                column.append(row[name])
-    frame = pl.DataFrame(cells, schema=dict.fromkeys(cells, pl.String)).with_columns(
-        pl.Series(ROW, numbers, pl.Int64)
+        for row in rows if isinstance(rows, list) else [rows]:
+            yield number, tuple(row[name] for name in wanted), raw
+
+
+def _batch(group: list[Flat | Refused], wanted: Sequence[str]) -> Batch:
+    refused = [row for row in group if isinstance(row, Refused)]
+    kept = [row for row in group if not isinstance(row, Refused)]
+    columns = {name: [cells[i] for _, cells, _ in kept] for i, name in enumerate(wanted)}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(wanted, pl.String))
+    numbers = pl.Series(ROW, [number for number, _, _ in kept], pl.Int64)
+    return Batch(
+        frame.with_columns(numbers), lambda positions: [kept[i][2] for i in positions], refused
     )
-    return Batch(frame, lambda positions: [_as_line(records[i]) for i in positions], refused)
 
 
-def _as_line(record: Any) -> str:
-    return json.dumps(record)  # ASCII: escapes what is no text
-
-
-def _array(stream: SourceStream, key: str | None = None) -> Iterator[tuple[int, Any]]:
+def _array(stream: SourceStream, key: str | None = None) -> Iterator[Record]:
     """Yield the elements of one array, or of the member ``key``, with their 1-based positions."""
     decoder = json.JSONDecoder()
     source = _Decoded(stream)
@@ -117,7 +122,7 @@ def _array(stream: SourceStream, key: str | None = None) -> Iterator[tuple[int, 
         letter = source.next_letter()
         if letter == "]" and number == 1:
             break
-        yield number, _object_or_refused(source.element(decoder, number), number)
+        yield number, source.element(decoder, number), source.taken
         letter = source.next_letter()
         if letter == "]":
             break
@@ -148,7 +153,7 @@ def _skip_to_member(
     raise _broken(stream, max(number, 1), f"has no member {key!r}", f"an array under {key!r}")
 
 
-def _lines(stream: SourceStream) -> Iterator[tuple[int, Any]]:
+def _lines(stream: SourceStream) -> Iterator[Record]:
     """Yield one element per line with its line number; a bad line is refused alone."""
     rest, number = b"", 0
     while True:
@@ -161,25 +166,19 @@ def _lines(stream: SourceStream) -> Iterator[tuple[int, Any]]:
         for line in lines:
             number += 1
             if line.strip():
-                yield number, _line(line, number)
+                yield number, *_line(line)
         if not chunk:
             return
 
 
-def _line(line: bytes, number: int) -> Any:
-    shown = line.decode("utf-8", "backslashreplace").rstrip("\r")
+def _line(line: bytes) -> tuple[Any, str]:
+    """Return the element in a line and its text; what is wrong instead where it is none."""
+    raw = line.decode("utf-8", "backslashreplace").rstrip("\r")
     try:
-        return _object_or_refused(json.loads(line.decode("utf-8")), number)
+        element = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        problem = f"no JSON ({_message(error)})"
-        return Refused(number, "unreadable", None, problem, "a JSON object", shown)
-
-
-def _object_or_refused(element: Any, number: int) -> Any:
-    if isinstance(element, dict):
-        return element
-    kind = type(element).__name__
-    return Refused(number, "unreadable", None, f"a {kind}", "a JSON object", _as_line(element))
+        return _NoJson(f"no JSON ({_message(error)})"), raw
+    return element, raw
 
 
 def _broken(stream: SourceStream, number: int, problem: str, expected: str) -> InputError:
@@ -197,6 +196,7 @@ class _Decoded:
         self._text = ""
         self._at = 0
         self._ended = False
+        self.taken = ""  # text of the last element
 
     def next_letter(self) -> str:
         """Return the next character that is no space, without taking it; empty at the end."""
@@ -228,7 +228,7 @@ class _Decoded:
                 size *= 2  # a record longer than a chunk is decoded again few times
                 continue
             # A number may go on in the next chunk; objects, which we want, have an end.
-            self._at = end
+            self.taken, self._at = self._text[self._at : end], end
             return value
 
     def _more(self, size: int) -> bool:
