@@ -13,6 +13,7 @@ from gpuplan.simkit.workload import Workload, to_micros
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s")
 DEFAULT_DEADLINE_FACTOR = (1.0, 10.0)
+CENTURY_S = 100 * 365.25 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,10 @@ def jobs_of(
         from_trace = kept.height - kept["deadline_s"].null_count()
     else:
         from_trace = 0
-    slack_us = to_micros(kept.select(drawn).to_series().to_numpy())
+    slack = kept.select("job_id", "duration_s", drawn.alias("deadline_s"))
+    for column in ("duration_s", "deadline_s"):
+        _check_unit(trace, slack, column)
+    slack_us = to_micros(slack["deadline_s"].to_numpy())
     submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
     submit_us = submit_us - submit_us[0]
     gpus = kept["num_gpus"].to_numpy()
@@ -103,6 +107,20 @@ def jobs_of(
             ]
         ),
     )
+
+
+def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
+    """Refuse a time no cluster has; the usual cause is another unit."""
+    worst = jobs.filter(pl.col(column) > CENTURY_S).head(1)
+    if worst.height:
+        job_id, found = worst.select("job_id", column).row(0)
+        raise InputError(
+            trace.path,
+            f"job {job_id} has {found:.3g} s, more than a century",
+            column=column,
+            expected="seconds",
+            hint="check the unit of the log, or scale it: --scale-duration 0.001",
+        )
 
 
 def _left_out(count: int, why: str) -> list[str]:

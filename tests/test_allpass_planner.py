@@ -61,6 +61,9 @@ def test_a_trace_that_cannot_be_replayed_says_why(tmp_path):
     cpu = write_trace(tmp_path / "cpu.parquet", [0, 1], [5.0, 5.0], [0.0, 0.0])
     with pytest.raises(InputError, match="no job has both GPUs and a duration"):
         jobs_from(cpu)
+    nanoseconds = write_trace(tmp_path / "ns.parquet", [0, 1], [5.0, 6e12], job_id=["a", "b"])
+    with pytest.raises(InputError, match=r"job b has 6e\+12 s, more than a century"):
+        jobs_from(nanoseconds)
     with pytest.raises(UsageError, match="deadline-factor"):
         jobs_from(cpu, (3.0, 1.0))
 
@@ -151,6 +154,19 @@ def test_wide_jobs_that_never_leave_are_counted_and_told(tmp_path):
     assert "1 jobs need more GPUs than the capacity of 4 workers" in found.warnings[0]
     with pytest.raises(UsageError, match="num_gpus <= 4"):
         simulate(jobs_from(path), {"serverless_limit": 4}, np.random.default_rng(0))
+
+
+def test_long_waits_are_explained(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", range(10), [900.0] * 10)
+    for settings, reason in (
+        ({}, "deadlines less than 30 min ahead; --set scale_out=queue"),
+        ({"capacity": 1, "scale_out": "queue"}, "all 1 workers of the capacity"),
+    ):
+        found = simulate(jobs_from(path, (9.0, 9.0)), settings, np.random.default_rng(0))
+        assert len(found.warnings) == 1
+        assert reason in found.warnings[0]
+    served = simulate(jobs_from(path), {"scale_out": "queue"}, np.random.default_rng(0))
+    assert served.warnings == ()
 
 
 def test_policies_are_found_by_name():

@@ -55,6 +55,8 @@ def _steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str 
     """Draw a step function; of a long one the largest value in each of `STEPS` stretches."""
     height = np.asarray(value, np.float64)
     if time.size > STEPS:
-        first = np.arange(STEPS) * time.size // STEPS
-        time, height = time[first], np.maximum.reduceat(height, first)
+        begin = np.linspace(time[0], time[-1], STEPS)
+        most = height[np.searchsorted(time, begin, side="right") - 1]  # carried into the stretch
+        np.maximum.at(most, np.searchsorted(begin, time, side="right") - 1, height)
+        time, height = begin, most
     axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)

@@ -134,7 +134,13 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
             f"{results['never_demotable_jobs']:,} jobs need more GPUs than the capacity of "
             f"{parameters.capacity} workers and stay serverless to their end"
         )
-    if parameters.scale_out == "window" and results["mean_queue_s"] > results["mean_service_s"]:
+    waits = results["mean_queue_s"] > results["mean_service_s"]
+    if waits and results["workers_peak"] == parameters.capacity:
+        found.append(
+            f"jobs wait longer for workers than they run: all {parameters.capacity} workers of the "
+            "capacity are taken at times"
+        )
+    elif waits and parameters.scale_out == "window":
         found.append(
             "jobs wait longer for workers than they run, because workers are rented only for "
             f"deadlines less than {parameters.window_s / 60:g} min ahead; --set scale_out=queue "

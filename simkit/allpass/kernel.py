@@ -195,7 +195,8 @@ def replay(
         rules: `Rules`.
 
     Returns:
-        Table of jobs, table of workers, time line (columns `TIMELINE`) and pressure per tick.
+        Table of jobs, table of workers, time line (columns `TIMELINE`) of the ticks at which it
+        changed, and the pressure at those.
     """
     n = submit.size
     jobs = np.zeros((n, 7), np.int64)
@@ -208,7 +209,7 @@ def replay(
     for offer in range(offer_rank.size):
         offers = push(offers, offer, offer)
     threshold = rules.threshold_us
-    next_submit = next_admit = done = ticks = due = 0
+    next_submit = next_admit = done = notes = due = 0
     rentals = rentals_market = rentals_conventional = 0
     ready = starting = idle = serverful_width = serverless = 0
     now = 0
@@ -310,14 +311,18 @@ def replay(
                 ready -= 1
                 idle -= 1
 
-            if ticks == timeline.shape[0]:
+            if notes == timeline.shape[0]:
                 timeline, pressures = grown(timeline), grown(pressures)
-            timeline[ticks, 0], timeline[ticks, 1] = now, threshold
-            timeline[ticks, 2], timeline[ticks, 3] = queue[0, 0], ready
-            timeline[ticks, 4], timeline[ticks, 5] = starting, idle
-            timeline[ticks, 6] = serverless
-            pressures[ticks, 0] = p
-            ticks += 1
+            timeline[notes, 0], timeline[notes, 1] = now, threshold
+            timeline[notes, 2], timeline[notes, 3] = queue[0, 0], ready
+            timeline[notes, 4], timeline[notes, 5] = starting, idle
+            timeline[notes, 6] = serverless
+            pressures[notes, 0] = p
+            # A tick that changed nothing is written over: an overload can last for decades.
+            news = notes == 0 or pressures[notes - 1, 0] != p
+            for column in range(1, 7):
+                news = news or timeline[notes, column] != timeline[notes - 1, column]
+            notes += news
         else:
             pop(events)
             if kind == FINISH_SERVERLESS:
@@ -382,4 +387,4 @@ def replay(
     for worker in range(rentals):
         if workers[worker, RELEASE] < 0:
             workers[worker, RELEASE] = now
-    return jobs, workers[:rentals].copy(), timeline[:ticks].copy(), pressures[:ticks, 0].copy()
+    return jobs, workers[:rentals].copy(), timeline[:notes].copy(), pressures[:notes, 0].copy()

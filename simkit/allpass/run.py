@@ -36,7 +36,7 @@ class Rentals:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The state after each tick; arrays of shape (ticks,).
+    """The state after each tick at which it changed; arrays of one shape (k,).
 
     Attributes:
         time_us: time of the tick.

@@ -253,18 +253,17 @@ class Twin:
                 self.free_offers.append((worker.offer, worker.price))
 
         ready = sum(w.up for w in self.held.values())
-        self.timeline.append(
-            (
-                self.now,
-                self.threshold,
-                len(self.queue),
-                ready,
-                len(self.held) - ready,
-                len(self.idle()),
-                self.containers,
-            )
+        state = (
+            self.threshold,
+            len(self.queue),
+            ready,
+            len(self.held) - ready,
+            len(self.idle()),
+            self.containers,
         )
-        self.pressures.append(pressure)
+        if not self.timeline or (*self.timeline[-1][1:], self.pressures[-1]) != (*state, pressure):
+            self.timeline.append((self.now, *state))
+            self.pressures.append(pressure)
         self.at(self.now + micros(p.tick_s), "tick", 0)
 
     def move_threshold(self, pressure):
