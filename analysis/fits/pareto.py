@@ -1,0 +1,161 @@
+"""The tail of a sample: where a power law starts, and its index.
+
+Sources: Hill, "A simple general approach to inference about the tail of a distribution", Annals of
+Statistics 3, 1975; Clauset, Shalizi and Newman, "Power-law distributions in empirical data", SIAM
+Review 51, 2009 (threshold by least Kolmogorov-Smirnov distance, likelihood ratios on the tail).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from gpuplan.analysis.fits.families import LOG_ROOT_TAU
+from gpuplan.analysis.fits.likelihood import Vuong, maximize, vuong
+from gpuplan.analysis.fits.sample import FloatArray, Sample
+
+LEAST_TAIL = 50
+"""Fewer values are no ground for an index (Clauset et al., section 3.4)."""
+LEAST_DISTINCT = 5
+CANDIDATES = 200
+HILL_SHARES = (0.01, 0.05, 0.1)
+
+
+@dataclass(frozen=True, slots=True)
+class HillPoint:
+    """Hill's index of the largest values: ``1 / mean(log(x / next smaller value))``.
+
+    Attributes:
+        share: the largest share of the sample it looks at.
+        values: how many values that is.
+        index: the estimate; its standard error is ``index / sqrt(values)``.
+    """
+
+    share: float
+    values: int
+    index: float
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoTail:
+    """``P(X > x) = (x / threshold_s)^-index`` for x at least the threshold.
+
+    Attributes:
+        threshold_s: start of the tail, itself in the sample.
+        index: maximum-likelihood index; the mean is infinite up to 1, the variance up to 2.
+        index_se: its standard error, ``index / sqrt(values)``.
+        values: sample values in the tail.
+        share: the same as a share of the positive values.
+        ks: Kolmogorov-Smirnov distance in the tail.
+        against: the Pareto law against other laws of the same tail; z above 0 favours Pareto.
+        hill: Hill's index at fixed shares; where they differ much, there is no one index.
+    """
+
+    threshold_s: float
+    index: float
+    index_se: float
+    values: int
+    share: float
+    ks: float
+    against: dict[str, Vuong]
+    hill: tuple[HillPoint, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return {
+            **asdict(self),
+            "against": {name: result.summary() for name, result in self.against.items()},
+            "hill": [asdict(point) for point in self.hill],
+        }
+
+
+def fit_tail(sample: Sample) -> ParetoTail | None:
+    """Return the Pareto tail of least Kolmogorov-Smirnov distance, None of too small a sample.
+
+    Thresholds tried are the distinct values that leave at least `LEAST_TAIL` values in the tail;
+    where they are more than `CANDIDATES`, that many of them, tail sizes in geometric progression.
+    """
+    tail_size = sample.size - sample.up_to + sample.count  # from each distinct value on
+    most = min(
+        int(np.searchsorted(-tail_size, -LEAST_TAIL, side="right")),
+        sample.value.size - LEAST_DISTINCT + 1,
+    )
+    if most < 1:
+        return None
+    tried = np.arange(most)
+    if most > CANDIDATES:
+        sizes = np.geomspace(tail_size[0], tail_size[most - 1], CANDIDATES)
+        tried = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
+    start = min((int(i) for i in tried), key=lambda i: tail_distance(sample, i)[0])
+    ks, index = tail_distance(sample, start)
+    tail = sample.part(start)
+    return ParetoTail(
+        threshold_s=float(tail.value[0]),
+        index=index,
+        index_se=index / tail.size**0.5,
+        values=int(tail.size),
+        share=tail.size / sample.size,
+        ks=ks,
+        against=_rivals(tail, index),
+        hill=tuple(_hill(sample, share) for share in HILL_SHARES if share * sample.size >= 10),
+    )
+
+
+def tail_distance(sample: Sample, start: int) -> tuple[float, float]:
+    """Return the KS distance and the index of the Pareto law from one distinct value on."""
+    count = sample.count[start:]
+    above = sample.log[start:] - sample.log[start]
+    upto = np.cumsum(count)
+    size = float(upto[-1])
+    index = size / float(count @ above)
+    model = -np.expm1(-index * above)
+    upto /= size
+    after = float((upto - model).max())
+    before = float((model[1:] - upto[:-1]).max())  # at the threshold itself the model is 0
+    return max(after, before), index
+
+
+def pareto_log_density(x: FloatArray, threshold_s: float, index: float) -> FloatArray:
+    """Return the log-density of the Pareto law at times of at least the threshold."""
+    result: FloatArray = np.log(index / x) - index * np.log(x / threshold_s)
+    return result
+
+
+def _hill(sample: Sample, share: float) -> HillPoint:
+    """Return Hill's index of the ``ceil(share n)`` largest values; ties count in full."""
+    values = int(np.ceil(share * sample.size))
+    below = sample.size - values  # so many values are not among the largest
+    at = int(np.searchsorted(sample.up_to, below, side="left"))  # where the next smaller one is
+    above = sample.log[at:] - sample.log[at]
+    return HillPoint(share, values, values / float(sample.count[at:] @ above))
+
+
+def _rivals(tail: Sample, index: float) -> dict[str, Vuong]:
+    """Compare the Pareto law with an exponential and a lognormal tail above the same threshold."""
+    threshold = float(tail.value[0])
+    ours = pareto_log_density(tail.value, threshold, index)
+    excess = tail.mean - threshold
+    exponential = -np.log(excess) - (tail.value - threshold) / excess
+    return {
+        "exponential": vuong(tail, ours, exponential),
+        "lognormal": vuong(tail, ours, _truncated_lognormal(tail)),
+    }
+
+
+def _truncated_lognormal(tail: Sample) -> FloatArray:
+    """Return the log-density of the lognormal, cut off below the tail, of greatest likelihood."""
+    grouped = tail.grouped()
+    least = float(tail.log[0])
+
+    def log_density(log: FloatArray, at: FloatArray) -> FloatArray:
+        mean, sigma = at[0], np.exp(at[1])
+        body = -0.5 * ((log - mean) / sigma) ** 2 - log - at[1] - LOG_ROOT_TAU
+        result: FloatArray = body - log_ndtr((mean - least) / sigma)
+        return result
+
+    start = np.array([tail.mean_log, np.log(tail.std_log)])
+    best = maximize(lambda at: grouped.average(log_density(grouped.log, at)), start)
+    return log_density(tail.log, best)
