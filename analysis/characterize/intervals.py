@@ -1,0 +1,236 @@
+"""Confidence intervals of the headline statistics, by a moving-block bootstrap.
+
+A resample is a trace of as many jobs, made of blocks of consecutive jobs; each job brings along its
+duration, its GPUs, its wait and the gap to the next submission (see `gpuplan.analysis.bootstrap`).
+Left out are statistics that resampling cannot tell: extremes (the longest job, peak concurrency),
+the number of users, and whatever counts hours of the calendar.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.bootstrap import Blocks, CountArray, block_length, draw_blocks, interval
+from gpuplan.analysis.characterize.durations import SHORT_S
+from gpuplan.analysis.characterize.jobs import (
+    SECONDS_PER_HOUR,
+    FloatArray,
+    IntArray,
+    JobArrays,
+    job_arrays,
+)
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.trace import Trace
+
+PERCENTILES = (50, 90, 95, 99)
+QUEUE_PERCENTILES = (50, 90, 99)
+LONGEST_PERCENTS = (10, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Confidence intervals of one trace.
+
+    Attributes:
+        level: confidence, percent.
+        resamples: number of resamples.
+        block_jobs: consecutive jobs in a block.
+        statistics: path in the results -> (low, high); None where it is undefined.
+        medians: median duration of each resample, for comparisons; shape (resamples,).
+    """
+
+    level: float
+    resamples: int
+    block_jobs: int
+    statistics: dict[str, tuple[float, float] | None]
+    medians: FloatArray
+
+    def summary(self) -> dict[str, Any]:
+        """Return what stands under ``ci`` in the JSON results."""
+        return {
+            "level": self.level,
+            "resamples": self.resamples,
+            "block_jobs": self.block_jobs,
+            "statistics": {
+                name: None if ends is None else list(ends) for name, ends in self.statistics.items()
+            },
+        }
+
+
+def check_level(level: float, resamples: int) -> None:
+    """Refuse a level that so few resamples cannot tell. Raises `UsageError`."""
+    if not 0 < level < 100:
+        raise UsageError(f"--ci must be above 0 and below 100 percent, got {level:g}")
+    least = int(np.ceil(round(400 / (100 - level), 6)))  # two resamples beyond each end
+    if resamples < least:
+        raise UsageError(
+            f"--resamples {resamples} is too few for --ci {level:g}; expected {least} or more"
+        )
+
+
+def intervals(
+    trace: Trace,
+    *,
+    level: float,
+    resamples: int,
+    rng: np.random.Generator,
+    include_running: bool = False,
+) -> Intervals:
+    """Return the confidence intervals of a trace.
+
+    Args:
+        trace: read with at least the columns of a characterization.
+        level: confidence, percent, 0 to 100 exclusive.
+        resamples: number of resamples, at least 1.
+        rng: draws the blocks.
+        include_running: count jobs still running with the time they have run so far.
+    """
+    jobs = job_arrays(trace.jobs, include_running=include_running)
+    block = block_length(jobs.jobs, jobs.span_s)
+    drawn = resampled(jobs, draw_blocks(jobs.jobs, block, resamples, rng))
+    return Intervals(
+        level=level,
+        resamples=resamples,
+        block_jobs=block,
+        statistics={name: interval(values, level) for name, values in drawn.items()},
+        medians=drawn["duration_s.p50"],
+    )
+
+
+def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, FloatArray]:
+    """Return each statistic, by its path in the results, of every resample; NaN is undefined."""
+    duration, queue, gpu = _Sorted(jobs.duration_s), _Sorted(jobs.queue_s), _GpuTime(jobs)
+
+    def ordered(resample: int) -> list[float]:
+        times = blocks.occurrences(resample)
+        long, wait = duration.upto(times), queue.upto(times)
+        return [
+            *(duration.percentile(long, q) for q in PERCENTILES),
+            *(duration.share_at_most(long, limit) for limit in SHORT_S),
+            *gpu.concentration(times),
+            *(queue.percentile(wait, q) for q in QUEUE_PERCENTILES),
+        ]
+
+    names = (
+        *(f"duration_s.p{q}" for q in PERCENTILES),
+        *(f"short_jobs.under_{limit:.0f}s" for limit in SHORT_S),
+        *(f"gpu_time.top{percent}pct_longest_share" for percent in LONGEST_PERCENTS),
+        "gpu_time.gini",
+        *(f"queue_s.p{q}" for q in QUEUE_PERCENTILES),
+    )
+    with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
+        rows = np.array(list(pool.map(ordered, range(len(blocks.starts)))))
+    return {
+        "duration_s.mean": _mean(blocks, jobs.duration_s),
+        **dict(zip(names, rows.T, strict=True)),
+        "queue_s.mean": _mean(blocks, jobs.queue_s),
+        **_additive(jobs, blocks),
+    }
+
+
+def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, FloatArray]:
+    """Return the statistics that are made of sums over the jobs."""
+    gap_s = np.append(np.diff(jobs.submit_us) / 1e6, np.nan)  # the last job has no gap after it
+    middle = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0
+    mean = _mean(blocks, gap_s)
+    variance = _mean(blocks, (gap_s - middle) ** 2) - (mean - middle) ** 2
+    gpu_s = blocks.sums(jobs.gpu_s)
+    span_s = blocks.sums(np.nan_to_num(gap_s))
+    if not jobs.timed_gpu().any():
+        gpu_s[:] = np.nan
+    return {
+        "gpu_time.gpu_hours": gpu_s / SECONDS_PER_HOUR,
+        "interarrival.mean_s": mean,
+        "interarrival.scv": _ratio(variance, mean**2),
+        "interarrival.zero_share": _mean(blocks, np.where(np.isnan(gap_s), np.nan, gap_s == 0)),
+        "load.mean_gpus": _ratio(gpu_s, span_s),
+    }
+
+
+def _mean(blocks: Blocks, column: FloatArray) -> FloatArray:
+    """Return the mean of the known values of a column in each resample."""
+    known = ~np.isnan(column)
+    return _ratio(blocks.sums(np.where(known, column, 0.0)), blocks.sums(known.astype(np.float64)))
+
+
+def _ratio(over: FloatArray, under: FloatArray) -> FloatArray:
+    """Return a quotient; NaN where the divisor is not above 0."""
+    result: FloatArray = np.where(under > 0, over / np.where(under > 0, under, 1.0), np.nan)
+    return result
+
+
+class _Sorted:
+    """The known values of a column, sorted, and where they stand in the trace."""
+
+    def __init__(self, column: FloatArray) -> None:
+        order = np.argsort(column, kind="stable")  # NaN sorts to the end
+        self.at: IntArray = order[: order.size - np.count_nonzero(np.isnan(column))]
+        self.value = column[self.at]
+
+    def upto(self, times: CountArray) -> CountArray:
+        """Return how many values of a resample stand up to each position; empty without any."""
+        upto = np.cumsum(times[self.at], dtype=np.int32)
+        return upto if upto.size and upto[-1] else upto[:0]
+
+    def percentile(self, upto: CountArray, q: float) -> float:
+        """Return a percentile of a resample, by linear interpolation."""
+        if not upto.size:
+            return np.nan
+        last = int(upto[-1]) - 1
+        position = last * q / 100
+        ranks = np.array([int(position), min(int(position) + 1, last)], dtype=np.int32)
+        low, high = self.value[np.searchsorted(upto, ranks, side="right")]
+        return float(low + (high - low) * (position - int(position)))
+
+    def share_at_most(self, upto: CountArray, limit: float) -> float:
+        """Return the share of a resample that is ``limit`` or less."""
+        if not upto.size:
+            return np.nan
+        at = int(np.searchsorted(self.value, limit, side="right"))
+        return int(upto[at - 1]) / int(upto[-1]) if at else 0.0
+
+
+class _GpuTime:
+    """The timed GPU jobs by duration and by GPU time."""
+
+    def __init__(self, jobs: JobArrays) -> None:
+        self._by_duration = _Sorted(np.where(jobs.timed_gpu(), jobs.duration_s, np.nan))
+        at, value = self._by_duration.at, self._by_duration.value
+        self._gpu_s = jobs.gpu_s[at]
+        self._tie_first = np.flatnonzero(np.diff(value, prepend=-1.0))
+        self._tie_last = np.append(self._tie_first[1:], value.size) - 1
+        by_gpu_s = np.argsort(self._gpu_s, kind="stable")
+        self._ascending, self._ascending_at = self._gpu_s[by_gpu_s], at[by_gpu_s]
+
+    def concentration(self, times: CountArray) -> list[float]:
+        """Return the shares of the longest jobs and the Gini coefficient of a resample."""
+        occur = times[self._by_duration.at]
+        jobs, held = np.cumsum(occur, dtype=np.int32), np.cumsum(occur * self._gpu_s)
+        if not held.size or held[-1] == 0:
+            return [np.nan] * (len(LONGEST_PERCENTS) + 1)
+        shares = (self._longest(jobs, held, percent) for percent in LONGEST_PERCENTS)
+        return [*shares, self._gini(times[self._ascending_at], float(held[-1]))]
+
+    def _longest(self, jobs: CountArray, held: FloatArray, percent: int) -> float:
+        """Return the share of GPU time of the longest jobs, ties in proportion."""
+        total = int(jobs[-1])
+        count = -(-percent * total // 100)
+        cut = int(np.searchsorted(jobs, np.int32(total - count), side="right"))
+        tie = int(np.searchsorted(self._tie_first, cut, side="right")) - 1
+        first, last = int(self._tie_first[tie]), int(self._tie_last[tie])
+        jobs_below, held_below = (int(jobs[first - 1]), held[first - 1]) if first else (0, 0.0)
+        places = (count - total + int(jobs[last])) / (int(jobs[last]) - jobs_below)
+        return float((held[-1] - held[last] + (held[last] - held_below) * places) / held[-1])
+
+    def _gini(self, occur: CountArray, held: float) -> float:
+        """Return the Gini coefficient; a job that occurs w times has the sum of w ranks."""
+        last = np.cumsum(occur, dtype=np.float64)
+        total = float(last[-1])
+        ranks = occur * (2 * last - occur + 1)  # twice their sum
+        # Not a BLAS product: its threads cost more than they give when two resamples run at once.
+        value = float(np.einsum("i,i->", ranks, self._ascending)) / (total * held)
+        return min(max(value - (total + 1) / total, 0.0), 1.0)

@@ -1,0 +1,212 @@
+"""The block bootstrap: against resamples made row by row, coverage, widths, degenerate traces."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_traces import frame, in_memory
+
+from gpuplan.analysis.bootstrap import Blocks, block_length, draw_blocks, interval
+from gpuplan.analysis.characterize import characterize
+from gpuplan.analysis.characterize.gpu_time import gini, longest_share
+from gpuplan.analysis.characterize.intervals import check_level, intervals, resampled
+from gpuplan.analysis.characterize.jobs import job_arrays
+from gpuplan.analysis.errors import UsageError
+
+
+def positions(blocks, resample):
+    """The rows of a resample, one after another."""
+    runs = zip(blocks.starts[resample], blocks.ends[resample], strict=True)
+    return [at % blocks.size for start, end in runs for at in range(start, end)]
+
+
+def slow_statistics(jobs, rows):
+    """The statistics of a resample whose jobs are written out."""
+    duration, queue, gpus = jobs.duration_s[rows], jobs.queue_s[rows], jobs.num_gpus[rows]
+    gap = np.append(np.diff(jobs.submit_us) / 1e6, np.nan)[rows]
+    gap = gap[~np.isnan(gap)]
+    known, waits = duration[~np.isnan(duration)], queue[~np.isnan(queue)]
+    wide = ~np.isnan(duration) & (gpus > 0)
+    gpu_s = duration[wide] * gpus[wide]
+    found = {}
+    for name, sample, percents in (("duration_s", known, (50, 90, 95, 99)),
+                                   ("queue_s", waits, (50, 90, 99))):  # fmt: skip
+        found[f"{name}.mean"] = sample.mean() if sample.size else np.nan
+        for q in percents:
+            found[f"{name}.p{q}"] = np.percentile(sample, q) if sample.size else np.nan
+    for limit in (60, 600):
+        share = (known <= limit).mean() if known.size else np.nan
+        found[f"short_jobs.under_{limit}s"] = share
+    held = gpu_s.sum()
+    some = gpu_s.size and held > 0
+    for percent in (10, 1):
+        share = longest_share(duration[wide], gpu_s, percent) if some else np.nan
+        found[f"gpu_time.top{percent}pct_longest_share"] = share
+    found["gpu_time.gini"] = gini(np.sort(gpu_s)) if some else np.nan
+    any_gpu = jobs.timed_gpu().any()
+    found["gpu_time.gpu_hours"] = held / 3600 if any_gpu else np.nan
+    found["interarrival.mean_s"] = gap.mean() if gap.size else np.nan
+    moving = gap.size and gap.mean() > 0
+    found["interarrival.scv"] = gap.var() / gap.mean() ** 2 if moving else np.nan
+    found["interarrival.zero_share"] = (gap == 0).mean() if gap.size else np.nan
+    found["load.mean_gpus"] = held / gap.sum() if moving and any_gpu else np.nan
+    return found
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 30),  # submission
+        st.one_of(st.none(), st.integers(0, 10)),  # wait
+        st.one_of(st.none(), st.integers(0, 900)),  # duration
+        st.sampled_from([0.0, 0.25, 1.0, 2.0, 8.0]),  # GPUs
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+def arrays(drawn):
+    submit, wait, duration, gpus = zip(*sorted(drawn, key=lambda job: job[0]), strict=True)
+    jobs = frame(
+        submit,
+        queue_s=[None if w is None else float(w) for w in wait],
+        duration_s=[None if d is None else float(d) for d in duration],
+        num_gpus=list(gpus),
+    )
+    return job_arrays(in_memory(jobs).jobs, include_running=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(JOBS, st.integers(1, 20), st.integers(0, 99))
+def test_resamples_have_the_statistics_of_their_rows(drawn, block, seed):
+    jobs = arrays(drawn)
+    blocks = draw_blocks(jobs.jobs, min(block, jobs.jobs), 3, np.random.default_rng(seed))
+    found = resampled(jobs, blocks)
+    for resample in range(3):
+        rows = positions(blocks, resample)
+        assert len(rows) == jobs.jobs
+        occurs = blocks.occurrences(resample)
+        assert occurs.tolist() == np.bincount(rows, minlength=jobs.jobs).tolist()
+        slow = slow_statistics(jobs, rows)
+        assert set(slow) == set(found)
+        for name, value in slow.items():
+            # Sums come from prefix sums, whose rounding grows with the whole.
+            got = found[name][resample]
+            assert got == pytest.approx(value, rel=1e-9, abs=1e-9, nan_ok=True), name
+
+
+def test_blocks_run_over_the_end_into_the_beginning():
+    blocks = Blocks(5, np.array([[3, 1]]), np.array([[6, 3]]))
+    assert positions(blocks, 0) == [3, 4, 0, 1, 2]
+    assert blocks.occurrences(0).tolist() == [1] * 5
+    assert blocks.sums(np.array([1.0, 10, 100, 1000, 10000])).tolist() == [11111]
+
+
+def test_the_block_rule():
+    assert block_length(1_000_000, 1e12) == 100  # n^(1/3): a day has fewer
+    assert block_length(1000, 10 * 86400) == 100  # a day
+    assert block_length(1000, 86400) == 100  # a tenth, not the thousand jobs of that day
+    assert block_length(5, 60) == 1 and block_length(1, 0) == 1 and block_length(1000, 0) == 10
+
+
+def test_an_interval_is_the_middle():
+    assert interval(np.arange(101.0), 90) == (5, 95)
+    assert interval(np.array([1.0, np.nan]), 90) is None
+    assert interval(np.array([]), 90) is None
+
+
+def workload(size, seed, *, dependent=False):
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=size)
+    if dependent:  # an AR(1) series with the same law at every job
+        for i in range(1, size):
+            noise[i] = 0.7 * noise[i - 1] + 0.51**0.5 * noise[i]
+    return in_memory(
+        frame(
+            np.cumsum(rng.exponential(600, size)),
+            duration_s=np.exp(5 + noise),
+            num_gpus=rng.choice([1.0, 2.0], size),
+        )
+    )
+
+
+def found_in(trace, seed=0, **options):
+    options = {"level": 95, "resamples": 200} | options
+    return intervals(trace, rng=np.random.default_rng(seed), **options)
+
+
+def test_the_statistic_itself_is_inside():
+    trace = workload(2000, 1)
+    summary = characterize(trace).summary()
+    result = found_in(trace)
+    for name, ends in result.statistics.items():
+        part, key = name.split(".")
+        if name.startswith("queue_s"):
+            assert ends is None  # no wait is recorded
+        elif name == "interarrival.zero_share":
+            assert ends == (0, 0)
+        else:
+            assert ends[0] < summary[part][key] < ends[1], name
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(dependent):
+    truth = {"duration_s.p50": np.exp(5), "duration_s.mean": np.exp(5.5)}
+    covered = dict.fromkeys(truth, 0)
+    for seed in range(100):
+        result = found_in(workload(800, seed, dependent=dependent), level=90, resamples=100)
+        for name, value in truth.items():
+            low, high = result.statistics[name]
+            covered[name] += low <= value <= high
+    # 90 expected; three standard deviations are 9, and percentile intervals fall short a little.
+    assert all(78 <= count <= 99 for count in covered.values()), covered
+
+
+def test_independent_resampling_would_not_cover_dependent_jobs():
+    trace = workload(3000, 3, dependent=True)
+    jobs = job_arrays(trace.jobs, include_running=False)
+
+    def width(block):
+        blocks = draw_blocks(jobs.jobs, block, 300, np.random.default_rng(0))
+        low, high = interval(resampled(jobs, blocks)["duration_s.mean"], 90)
+        return high - low
+
+    assert width(150) > 1.5 * width(1)  # in truth about sqrt(1.7 / 0.3) for the logs
+
+
+def test_the_width_falls_with_the_root_of_the_jobs():
+    def width(size):
+        ends = [found_in(workload(size, seed)).statistics["duration_s.p50"] for seed in range(8)]
+        return np.mean([high - low for low, high in ends])
+
+    assert width(1000) / width(16_000) == pytest.approx(4, rel=0.25)
+
+
+def test_the_seed_decides():
+    trace = workload(300, 2)
+    assert found_in(trace).summary() == found_in(trace).summary()
+    assert found_in(trace).summary() != found_in(trace, seed=1).summary()
+    result = found_in(trace, resamples=50)
+    assert (result.level, result.resamples, result.medians.shape) == (95, 50, (50,))
+    low, high = result.statistics["duration_s.p50"]
+    assert (low, high) == interval(result.medians, 95)
+
+
+def test_a_level_needs_enough_resamples():
+    check_level(95, 80)
+    check_level(99, 400)
+    with pytest.raises(UsageError, match="--resamples 79 is too few for --ci 95; expected 80"):
+        check_level(95, 79)
+    for level in (0, 100, -3, float("nan")):
+        with pytest.raises(UsageError, match="--ci must be"):
+            check_level(level, 1000)
+
+
+def test_jobs_still_running_count_where_asked():
+    jobs = in_memory(
+        frame([0, 10], duration_s=[60.0, 600.0], num_gpus=[1.0, 1.0],
+              state=["completed", "running"])
+    )  # fmt: skip
+    assert found_in(jobs).statistics["duration_s.mean"] is None  # a resample may have none timed
+    low, high = found_in(jobs, include_running=True).statistics["duration_s.mean"]
+    assert (low, high) == (60, 600)
