@@ -1,0 +1,280 @@
+"""When jobs arrive: a correlated gap process in busy time, bent by the day and the week.
+
+Busy time runs fast in busy hours: it is the integral of the relative rate of arrivals, hour of the
+day times day of the week in the source's zone (the time change of a non-homogeneous process,
+Cinlar, "Introduction to Stochastic Processes", 1975, section 4.7). In busy time the gaps are
+stationary: a share of zeros and a curve of positive gaps, put in the order of scores with memory
+(see `synth.dependence`), so that short gaps follow short gaps: bursts, and lulls between them.
+
+Bending and whole seconds change the moments, so two knobs are turned on the path drawn until C^2
+and the share of zero gaps are the wanted ones: a power on the longest tenth of the positive gaps
+(the lulls), and the share of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.characterize.arrivals import interarrival
+from gpuplan.analysis.characterize.clock import OFFSET, is_zone, local_time
+from gpuplan.analysis.synth.curve import FloatArray, fit_curve
+from gpuplan.analysis.synth.dependence import (
+    IntArray,
+    fit_memory,
+    memory_scores,
+    normal_scores,
+    strata,
+)
+from gpuplan.analysis.synth.model import Arrivals
+
+US = 1_000_000
+HOUR_S = 3600
+ROUNDS = 8
+SCV_CLOSE = 0.02
+ZERO_CLOSE = 0.002
+POWERS = (0.2, 4.0)
+FIRST_RISE = 2.0
+"""Guessed rise of log(C^2) with the power, until two points tell it."""
+LULLS_FROM = 0.9
+LONG_TICKS = 10
+STEPS_US = (60 * US, US, 1000, 1)
+
+_Path = Callable[[float, float], IntArray]
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Busy time over a span of real time, linear between whole hours.
+
+    Attributes:
+        real_s: seconds since 1970-01-01 UTC at the knots; shape (k,), ascending.
+        busy_s: busy seconds at them; shape (k,), ascending from 0.
+    """
+
+    real_s: FloatArray
+    busy_s: FloatArray
+
+    def into(self, real_s: FloatArray) -> FloatArray:
+        """Return busy time at real times."""
+        return np.interp(real_s, self.real_s, self.busy_s)
+
+    def back(self, busy_s: FloatArray) -> FloatArray:
+        """Return real time at busy times."""
+        return np.interp(busy_s, self.busy_s, self.real_s)
+
+
+def busy_time(arrivals: Arrivals, first_s: float, last_s: float) -> Busy:
+    """Return the busy time from one instant to a later one (seconds since 1970 UTC)."""
+    if not arrivals.by_hour or not arrivals.by_weekday:
+        ends = np.array([first_s, max(last_s, first_s + 1)])
+        return Busy(ends, ends - first_s)
+    start = int(first_s // HOUR_S)
+    hours = np.arange(start, int(last_s // HOUR_S) + 2)
+    hour, weekday = local_hours(hours, arrivals.time_zone or "UTC")
+    rate = np.asarray(arrivals.by_hour)[hour] * np.asarray(arrivals.by_weekday)[weekday]
+    real = hours.astype(np.float64) * HOUR_S
+    busy = np.concatenate([[0.0], np.cumsum(rate[:-1] * HOUR_S)])
+    return Busy(real, busy - np.interp(first_s, real, busy))
+
+
+def local_hours(hours: IntArray, zone: str) -> tuple[IntArray, IntArray]:
+    """Return hour of the day and day of the week (Monday 0) at whole UTC hours since 1970."""
+    local = local_time(pl.Series(hours * (HOUR_S * US)), zone)
+    hour, weekday = local.dt.hour().to_numpy(), local.dt.weekday().to_numpy() - 1
+    return hour.astype(np.int64), weekday.astype(np.int64)
+
+
+def local_midnight_s(day: str, zone: str | None) -> int:
+    """Return the start of a local day in seconds since 1970-01-01 UTC."""
+    midnight = datetime.combine(date.fromisoformat(day), datetime.min.time())
+    if zone is None or zone == "UTC":
+        return int(midnight.replace(tzinfo=UTC).timestamp())
+    known = timezone(_shift(zone)) if OFFSET.match(zone) else ZoneInfo(zone)
+    return int(midnight.replace(tzinfo=known).timestamp())
+
+
+def local_day(second: float, zone: str | None) -> str:
+    """Return the local day, ``YYYY-MM-DD``, of an instant."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    if zone is not None and zone != "UTC":
+        known = timezone(_shift(zone)) if OFFSET.match(zone) else ZoneInfo(zone)
+        moment = moment.astimezone(known)
+    return moment.date().isoformat()
+
+
+def _shift(zone: str) -> timedelta:
+    sign, hours, minutes = OFFSET.match(zone).groups()  # type: ignore[union-attr]
+    shift = timedelta(hours=int(hours), minutes=int(minutes))
+    return -shift if sign == "-" else shift
+
+
+def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Arrivals:
+    """Return the arrival process of ascending submissions; shape (n,), n >= 1."""
+    zone = (zone if is_zone(zone) else "UTC") if calendar else None
+    start = local_day(submit_us[0] / US, zone) if calendar else None
+    step_s = clock_step_s(submit_us)
+    gaps = interarrival(submit_us)
+    if not gaps.mean_s:  # one job, or all at once: there is no rate
+        zeros = 1.0 if submit_us.size > 1 else 0.0
+        return Arrivals(None, None, zeros, None, time_zone=zone, start=start, step_s=step_s)
+    flat = Arrivals(
+        gaps.mean_s, gaps.scv, gaps.zero_share or 0.0, None, time_zone=zone, start=start
+    )
+    shape = _weekly_shape(submit_us, flat) if calendar else ((), ())
+    bent = Arrivals(
+        gaps.mean_s,
+        gaps.scv,
+        gaps.zero_share or 0.0,
+        None,
+        by_hour=shape[0],
+        by_weekday=shape[1],
+        time_zone=zone,
+        start=start,
+        step_s=step_s,
+    )
+    real_s = submit_us / US
+    busy = np.diff(busy_time(bent, real_s[0], real_s[-1]).into(real_s))
+    busy[np.diff(submit_us) == 0] = 0.0
+    positive = np.sort(busy[busy > 0])
+    return Arrivals(
+        mean_gap_s=bent.mean_gap_s,
+        scv=bent.scv,
+        zero_share=bent.zero_share,
+        gap=fit_curve(positive, step_s / 2),
+        memory=fit_memory(normal_scores(busy)),
+        by_hour=bent.by_hour,
+        by_weekday=bent.by_weekday,
+        time_zone=zone,
+        start=start,
+        step_s=step_s,
+    )
+
+
+def clock_step_s(micros: IntArray) -> float:
+    """Return the largest of a minute, a second, a millisecond, 1 us that divides all values."""
+    return next(step for step in STEPS_US if not (micros % step).any()) / US
+
+
+def _weekly_shape(
+    submit_us: IntArray, arrivals: Arrivals
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return relative rates by hour and by weekday, drawn towards 1 as the evidence is thin.
+
+    A count of an hour has a variance of about C^2 times its mean, so that it is worth 1 / C^2 of
+    the jobs in it: each rate is shrunk as if max(1, C^2) further jobs had come at the mean rate.
+    """
+    real_s = submit_us / US
+    hours = np.arange(int(real_s[0] // HOUR_S), int(real_s[-1] // HOUR_S) + 1)
+    hour, weekday = local_hours(hours, arrivals.time_zone or "UTC")
+    at = (submit_us // (HOUR_S * US)) - hours[0]
+    begin = np.maximum(hours * float(HOUR_S), real_s[0])
+    watched = np.minimum((hours + 1) * float(HOUR_S), real_s[-1]) - begin
+    expected = watched / (arrivals.mean_gap_s or 1.0)
+    pseudo = max(1.0, arrivals.scv or 1.0)
+    counts = np.bincount(at, minlength=hours.size).astype(np.float64)
+    by_day = _rates(counts, expected, weekday, 7, pseudo)
+    by_hour = _rates(counts, expected * by_day[weekday], hour, 24, pseudo)
+    return tuple(map(float, by_hour)), tuple(map(float, by_day))
+
+
+def _rates(
+    counts: FloatArray, expected: FloatArray, part: IntArray, size: int, pseudo: float
+) -> FloatArray:
+    seen = np.bincount(part, counts, minlength=size) + pseudo
+    wanted = np.bincount(part, expected, minlength=size) + pseudo
+    result: FloatArray = np.maximum(seen / wanted, 0.01)
+    return result
+
+
+def draw_submissions(
+    arrivals: Arrivals, count: int, first_s: float, span_s: float, rng: np.random.Generator
+) -> IntArray:
+    """Return ascending submissions in microseconds since 1970 UTC; shape (count,).
+
+    Args:
+        arrivals: the process.
+        count: jobs, at least 1.
+        first_s: the earliest submission may be up to one mean gap later.
+        span_s: first to last submission; 0 puts all at once.
+        rng: source of randomness.
+    """
+    step_us = round(arrivals.step_s * US)
+    offset_s = float(rng.random()) * (span_s / max(count - 1, 1))
+    origin_s = first_s + offset_s
+    if count == 1 or span_s <= 0 or arrivals.zero_share >= 1:
+        return np.full(count, int(origin_s * US) // step_us * step_us)
+    clock = busy_time(arrivals, origin_s, origin_s + span_s)
+    total = float(clock.into(np.array([origin_s + span_s]))[0])
+    place = np.argsort(memory_scores(arrivals.memory, count - 1, rng).astype(np.float32))
+    levels_seed = int(rng.integers(2**63))
+
+    def path(zero_share: float, power: float) -> IntArray:
+        zeros = min(round(zero_share * (count - 1)), count - 2)
+        levels = strata(count - 1 - zeros, np.random.default_rng(levels_seed))
+        positive = -np.log1p(-levels) if arrivals.gap is None else arrivals.gap.at(levels)
+        lulls = positive[int(LULLS_FROM * positive.size) :]
+        lulls[:] = lulls[0] * (lulls / lulls[0]) ** power
+        gaps = np.zeros(count - 1)
+        gaps[place[zeros:]] = positive
+        busy = np.concatenate([[0.0], np.cumsum(gaps)])
+        busy *= total / busy[-1]
+        return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
+            (clock.back(busy) - origin_s) * (US / step_us)
+        )
+
+    return _calibrated(path, arrivals)
+
+
+def _on_clock(ticks: FloatArray) -> IntArray:
+    """Return whole ticks near ascending ones that begin at 0, no positive gap made zero.
+
+    What short gaps gain that way is taken from the long ones. Where jobs come so fast that these
+    have not enough, positions are rounded down and gaps below a tick may be lost.
+    """
+    gaps = np.diff(ticks)
+    whole = np.maximum(np.rint(gaps), gaps > 0)
+    gained = float(whole.sum() - ticks[-1])
+    long = whole >= LONG_TICKS
+    room = float(whole[long].sum())
+    if abs(gained) > room / LONG_TICKS:
+        return np.floor(ticks).astype(np.int64)
+    if room:
+        whole[long] = np.rint(whole[long] * (1 - gained / room))
+    return np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
+
+
+def _calibrated(path: _Path, arrivals: Arrivals) -> IntArray:
+    """Return the path whose C^2 and share of zero gaps come nearest to the wanted ones."""
+    zero_share, power = arrivals.zero_share, 1.0
+    best: IntArray | None = None
+    least = np.inf
+    before: tuple[float, float] | None = None
+    for _ in range(ROUNDS):
+        submit_us = path(zero_share, power)
+        seen = interarrival(submit_us)
+        if arrivals.scv is None or seen.scv is None or seen.zero_share is None:
+            return submit_us
+        scv_off = abs(seen.scv - arrivals.scv) / max(arrivals.scv, 0.1)
+        zero_off = abs(seen.zero_share - arrivals.zero_share)
+        off = scv_off / SCV_CLOSE + zero_off / ZERO_CLOSE
+        if best is None or off < least:
+            best, least = submit_us, off
+        if scv_off <= SCV_CLOSE and zero_off <= ZERO_CLOSE:
+            break
+        zero_share = float(np.clip(zero_share + arrivals.zero_share - seen.zero_share, 0, 0.999))
+        found = float(np.log(seen.scv + 0.01))
+        lacking = float(np.log(arrivals.scv + 0.01)) - found
+        rise = FIRST_RISE
+        if before is not None and power != before[0]:  # the secant, where it rises
+            slope = (found - before[1]) / (power - before[0])
+            rise = slope if slope > FIRST_RISE / 10 else FIRST_RISE
+        before = (power, found)
+        power = float(np.clip(power + np.clip(lacking / rise, -0.5, 0.5), *POWERS))
+    assert best is not None
+    return best

@@ -1,0 +1,252 @@
+"""How near a synthetic trace is to its original: statistics, tolerances, distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.characterize.arrivals import interarrival
+from gpuplan.analysis.characterize.durations import known_ascending, share_at_most, spread
+from gpuplan.analysis.characterize.gpu_time import longest_share
+from gpuplan.analysis.characterize.jobs import JobArrays
+from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.synth.arrivals import HOUR_S, US, local_hours
+from gpuplan.analysis.synth.model import Reference
+
+FEW_JOBS = 5000
+"""Below this many jobs the tolerances grow with the square root of what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One line of the comparison.
+
+    Attributes:
+        key: name in the results.
+        label: what people read.
+        unit: of the values: ``s``, ``gpus``, ``gpu_h``, ``share``, ``jobs``, ``1``.
+        tolerance: largest difference that passes; None where it is shown only.
+        relative: the tolerance is a share of the original's value, not a difference.
+    """
+
+    key: str
+    label: str
+    unit: str
+    tolerance: float | None
+    relative: bool = False
+
+
+STATISTICS = (
+    Statistic("duration_s.mean", "mean duration", "s", 0.05, True),
+    Statistic("duration_s.p50", "P50 duration", "s", 0.05, True),
+    Statistic("duration_s.p90", "P90 duration", "s", 0.05, True),
+    Statistic("duration_s.p95", "P95 duration", "s", 0.05, True),
+    Statistic("duration_s.p99", "P99 duration", "s", 0.10, True),
+    Statistic("duration_s.max", "longest", "s", None),
+    Statistic("short_jobs.under_60s", "up to 1 min", "share", 0.02),
+    Statistic("short_jobs.under_600s", "up to 10 min", "share", 0.02),
+    Statistic("duration_cdf.distance", "duration CDF, distance", "share", 0.02),
+    Statistic("gpu_time.gpu_hours_per_job", "GPU-hours per job", "gpu_h", 0.10, True),
+    Statistic("gpu_time.top10pct_longest_share", "GPU time in the longest 10%", "share", 0.03),
+    Statistic("gpus.mean", "GPUs per GPU job", "gpus", 0.03, True),
+    Statistic("gpus.cpu_only_share", "CPU-only jobs", "share", 0.005),
+    Statistic("gpu_cdf.distance", "GPU count CDF, distance", "share", 0.01),
+    Statistic("gpu_time_cdf.distance", "GPU time by GPU count, distance", "share", 0.05),
+    Statistic("interarrival.mean_s", "mean gap", "s", 0.02, True),
+    Statistic("interarrival.scv", "C^2 of gaps", "1", 0.10, True),
+    Statistic("interarrival.zero_share", "zero gaps", "share", 0.01),
+    Statistic("by_hour.distance", "hours of the day, distance", "share", 0.15),
+    Statistic("by_weekday.distance", "days of the week, distance", "share", 0.15),
+    Statistic("states.distance", "states, distance", "share", 0.03),
+    Statistic("queue_s.mean", "mean wait", "s", 0.10, True),
+    Statistic("queue_s.p50", "P50 wait", "s", 0.10, True),
+    Statistic("queue_s.p90", "P90 wait", "s", 0.10, True),
+    Statistic("users", "users", "jobs", 0.10, True),
+)
+SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1.0}
+"""By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A statistic of the original and of the synthetic trace.
+
+    Attributes:
+        statistic: which one.
+        original: its value there; 0 for distances.
+        synthetic: its value here.
+        allowed: largest difference that passes; None where there is no tolerance.
+    """
+
+    statistic: Statistic
+    original: float
+    synthetic: float
+    allowed: float | None
+
+    @property
+    def difference(self) -> float:
+        """Synthetic less original."""
+        return self.synthetic - self.original
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the difference passes; None where there is no tolerance."""
+        if self.allowed is None:
+            return None
+        return bool(abs(self.difference) <= self.allowed)
+
+    def summary(self) -> dict[str, Any]:
+        """Return one flat row."""
+        return {
+            "statistic": self.statistic.key,
+            "unit": self.statistic.unit,
+            "original": self.original,
+            "synthetic": self.synthetic,
+            "difference": self.difference,
+            "allowed": self.allowed,
+            "within": self.within,
+        }
+
+
+def measure(
+    jobs: JobArrays, users: int | None, zone: str | None, gpu_points: Sequence[float] | None = None
+) -> Reference:
+    """Return the statistics of some jobs; ``gpu_points`` are the GPU counts of its CDFs."""
+    ascending = known_ascending(jobs.duration_s)
+    wide = jobs.num_gpus > 0
+    timed = jobs.timed_gpu()
+    found: dict[str, float | None] = {
+        **{f"duration_s.{k}": v for k, v in spread(ascending).summary().items() if k != "jobs"},
+        "short_jobs.under_60s": share_at_most(ascending, 60.0),
+        "short_jobs.under_600s": share_at_most(ascending, 600.0),
+        "gpus.mean": float(jobs.num_gpus[wide].mean()) if wide.any() else None,
+        "gpus.cpu_only_share": float(1 - np.count_nonzero(wide) / jobs.jobs),
+        **{f"interarrival.{k}": v for k, v in interarrival(jobs.submit_us).summary().items()},
+        **{f"queue_s.{k}": v for k, v in _waits(jobs).items()},
+        "users": users,
+    }
+    gpu_s = float(jobs.gpu_s[timed].sum())
+    if gpu_s > 0:
+        found["gpu_time.gpu_hours_per_job"] = gpu_s / 3600 / np.count_nonzero(timed)
+        found["gpu_time.top10pct_longest_share"] = longest_share(
+            jobs.duration_s[timed], jobs.gpu_s[timed], 10
+        )
+    counts = np.bincount(jobs.state, minlength=len(STATES)) / jobs.jobs
+    by_hour, by_weekday = _pattern(jobs, zone)
+    return Reference(
+        statistics={key: float(value) for key, value in found.items() if value is not None},
+        duration_cdf=_duration_cdf(ascending),
+        gpu_cdf=_cdf(jobs.num_gpus[wide], np.ones(np.count_nonzero(wide)), gpu_points),
+        gpu_time_cdf=_cdf(jobs.num_gpus[timed], jobs.gpu_s[timed], gpu_points),
+        states={STATES[code]: float(counts[code]) for code in np.flatnonzero(counts)},
+        by_hour=by_hour,
+        by_weekday=by_weekday,
+    )
+
+
+def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference) -> list[Compared]:
+    """Return the statistics that the reference has, beside those of the synthetic jobs.
+
+    A distance is the largest difference of two distribution functions at the reference's points,
+    or half the sum of the differences of shares (hours, days, states).
+    """
+    here = measure(jobs, users, zone, [gpus for gpus, _ in to.gpu_cdf or to.gpu_time_cdf])
+    apart = {
+        "duration_cdf.distance": _duration_distance(jobs, to),
+        "gpu_cdf.distance": _largest(here.gpu_cdf, to.gpu_cdf),
+        "gpu_time_cdf.distance": _largest(here.gpu_time_cdf, to.gpu_time_cdf),
+        "by_hour.distance": _half(here.by_hour, to.by_hour),
+        "by_weekday.distance": _half(here.by_weekday, to.by_weekday),
+        "states.distance": _half(
+            [here.states.get(state, 0.0) for state in STATES],
+            [to.states.get(state, 0.0) for state in STATES] if to.states else [],
+        ),
+    }
+    wider = max(1.0, FEW_JOBS / jobs.jobs) ** 0.5
+    rows = []
+    for statistic in STATISTICS:
+        if statistic.key in apart:
+            original, synthetic = 0.0, apart[statistic.key]
+        else:
+            original = to.statistics.get(statistic.key)  # type: ignore[assignment]
+            synthetic = here.statistics.get(statistic.key)
+        if original is None or synthetic is None:
+            continue
+        rows.append(Compared(statistic, original, synthetic, _allowed(statistic, original, wider)))
+    return rows
+
+
+def _allowed(statistic: Statistic, original: float, wider: float) -> float | None:
+    if statistic.tolerance is None:
+        return None
+    scale = abs(original) if statistic.relative else 1.0
+    return max(statistic.tolerance * scale * wider, SMALL[statistic.unit])
+
+
+def _waits(jobs: JobArrays) -> dict[str, float | None]:
+    summary = spread(known_ascending(jobs.queue_s)).summary()
+    return {name: summary[name] for name in ("mean", "p50", "p90")}
+
+
+def _pattern(jobs: JobArrays, zone: str | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the shares of submissions by hour and weekday; empty without a calendar."""
+    if zone is None:
+        return (), ()
+    hours, counts = np.unique(jobs.submit_us // (HOUR_S * US), return_counts=True)
+    hour, weekday = local_hours(hours, zone)
+    return (
+        tuple(float(x) for x in np.bincount(hour, counts, minlength=24) / jobs.jobs),
+        tuple(float(x) for x in np.bincount(weekday, counts, minlength=7) / jobs.jobs),
+    )
+
+
+def _duration_cdf(ascending: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
+    """Return the distribution function at powers of 2 seconds, as published figures show it."""
+    if not ascending.size:
+        return ()
+    points = 2.0 ** np.arange(max(1, int(np.ceil(np.log2(max(ascending[-1], 1)))) + 1))
+    shares = np.searchsorted(ascending, points, side="right") / ascending.size
+    return tuple((float(p), float(s)) for p, s in zip(points, shares, strict=True))
+
+
+def _duration_distance(jobs: JobArrays, to: Reference) -> float | None:
+    ascending = known_ascending(jobs.duration_s)
+    if not to.duration_cdf or not ascending.size:
+        return None
+    points, shares = np.asarray(to.duration_cdf).T
+    here = np.searchsorted(ascending, points, side="right") / ascending.size
+    return float(np.abs(here - shares).max())
+
+
+def _cdf(
+    values: NDArray[np.float64], weights: NDArray[np.float64], points: Sequence[float] | None
+) -> tuple[tuple[float, float], ...]:
+    """Return the weighted distribution function at ``points``, default at every value."""
+    total = float(weights.sum())
+    if not total:
+        return ()
+    distinct, code = np.unique(values, return_inverse=True)
+    held = np.cumsum(np.bincount(code, weights)) / total
+    at = distinct if points is None else np.asarray(points, dtype=np.float64)
+    position = np.searchsorted(distinct, at, side="right")
+    shares = np.concatenate([[0.0], held])[position]
+    return tuple((float(p), float(s)) for p, s in zip(at, shares, strict=True))
+
+
+def _largest(
+    here: tuple[tuple[float, float], ...], to: tuple[tuple[float, float], ...]
+) -> float | None:
+    if not to or not here:
+        return None
+    shares = dict(here)
+    return max(abs(shares[point] - share) for point, share in to)
+
+
+def _half(here: Sequence[float], to: Sequence[float]) -> float | None:
+    if not len(to) or not len(here):
+        return None
+    return float(np.abs(np.asarray(here) - np.asarray(to)).sum() / 2)

@@ -1,0 +1,162 @@
+"""Exact margins, dependent values: draw by strata, then put the draws in the order of scores.
+
+Every quantity (gaps, sizes, durations, waits) is drawn with one value per stratum of its curve, so
+that means and percentiles hardly vary from seed to seed, and is then rearranged to have the ranks
+of normal scores that carry the dependence: Iman and Conover, "A distribution-free approach to
+inducing rank correlation among input variables", Communications in Statistics 11 (1982). The
+scores of successive gaps are a mix of autoregressions of several memories; those of jobs have a
+part common to their user and a part common to their run (the two-level random-effects model).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+MEMORY_JOBS = (2.0, 16.0, 128.0, 1024.0)
+LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+MOST_SHARED = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What scores have in common; each a correlation in [0, 1), together below 1.
+
+    Attributes:
+        user: of two jobs of one user.
+        run: what two successive jobs of one run have in common beyond that.
+    """
+
+    user: float = 0.0
+    run: float = 0.0
+
+
+def normal_scores(values: FloatArray) -> FloatArray:
+    """Return the normal scores of values, shape (n,); equal values share theirs."""
+    from scipy.special import ndtri
+
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    middle = (np.cumsum(counts) - counts / 2) / values.size
+    result: FloatArray = ndtri(middle)[inverse]
+    return result
+
+
+def fit_memory(scores: FloatArray) -> tuple[float, ...]:
+    """Return the weight of each memory in `MEMORY_JOBS`, >= 0, together at most 0.95.
+
+    Least squares on the autocorrelation at `LAGS`, without negative weights; the rest is noise.
+    """
+    from scipy.optimize import nnls
+
+    lags = [lag for lag in LAGS if lag * 8 < scores.size]
+    centred = scores - scores.mean() if scores.size else scores
+    if not lags or not centred.any():
+        return (0.0,) * len(MEMORY_JOBS)
+    power = float(centred @ centred)
+    seen = [float(centred[:-lag] @ centred[lag:]) / power for lag in lags]
+    basis = np.exp(-np.outer(lags, 1 / np.asarray(MEMORY_JOBS)))
+    weights, _ = nnls(basis, np.asarray(seen))
+    weights *= min(1.0, MOST_SHARED / max(float(weights.sum()), 1e-12))
+    return tuple(float(weight) for weight in weights)
+
+
+def memory_scores(weights: tuple[float, ...], count: int, rng: np.random.Generator) -> FloatArray:
+    """Return ``count`` stationary normal scores whose autocorrelation is the fitted mix."""
+    from scipy.signal import lfilter
+
+    scores = rng.standard_normal(count)
+    scores *= np.sqrt(1 - sum(weights))
+    for memory, weight in zip(MEMORY_JOBS, weights, strict=True):
+        if weight <= 0:
+            continue
+        keep = np.exp(-1 / memory)
+        noise = rng.standard_normal(count)
+        first = keep * rng.standard_normal(1)
+        part, _ = lfilter([np.sqrt(1 - keep**2)], [1.0, -keep], noise, zi=first)
+        scores += np.sqrt(weight) * part
+    return scores
+
+
+def fit_shared(scores: FloatArray, user: IntArray, run: IntArray) -> Shared:
+    """Return the correlations of normal scores, shape (n,), in the order of submission.
+
+    Of one user: the mean product over all pairs of its jobs, users weighted by their jobs. Of one
+    run: the mean product of successive jobs of a run, less the former.
+    """
+    if scores.size < 3:
+        return Shared()
+    scores = (scores - scores.mean()) / max(float(scores.std()), 1e-12)
+    jobs = np.bincount(user).astype(np.float64)
+    total, squares = np.bincount(user, scores), np.bincount(user, scores**2)
+    several = jobs > 1
+    products = (total[several] ** 2 - squares[several]) / (jobs[several] - 1)
+    of_user = float(products.sum() / jobs[several].sum()) if several.any() else 0.0
+    of_user = min(max(of_user, 0.0), MOST_SHARED)
+    together = run[1:] == run[:-1]
+    of_run = float((scores[1:] * scores[:-1])[together].mean()) if together.any() else 0.0
+    return Shared(of_user, min(max(of_run - of_user, 0.0), MOST_SHARED - of_user))
+
+
+def shared_scores(
+    shared: Shared, user: IntArray, run: IntArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return normal scores with a part of the user and a part of the run; codes from 0."""
+    scores = rng.standard_normal(user.size)
+    scores *= np.sqrt(1 - shared.user - shared.run)
+    if shared.user:
+        scores += np.sqrt(shared.user) * rng.standard_normal(int(user.max()) + 1)[user]
+    if shared.run:
+        scores += np.sqrt(shared.run) * rng.standard_normal(int(run.max()) + 1)[run]
+    return scores
+
+
+def even_scores(
+    scores: FloatArray, part: NDArray[np.int32], shift: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Return scores in the same order within each part, there spread as evenly as a normal law.
+
+    Without it, a rare wide cell whose few runs share long durations would upset the GPU time.
+
+    Args:
+        scores: shape (n,).
+        part: code of each, from 0; shape (n,).
+        shift: mean of each part; shape (parts,).
+        rng: source of the place within each stratum.
+    """
+    from scipy.special import ndtri
+
+    order = ascending(scores)
+    order = order[np.argsort(part[order].astype(np.int16), kind="stable")]
+    jobs = np.bincount(part, minlength=shift.size)
+    inside = part[order]
+    place = np.arange(part.size) - (np.cumsum(jobs) - jobs)[inside]
+    result = np.empty(part.size)
+    result[order] = ndtri((place + rng.random(part.size)) / jobs[inside]) + shift[inside]
+    return result
+
+
+def ascending(scores: FloatArray) -> IntArray:
+    """Return the order of scores; single precision sorts faster and ties do not matter."""
+    return np.argsort(scores.astype(np.float32), kind="stable")
+
+
+def strata(count: int, rng: np.random.Generator) -> FloatArray:
+    """Return one probability from each of ``count`` equal strata, ascending."""
+    return (np.arange(count) + rng.random(count)) / max(count, 1)
+
+
+def quotas(shares: FloatArray, count: int) -> IntArray:
+    """Return whole numbers in proportion to shares that add up to ``count``.
+
+    Largest remainders, so that no part is off by one or more; ties go to the first.
+    """
+    exact = shares / shares.sum() * count
+    whole: IntArray = np.floor(exact).astype(np.int64)
+    left = count - int(whole.sum())
+    whole[np.argsort(-(exact - whole), kind="stable")[:left]] += 1
+    return whole

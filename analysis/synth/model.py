@@ -1,0 +1,267 @@
+"""The generative model of a workload: plain numbers, fitted to a trace or taken from papers."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.synth.curve import Curve
+from gpuplan.analysis.synth.dependence import MEMORY_JOBS, Shared
+
+MODEL_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """When jobs are submitted.
+
+    Attributes:
+        mean_gap_s: mean gap between submissions; None where the source has no rate.
+        scv: C^2 of the gaps; None where it is undefined.
+        zero_share: share of gaps that are zero.
+        gap: positive gaps in busy time (see `synth.arrivals`); only its shape counts.
+        memory: weight of each memory in `MEMORY_JOBS`.
+        by_hour: rate in each hour of the day over the mean, 24 numbers; empty: no pattern.
+        by_weekday: the same for the days of the week, Monday first, 7 numbers; empty: no pattern.
+        time_zone: zone of the pattern; None without a calendar.
+        start: first day, ``YYYY-MM-DD``; None without a calendar.
+        step_s: resolution of the clock.
+    """
+
+    mean_gap_s: float | None
+    scv: float | None
+    zero_share: float
+    gap: Curve | None
+    memory: tuple[float, ...] = (0.0,) * len(MEMORY_JOBS)
+    by_hour: tuple[float, ...] = ()
+    by_weekday: tuple[float, ...] = ()
+    time_zone: str | None = None
+    start: str | None = None
+    step_s: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Who submits: a Zipf law of activity and runs of one owner.
+
+    Attributes:
+        kind: canonical column of the owner, ``user`` or ``group``; None where none is recorded.
+        count: distinct owners.
+        exponent: share of the owner of rank r is proportional to ``r ** -exponent``.
+        stay: chance that a job has the owner of the one before for that reason alone, after a
+            zero, a short and a long gap.
+        short: longest short gap, in mean gaps.
+        pause: gap that ends a run, in mean gaps.
+        groups: distinct groups of users; 0 where none is recorded or groups are the owners.
+        group_exponent: Zipf exponent of the groups by jobs.
+        loyalty: share of a user's jobs in its main group.
+    """
+
+    kind: str | None = None
+    count: int = 1
+    exponent: float = 0.0
+    stay: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    short: float = 0.5
+    pause: float = 1.0
+    groups: int = 0
+    group_exponent: float = 0.0
+    loyalty: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Jobs of one class and GPU count.
+
+    Attributes:
+        job_class: class; None where none is recorded.
+        num_gpus: GPUs held.
+        share: share of all jobs.
+        timed: share of its jobs that have a duration.
+        curve: position of its duration curve in `Model.durations`; -1 where none is timed.
+        shift: how much longer than others on that curve its jobs run, as a normal score.
+    """
+
+    job_class: str | None
+    num_gpus: float
+    share: float
+    timed: float
+    curve: int
+    shift: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What else jobs of one GPU count have: one combination and its share of them."""
+
+    num_gpus: float
+    share: float
+    num_workers: int = 1
+    gpu_type: str | None = None
+    priority: str | None = None
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """Shares of the states (in the order of `STATES`) by duration.
+
+    Attributes:
+        edges_s: durations that part the bins, ascending.
+        gpu: one row per bin, for jobs with GPUs; shape (edges + 1, states).
+        cpu: the same for jobs without.
+        untimed: shares among jobs without a duration.
+        running: share of all jobs still running at the snapshot.
+    """
+
+    edges_s: tuple[float, ...]
+    gpu: tuple[tuple[float, ...], ...]
+    cpu: tuple[tuple[float, ...], ...]
+    untimed: tuple[float, ...]
+    running: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Waits of jobs of at most ``num_gpus`` GPUs that no narrower band holds.
+
+    Attributes:
+        num_gpus: upper end of the band.
+        known: share of the jobs with a recorded wait.
+        curve: waits, zeros included; None where none is recorded.
+    """
+
+    num_gpus: float
+    known: float
+    curve: Curve | None
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """What jobs of one user and of one run have in common, as correlations of normal scores."""
+
+    size: Shared = field(default_factory=Shared)
+    duration: Shared = field(default_factory=Shared)
+    wait: Shared = field(default_factory=Shared)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the synthetic trace is held against.
+
+    Attributes:
+        statistics: name -> value, of those in `synth.compare`.
+        duration_cdf: (seconds, share of jobs of at most that).
+        gpu_cdf: (GPUs, share of GPU jobs of at most that).
+        gpu_time_cdf: (GPUs, share of GPU time in jobs of at most that).
+        states: state -> share of jobs.
+        by_hour, by_weekday: shares of submissions; empty where unknown.
+    """
+
+    statistics: dict[str, float]
+    duration_cdf: tuple[tuple[float, float], ...] = ()
+    gpu_cdf: tuple[tuple[float, float], ...] = ()
+    gpu_time_cdf: tuple[tuple[float, float], ...] = ()
+    states: dict[str, float] = field(default_factory=dict)
+    by_hour: tuple[float, ...] = ()
+    by_weekday: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A workload from which jobs can be drawn; only numbers and names of classes and GPU types.
+
+    Attributes:
+        source: what it describes, for the reader.
+        jobs: jobs of the original.
+        arrivals, owners, habits, states: its parts.
+        cells: classes and GPU counts, in the order of `synth.fit.cell_order`; shares add up to 1.
+        durations: duration curves that cells point to.
+        holdings: by GPU count, shares of each count add up to 1.
+        waits: by band, ascending.
+        duration_step_s: resolution of durations.
+        reference: what to hold the result against.
+        notes: assumptions a reader must know, one sentence each.
+        version: of this form.
+    """
+
+    source: str
+    jobs: int
+    arrivals: Arrivals
+    owners: Owners
+    habits: Habits
+    cells: tuple[Cell, ...]
+    durations: tuple[Curve, ...]
+    holdings: tuple[Holding, ...]
+    states: States
+    waits: tuple[Waits, ...]
+    duration_step_s: float
+    reference: Reference
+    notes: tuple[str, ...] = ()
+    version: int = MODEL_VERSION
+
+    def to_json(self) -> str:
+        """Return the model as JSON that `read_model` reads back to an equal model."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
+
+
+def read_model(path: Path) -> Model:
+    """Read a model that ``gpuplan synth --save-model`` wrote.
+
+    Raises:
+        InputError: no such file, or not such a model.
+    """
+    expected = "a model that gpuplan synth --save-model wrote"
+    try:
+        stored = json.loads(existing_file(path).read_text(encoding="utf-8"))
+        if stored["version"] != MODEL_VERSION:
+            raise InputError(path, f"has the model version {stored['version']}", expected=expected)
+        model: Model = _build(Model, stored)
+        _check(model)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            path, f"cannot be read ({type(error).__name__}: {error})", expected=expected
+        ) from error
+    return model
+
+
+def _check(model: Model) -> None:
+    """Raise ValueError where numbers cannot be drawn from."""
+    if not model.cells or any(cell.curve >= len(model.durations) for cell in model.cells):
+        raise ValueError("cells and durations do not fit together")
+    if abs(sum(cell.share for cell in model.cells) - 1) > 1e-6:
+        raise ValueError("the shares of the cells do not add up to 1")
+    for curve in (*model.durations, *(w.curve for w in model.waits if w.curve)):
+        rising = np.diff(curve.levels) > 0
+        if len(curve.levels) != len(curve.values_s) or not rising.all() or curve.step_s <= 0:
+            raise ValueError("a curve is not a quantile function")
+    rows = (*model.states.gpu, *model.states.cpu, model.states.untimed)
+    if any(len(row) != len(STATES) for row in rows):
+        raise ValueError(f"a row of states has not {len(STATES)} shares")
+
+
+def _build(kind: Any, stored: Any) -> Any:
+    """Return a value of a dataclass or tuple type from plain JSON."""
+    origin = typing.get_origin(kind)
+    if origin is types.UnionType:
+        if stored is None:
+            return None
+        inner = next(part for part in typing.get_args(kind) if part is not type(None))
+        return _build(inner, stored)
+    if origin is tuple:
+        inner = typing.get_args(kind)[0]
+        return tuple(_build(inner, item) for item in stored)
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = typing.get_type_hints(kind)
+        if unknown := set(stored) - {f.name for f in fields(kind)}:
+            raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
+        return kind(**{name: _build(hints[name], value) for name, value in stored.items()})
+    return float(stored) if kind is float else stored

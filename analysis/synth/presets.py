@@ -1,0 +1,171 @@
+"""Models from published figures: what they say is met, what they leave open is assumed and said.
+
+Durations follow the published distribution function; how long jobs of each GPU count run follows
+from their shares of jobs and of GPU time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuplan.analysis.schema import STATES as STATE_NAMES
+from gpuplan.analysis.synth.curve import Curve, FloatArray, curve_through
+from gpuplan.analysis.synth.dependence import Shared
+from gpuplan.analysis.synth.model import (
+    Arrivals,
+    Cell,
+    Habits,
+    Holding,
+    Model,
+    Owners,
+    Reference,
+    States,
+    Waits,
+)
+from gpuplan.analysis.synth.published import PUBLISHED, Published
+
+PRESETS = tuple(sorted(PUBLISHED))
+
+DAY_S = 86400.0
+USERS = 300
+GPUS_PER_NODE = 8
+TAIL_FROM = 0.998
+LONGEST_WAIT_S = 30 * DAY_S
+BY_HOUR = tuple(1 + 0.6 * float(np.cos((hour - 15) / 12 * np.pi)) for hour in range(24))
+BY_WEEKDAY = (1.15, 1.2, 1.2, 1.2, 1.1, 0.6, 0.55)
+MEMORY = (0.15, 0.2, 0.15, 0.1)
+HABITS = Habits(size=Shared(0.2, 0.4), duration=Shared(0.1, 0.3), wait=Shared(0.0, 0.5))
+ASSUMED = ("hours and weekdays, bursts, habits and activity of users are assumed, not published",)
+
+
+def preset_model(name: str) -> Model:
+    """Return the model of a preset; ``name`` is one of `PRESETS` (a ValueError otherwise)."""
+    if name not in PUBLISHED:
+        raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+    told = PUBLISHED[name]
+    curve = _durations(told)
+    counts, jobs, times = (np.array(column) for column in zip(*told.gpus, strict=True))
+    shares = np.diff(jobs, prepend=0.0) / 100
+    shifts = _shifts(curve, counts, shares, np.diff(times, prepend=0.0) / 100)
+    return Model(
+        source=f"preset {name}: {told.title}",
+        jobs=told.jobs,
+        arrivals=_arrivals(told),
+        owners=Owners("user", told.users or USERS, 1.0, (0.8, 0.7, 0.1)),
+        habits=HABITS,
+        cells=tuple(
+            Cell(None, float(count), float(share), 1.0, 0, float(shift))
+            for count, share, shift in zip(counts, shares, shifts, strict=True)
+        ),
+        durations=(curve,),
+        holdings=tuple(
+            Holding(float(count), 1.0, num_workers=int(-(-count // GPUS_PER_NODE)))
+            for count in counts
+        ),
+        states=_states(told),
+        waits=_waits(told),
+        duration_step_s=1.0,
+        reference=_reference(told),
+        notes=(*told.notes, *ASSUMED),
+    )
+
+
+def _arrivals(told: Published) -> Arrivals:
+    """Return gaps of a lognormal law, with the rate, the C^2 and the zeros of the figures."""
+    from scipy.special import ndtri
+
+    positive_scv = (1 - told.zero_share) * (told.scv + 1) - 1
+    spread = np.log1p(positive_scv) ** 0.5
+    levels = np.concatenate([[0.0], np.arange(0.02, 0.99, 0.02), [0.99, 0.999]])
+    values = np.exp(spread * ndtri(np.maximum(levels, 1e-4)))
+    cap = float(np.exp(spread * 4.5))
+    mean = float(np.exp(spread**2 / 2))
+    return Arrivals(
+        mean_gap_s=told.days * DAY_S / told.jobs,
+        scv=told.scv,
+        zero_share=told.zero_share,
+        gap=curve_through(levels, values, cap, mean, 1e-6),
+        memory=MEMORY,
+        by_hour=BY_HOUR,
+        by_weekday=BY_WEEKDAY,
+        time_zone=told.time_zone,
+        start=told.start,
+    )
+
+
+def _durations(told: Published) -> Curve:
+    """Return the curve through the published points, its tail the one with the published mean."""
+    points = [(share / 100, seconds) for seconds, share in told.duration_cdf]
+    body = [(p, s) for p, s in points if 0 < p <= TAIL_FROM] or list(told.quantiles)
+    if told.duration_cdf:
+        least = max((s for p, s in points if p == 0), default=0.0)
+        body = sorted([(0.0, least), *body, (0.5, told.median_s)])
+    levels, values = zip(*body, strict=True)
+    return curve_through(levels, values, told.longest_s, told.mean_s, 1.0)
+
+
+def _shifts(
+    curve: Curve, counts: FloatArray, shares: FloatArray, time_shares: FloatArray
+) -> FloatArray:
+    """Return the shift of each GPU count that gives it its share of the GPU time.
+
+    A job's duration is the curve at the rank of a normal score around the shift of its count, so
+    the curve of all jobs stays what it is whatever the shifts. They are found by moving each in
+    proportion to the logarithm of what it lacks.
+    """
+    from scipy.special import ndtr
+
+    score = np.linspace(-9, 11, 8001)
+    shift = np.zeros(counts.size)
+    if counts.size == 1:
+        return shift
+    for _ in range(400):
+        below = ndtr(score[None, :] - shift[:, None])
+        seconds = curve.at(np.clip(shares @ below, 0.0, 1.0))
+        middle = (seconds[1:] + seconds[:-1]) / 2
+        mean_s = np.diff(below, axis=1) @ middle
+        held = shares * counts * mean_s
+        lack = np.log(np.maximum(time_shares, 1e-9) / (held / held.sum()))
+        if np.abs(lack).max() < 1e-4:
+            break
+        shift = np.clip(shift + 0.25 * lack, -4.0, 6.0)
+    return shift
+
+
+def _states(told: Published) -> States:
+    row = dict.fromkeys(STATE_NAMES, 0.0)
+    row |= told.states or {"unknown": 1.0}
+    shares = tuple(row.values())
+    return States((), (shares,), (shares,), shares)
+
+
+def _waits(told: Published) -> tuple[Waits, ...]:
+    """Return waits with the published median and mean, log-linear below the median."""
+    curve = None
+    if told.wait_mean_s is not None and told.wait_median_s is not None:
+        ends = (0.0, told.wait_median_s)
+        curve = curve_through((0.0, 0.5), ends, LONGEST_WAIT_S, told.wait_mean_s, 1.0)
+    return (Waits(float(2**40), float(curve is not None), curve),)
+
+
+def _reference(told: Published) -> Reference:
+    known = {
+        "duration_s.mean": told.mean_s,
+        "duration_s.p50": told.median_s,
+        "duration_s.p90": told.p90_s,
+        "gpus.mean": told.mean_gpus,
+        "interarrival.mean_s": told.days * DAY_S / told.jobs,
+        "queue_s.mean": told.wait_mean_s,
+        "queue_s.p50": told.wait_median_s,
+        "users": told.users,
+    }
+    if told.gpu_time_s is not None:
+        known["gpu_time.gpu_hours_per_job"] = told.gpu_time_s / 3600 / told.jobs
+    several = len(told.gpus) > 1
+    return Reference(
+        statistics={key: float(value) for key, value in known.items() if value is not None},
+        duration_cdf=tuple((seconds, share / 100) for seconds, share in told.duration_cdf),
+        gpu_cdf=tuple((gpus, jobs / 100) for gpus, jobs, _ in told.gpus) if several else (),
+        gpu_time_cdf=tuple((gpus, time / 100) for gpus, _, time in told.gpus) if several else (),
+        states=told.states,
+    )

@@ -1,0 +1,232 @@
+"""Draw a synthetic trace, hold it against its original, and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.synth.arrivals import US, local_midnight_s
+from gpuplan.analysis.synth.compare import Compared, compare
+from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
+from gpuplan.analysis.synth.model import Model, Reference
+from gpuplan.analysis.trace import LAST_INSTANT_US
+from gpuplan.analysis.version import gpuplan_version
+
+DAY_S = 86400
+CHUNK_ROWS = 250_000
+LONGEST_DAYS = 200 * 366
+RECORDED = ("submit_time", "duration_s", "num_gpus")
+NOTHING_RECORDED = "synthetic: every row was drawn from a model, none was recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to draw.
+
+    Attributes:
+        jobs: number of jobs, at least 1.
+        seed: seed of everything random, at least 0.
+        days: length of the trace; None takes the original's jobs per day.
+        start: first day in the model's time zone; None takes the original's.
+    """
+
+    jobs: int
+    seed: int = 0
+    days: float | None = None
+    start: date | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise UsageError(f"--jobs must be at least 1, got {self.jobs}")
+        if self.days is not None and not 0 < self.days <= LONGEST_DAYS:
+            raise UsageError(f"--days must be above 0 and at most {LONGEST_DAYS}, got {self.days}")
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """A synthetic trace that was written.
+
+    Attributes:
+        output: the file.
+        model: what it was drawn from.
+        request: what was asked for.
+        provenance: what the file says of itself.
+        span_s: first to last submission.
+        compared: statistics beside those of the original.
+        moved: drawn rows that equalled a recorded one and were changed by one clock step.
+    """
+
+    output: Path
+    model: Model
+    request: Request
+    provenance: Provenance
+    span_s: float
+    compared: tuple[Compared, ...]
+    moved: int
+
+    @property
+    def outside(self) -> tuple[Compared, ...]:
+        """Statistics that differ by more than their tolerance."""
+        return tuple(row for row in self.compared if row.within is False)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the ``results`` of the JSON output."""
+        return {
+            "output": str(self.output),
+            "jobs": self.request.jobs,
+            "span_s": self.span_s,
+            "source": self.model.source,
+            "original_jobs": self.model.jobs,
+            "time_zone": self.provenance.time_zone,
+            "relative_time": self.provenance.relative_time,
+            "compared": [row.summary() for row in self.compared],
+            "statistics_compared": sum(row.within is not None for row in self.compared),
+            "statistics_outside": len(self.outside),
+            "rows_moved": self.moved,
+            "notes": list(self.model.notes),
+        }
+
+
+def synthesize(
+    model: Model,
+    request: Request,
+    output: Path,
+    *,
+    sources: tuple[SourceFile, ...] = (),
+    recorded: pl.DataFrame | None = None,
+) -> Synthesis:
+    """Draw a trace and write it as a canonical Parquet file.
+
+    Args:
+        model: fitted, published or read.
+        request: how much of it.
+        output: the trace; its name ends in ``.parquet``.
+        sources: files the model comes from, for the provenance.
+        recorded: rows of the original (`RECORDED`); a drawn row that equals one in submission,
+            duration and GPUs is moved by one step of the clock.
+
+    Raises:
+        UsageError: the length cannot be told, or the times leave the calendar.
+        OutputError: the file cannot be written.
+    """
+    if output.suffix != ".parquet":
+        raise UsageError(f"{output}: a trace is Parquet; give it a name that ends in .parquet")
+    span_s = _span_s(model, request)
+    first_s = _first_s(model, request)
+    if (first_s + span_s + DAY_S) * US > LAST_INSTANT_US:
+        raise UsageError("the last submission would be past the year 9999; choose --start, --days")
+    drawn = draw(model, request.jobs, first_s, span_s, request.seed)
+    drawn, moved = _apart(drawn, recorded, model.duration_step_s)
+    zone = model.arrivals.time_zone
+    relative = model.arrivals.start is None and request.start is None
+    provenance = Provenance(
+        source_format="synthetic",
+        sources=sources,
+        rows_read=request.jobs,
+        rows_kept=request.jobs,
+        rows_rejected={},
+        relative_time=relative,
+        time_zone=zone if zone or relative else "UTC",
+        notes=(NOTHING_RECORDED, f"model: {model.source}; seed {request.seed}", *model.notes),
+        gpuplan_version=gpuplan_version(),
+    )
+    users = int(np.unique(drawn.owner).size) if model.owners.kind == "user" else None
+    compared = compare(drawn.job_arrays(), users, zone, _reference(model, request))
+    with atomic_output(output) as temporary:
+        _write(model, drawn, temporary, provenance)
+    return Synthesis(
+        output=output,
+        model=model,
+        request=request,
+        provenance=provenance,
+        span_s=float(drawn.submit_us[-1] - drawn.submit_us[0]) / US,
+        compared=tuple(compared),
+        moved=moved,
+    )
+
+
+def _span_s(model: Model, request: Request) -> float:
+    """Return the time from the first to the last submission."""
+    if request.days is not None:
+        return request.days * DAY_S * (request.jobs - 1) / request.jobs
+    gap_s = model.arrivals.mean_gap_s
+    if gap_s is None and request.jobs > 1 and model.arrivals.zero_share < 1:
+        raise UsageError(
+            f"{model.source}: one job has no rate of arrivals\n  next: give the length with --days"
+        )
+    span_s = (gap_s or 0.0) * (request.jobs - 1)
+    if span_s > LONGEST_DAYS * DAY_S:
+        per_day = DAY_S / (gap_s or 1.0)
+        raise UsageError(
+            f"at {per_day:,.3g} jobs a day, {request.jobs:,} jobs take "
+            f"{span_s / DAY_S / 365.25:,.0f} years\n  next: give the length with --days"
+        )
+    return span_s
+
+
+def _first_s(model: Model, request: Request) -> float:
+    day = model.arrivals.start if request.start is None else request.start.isoformat()
+    return 0.0 if day is None else float(local_midnight_s(day, model.arrivals.time_zone))
+
+
+def _reference(model: Model, request: Request) -> Reference:
+    """Return what to compare with; not the rate where another one was asked for."""
+    if request.days is None:
+        return model.reference
+    kept = {k: v for k, v in model.reference.statistics.items() if k != "interarrival.mean_s"}
+    return replace(model.reference, statistics=kept)
+
+
+def _apart(drawn: Drawn, recorded: pl.DataFrame | None, step_s: float) -> tuple[Drawn, int]:
+    """Return the jobs without a recorded row among them, and how many had to be moved.
+
+    A row that equals a recorded one in submission, duration and GPUs gets one clock step more.
+    """
+    if recorded is None:
+        return drawn, 0
+    known = recorded.select(
+        pl.col("submit_time").dt.epoch("us"), pl.col("duration_s"), pl.col("num_gpus")
+    ).filter(pl.col("duration_s").is_not_null())
+    duration_s = drawn.duration_s.copy()
+    at = np.flatnonzero(~np.isnan(duration_s))
+    moved: set[int] = set()
+    while at.size:
+        rows = pl.DataFrame(
+            {
+                "submit_time": drawn.submit_us[at],
+                "duration_s": duration_s[at],
+                "num_gpus": drawn.num_gpus[at],
+                "at": at,
+            }
+        )
+        at = rows.join(known, on=list(RECORDED), how="semi", maintain_order="left")["at"].to_numpy()
+        duration_s[at] += step_s
+        moved.update(at.tolist())
+    return replace(drawn, duration_s=duration_s), len(moved)
+
+
+def _write(model: Model, drawn: Drawn, path: Path, provenance: Provenance) -> None:
+    count = drawn.submit_us.size
+
+    def batches(*_: object) -> Iterator[pl.DataFrame]:
+        for begin in range(0, count, CHUNK_ROWS):
+            yield to_frame(model, drawn, begin, min(begin + CHUNK_ROWS, count))
+
+    scan = register_io_source(batches, schema=dict(CANONICAL))
+    with path.open("wb") as file:
+        try:
+            scan.sink_parquet(
+                file, row_group_size=CHUNK_ROWS, metadata={METADATA_KEY: provenance.to_json()}
+            )
+        except pl.exceptions.PolarsError as error:  # a full disk, for example
+            raise OSError(str(error)) from error

@@ -1,0 +1,256 @@
+"""``gpuplan synth``: a synthetic trace with the statistics of a real one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli import talk
+from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command
+from gpuplan.cli.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.units import show_count, show_duration, show_number, show_share
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.schema import SourceFile
+    from gpuplan.analysis.synth import Model, Synthesis
+    from gpuplan.analysis.trace import Trace
+
+SOURCE_PANEL = "What it is like (one of these)"
+UNIT_SHOW = {
+    "s": show_duration,
+    "share": show_share,
+    "jobs": show_count,
+    "gpus": show_number,
+    "gpu_h": show_number,
+    "1": show_number,
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``gpuplan synth``."""
+
+    @command(
+        app, "synth", example="gpuplan synth --preset kalos --jobs 10000 --seed 1 -o kalos.parquet"
+    )
+    def synth(
+        jobs: Annotated[int, typer.Option(help="Jobs to draw.", min=1, show_default=False)],
+        out: Annotated[
+            Path,
+            typer.Option(
+                "--output",
+                "-o",
+                help="The trace to write (.parquet).",
+                show_default=False,
+                rich_help_panel=OUTPUT_PANEL,
+            ),
+        ],
+        like: Annotated[
+            Path | None,
+            typer.Option(
+                help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; a model is "
+                "fitted to it.",
+                metavar="TRACE",
+                show_default=False,
+                rich_help_panel=SOURCE_PANEL,
+            ),
+        ] = None,
+        preset: Annotated[
+            str | None,
+            typer.Option(
+                help="Published figures of a workload: seren, kalos, philly, helios (GPU jobs, "
+                "AcmeTrace), wandb, abc (all jobs, Allpass).",
+                metavar="NAME",
+                show_default=False,
+                rich_help_panel=SOURCE_PANEL,
+            ),
+        ] = None,
+        model: Annotated[
+            Path | None,
+            typer.Option(
+                help="A model that --save-model wrote.",
+                metavar="FILE.json",
+                show_default=False,
+                rich_help_panel=SOURCE_PANEL,
+            ),
+        ] = None,
+        days: Annotated[
+            float | None,
+            typer.Option(
+                help="Length of the trace in days; otherwise as many jobs a day as the original "
+                "has.",
+                show_default=False,
+            ),
+        ] = None,
+        start: Annotated[
+            datetime | None,
+            typer.Option(
+                help="First day, in the original's time zone; otherwise the original's.",
+                formats=["%Y-%m-%d"],
+                metavar="YYYY-MM-DD",
+                show_default=False,
+            ),
+        ] = None,
+        seed: Annotated[
+            int,
+            typer.Option(
+                help="Seed of everything random; the same seed gives the same bytes.", min=0
+            ),
+        ] = 0,
+        save_model: Annotated[
+            Path | None,
+            typer.Option(
+                help="Also write the model as JSON: numbers, names of classes and GPU types, no "
+                "job.",
+                metavar="FILE.json",
+                show_default=False,
+                rich_help_panel=OUTPUT_PANEL,
+            ),
+        ] = None,
+        output_format: Annotated[
+            Format,
+            typer.Option(
+                "--output-format", help="Form of the comparison.", rich_help_panel=OUTPUT_PANEL
+            ),
+        ] = Format.table,
+        fail_if: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Exit with 1 if this holds, for example 'statistics_outside > 0'; may be "
+                "repeated.",
+                rich_help_panel=OUTPUT_PANEL,
+                show_default=False,
+            ),
+        ] = None,
+    ) -> None:
+        """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
+        from gpuplan.cli.emit import check_output, emit
+
+        output = Output(output_format=output_format, fail_if=fail_if)
+        check_output(output, picture=False, rows=False)
+        _check_choice(like, preset, model, out, save_model)
+        from gpuplan.analysis.files import atomic_output
+        from gpuplan.analysis.synth import Request, synthesize
+        from gpuplan.analysis.synth.write import RECORDED
+
+        request = Request(jobs, seed, days, start and start.date())
+        described, sources, trace = _model(like, preset, model)
+        result = synthesize(
+            described,
+            request,
+            out,
+            sources=sources,
+            recorded=None if trace is None else trace.jobs.select(RECORDED),
+        )
+        if save_model is not None:
+            with atomic_output(save_model) as temporary:
+                temporary.write_text(described.to_json(), encoding="utf-8", newline="\n")
+            talk.note(f"wrote {save_model}")
+        parameters: dict[str, Any] = {
+            "like": like and str(like),
+            "preset": preset,
+            "model": model and str(model),
+            "jobs": jobs,
+            "days": days,
+            "start": start and start.date().isoformat(),
+            "seed": seed,
+        }
+        emit(_report(result, parameters, sources, trace), output)
+
+
+def _check_choice(
+    like: Path | None, preset: str | None, model: Path | None, out: Path, save_model: Path | None
+) -> None:
+    given = [name for name, x in (("--like", like), ("--preset", preset), ("--model", model)) if x]
+    if len(given) != 1:
+        found = " and ".join(given) or "none of them"
+        raise UsageError(f"give one of --like, --preset and --model; found {found}")
+    taken = {path.resolve() for path in (like, model) if path is not None}
+    for written in (out, save_model):
+        if written is not None and written.resolve() in taken:
+            raise UsageError(f"{written}: is also the source; write to another file")
+    if save_model is not None and save_model.resolve() == out.resolve():
+        raise UsageError(f"--save-model {save_model}: is also the trace; name another file")
+
+
+def _model(
+    like: Path | None, preset: str | None, model: Path | None
+) -> tuple[Model, tuple[SourceFile, ...], Trace | None]:
+    """Return the model, the files it comes from, and the trace it was fitted to."""
+    from gpuplan.analysis.files import sha256_of
+    from gpuplan.analysis.schema import SourceFile
+    from gpuplan.analysis.synth import PRESETS, fit_model, preset_model
+    from gpuplan.analysis.synth.fit import COLUMNS
+    from gpuplan.analysis.synth.model import read_model
+    from gpuplan.analysis.trace import read_trace
+
+    if like is not None:
+        trace = read_trace(like, columns=COLUMNS)
+        return fit_model(trace), (SourceFile(str(like), trace.sha256),), trace
+    if model is not None:
+        return read_model(model), (SourceFile(str(model), sha256_of(model)),), None
+    if preset not in PRESETS:
+        raise UsageError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")
+    return preset_model(preset), (), None
+
+
+def _report(
+    result: Synthesis,
+    parameters: dict[str, Any],
+    sources: tuple[SourceFile, ...],
+    trace: Trace | None,
+) -> Report:
+    outside = result.outside
+    labels = ", ".join(row.statistic.label for row in outside)
+    held = sum(row.within is not None for row in result.compared)
+    return Report(
+        command="synth",
+        results=result.summary(),
+        tables=tuple(_tables(result)),
+        inputs=tuple(
+            Input(path=file.name, sha256=file.sha256, rows=trace.rows if trace else 1)
+            for file in sources
+        ),
+        parameters=parameters,
+        headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
+        f"{result.output}: {held - len(outside)} of {held} statistics within their tolerance",
+        warnings=(f"outside their tolerance: {labels}",) if outside else (),
+    )
+
+
+def _tables(result: Synthesis) -> list[Table]:
+    columns = (
+        Column("statistic", ""),
+        Column("", "statistic"),
+        Column("original", "original"),
+        Column("synthetic", "synthetic"),
+        Column("difference", "difference"),
+        Column("allowed", "tolerance"),
+        Column("within", "within", _show_within),
+    )
+    rows = []
+    for row in result.compared:
+        show = UNIT_SHOW[row.statistic.unit]
+        rows.append(
+            (
+                row.statistic.key,
+                row.statistic.label,
+                Shown(row.original, show(row.original)),
+                Shown(row.synthetic, show(row.synthetic)),
+                Shown(row.difference, show(row.difference)),
+                None if row.allowed is None else Shown(row.allowed, show(row.allowed)),
+                row.within,
+            )
+        )
+    tables = [Table(f"How near it is ({result.model.source})", columns, rows)]
+    if result.model.notes:
+        notes = [(note,) for note in result.model.notes]
+        tables.append(Table("Assumptions", (Column("note", "note"),), notes))
+    return tables
+
+
+def _show_within(within: bool) -> str:
+    return "yes" if within else "NO"
