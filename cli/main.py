@@ -12,7 +12,16 @@ import typer
 from gpuplan.analysis.errors import GpuplanError
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
-from gpuplan.cli.commands import characterize, ingest, listing, pareto, simulate, sweep, synth
+from gpuplan.cli.commands import (
+    characterize,
+    ingest,
+    listing,
+    pareto,
+    prices,
+    simulate,
+    sweep,
+    synth,
+)
 from gpuplan.cli.commands import demo as demo_command
 
 INTERRUPTED = 130
@@ -31,7 +40,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (ingest, characterize, pareto, sweep, simulate, synth, listing, demo_command):
+for module in (
+    *(ingest, prices, characterize, pareto, sweep, simulate, synth),
+    *(listing, demo_command),
+):
     module.register(app)
 
 

@@ -54,7 +54,10 @@ def same_time(sight: PriceSight) -> tuple[pl.Expr, str]:
 
 def _date(text: str) -> datetime | None:
     match = DATE.search(text)
+    if match is None:
+        return None
+    year, month, day = map(int, match.groups())
     try:
-        return datetime(*map(int, match.groups()), tzinfo=UTC) if match else None  # type: ignore[arg-type]
+        return datetime(year, month, day, tzinfo=UTC)
     except ValueError:
         return None

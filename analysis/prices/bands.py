@@ -1,0 +1,126 @@
+"""Price and availability over time, thinned for a picture (Allpass, Figures 2 and 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.prices.book import HOUR_US, PriceBook
+from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
+from gpuplan.analysis.prices.schema import PRICE
+
+MAX_BINS = 160
+BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """The offers of one GPU and kind over time, in bins of ``bin_h`` hours.
+
+    Attributes:
+        gpu_type, kind: what they are of.
+        start_h: start of each bin that has a price, hours of the Unix epoch; shape (n,).
+        p25, median, p75: of the offers of all providers and regions in the bin, US dollars per
+            GPU-hour; shape (n,).
+        sources: providers with a price in the bin; shape (n,).
+        available: what they have, summed per snapshot, mean of the bin; None where not recorded.
+        bin_h: width of a bin, hours.
+    """
+
+    gpu_type: str
+    kind: str
+    start_h: FloatArray
+    p25: FloatArray
+    median: FloatArray
+    p75: FloatArray
+    sources: FloatArray
+    available: FloatArray | None
+    bin_h: int
+
+
+def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[Band, ...]:
+    """Return a band per GPU and kind, the longest first.
+
+    A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
+    """
+    first = min(one.first_hour for one in hourly)
+    last = max(one.first_hour + one.typical.size for one in hourly)
+    bin_h = next((h for h in BIN_HOURS if (last - first) <= h * MAX_BINS), BIN_HOURS[-1])
+    points = pl.concat([_snapshots(book), _changes(book, hourly)]).with_columns(
+        (pl.col("hour") - first) // bin_h
+    )
+    binned = (
+        points.group_by("gpu_type", "kind", "hour")
+        .agg(
+            *(
+                pl.col(PRICE).quantile(share, "linear").alias(name)
+                for name, share in (("p25", 0.25), ("median", 0.5), ("p75", 0.75))
+            ),
+            pl.col("provider").n_unique().cast(pl.Float64).alias("sources"),
+        )
+        .join(_available(book, first, bin_h), on=["gpu_type", "kind", "hour"], how="left")
+        .sort("gpu_type", "kind", "hour")
+    )
+    groups = binned.partition_by("gpu_type", "kind", maintain_order=True)
+    found = (_band(group, first, bin_h) for group in groups)
+    return tuple(sorted(found, key=lambda one: (-one.start_h.size, one.gpu_type, one.kind)))
+
+
+def _snapshots(book: PriceBook) -> pl.DataFrame:
+    hour = (pl.col("timestamp").dt.epoch("us") // HOUR_US).alias("hour")
+    rows = book.prices.filter(~pl.col("is_change"))
+    return rows.select("gpu_type", pl.col("kind").cast(pl.String), "provider", hour, PRICE)
+
+
+def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
+    changing = book.prices.filter("is_change").select("provider", "gpu_type", "kind")
+    names = {tuple(map(str, row)) for row in changing.unique().rows()}
+    schema = {"gpu_type": pl.String(), "kind": pl.String(), "provider": pl.String(),
+              "hour": pl.Int64(), PRICE: pl.Float64()}  # fmt: skip
+    parts = [pl.DataFrame(schema=schema)]
+    for one in hourly:
+        if (one.provider, one.gpu_type, one.kind) in names:
+            known = np.flatnonzero(one.cover > 0)
+            columns = {
+                "gpu_type": one.gpu_type,
+                "kind": one.kind,
+                "provider": one.provider,
+                "hour": one.first_hour + known,
+                PRICE: one.typical[known],
+            }
+            parts.append(pl.DataFrame(columns, schema=schema))
+    return pl.concat(parts)
+
+
+def _available(book: PriceBook, first: int, bin_h: int) -> pl.DataFrame:
+    """Return the mean over the snapshots of a bin of what all sources together have."""
+    hour = (pl.col("timestamp").dt.epoch("us") // HOUR_US - first) // bin_h
+    told = book.prices.filter(pl.col("available").is_not_null())
+    # Providers are seldom seen in the same instant, so each is averaged by itself and then added.
+    per_instant = told.group_by("gpu_type", "kind", "provider", "timestamp").agg(
+        pl.col("available").sum()
+    )
+    return (
+        per_instant.with_columns(hour.alias("hour"), pl.col("kind").cast(pl.String))
+        .group_by("gpu_type", "kind", "provider", "hour")
+        .agg(pl.col("available").mean())
+        .group_by("gpu_type", "kind", "hour")
+        .agg(pl.col("available").sum())
+    )
+
+
+def _band(group: pl.DataFrame, first: int, bin_h: int) -> Band:
+    available = group["available"]
+    return Band(
+        gpu_type=group["gpu_type"][0],
+        kind=group["kind"][0],
+        start_h=first + group["hour"].to_numpy() * float(bin_h),
+        p25=group["p25"].to_numpy(),
+        median=group["median"].to_numpy(),
+        p75=group["p75"].to_numpy(),
+        sources=group["sources"].to_numpy(),
+        available=None if available.null_count() == len(available) else available.to_numpy(),
+        bin_h=bin_h,
+    )

@@ -1,0 +1,202 @@
+"""A price table in memory: read and checked, and which price is in force when.
+
+A change is in force until the next one of its series, the last one until the end of what is known
+of its provider. A snapshot is in force until the next one, but no longer than `HOLD_GAPS` times the
+usual gap of its source (an hour at least): beyond that nothing is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.prices.schema import (
+    KIND_TYPE,
+    KIND_WORDS,
+    KINDS,
+    METADATA_KEY,
+    OFFER,
+    PRICE,
+    PRICES,
+    SCHEMA_VERSION,
+    SERIES,
+    TIME_TYPE,
+    PriceProvenance,
+    is_one_of,
+)
+
+REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
+PARQUET_MAGIC = b"PAR1"
+HOLD_GAPS = 3
+HOUR_US = 3_600_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBook:
+    """Prices of a canonical table.
+
+    Attributes:
+        prices: the columns of `PRICES` and ``is_change``; in order of time.
+        path: the file.
+        sha256: its hash.
+        provenance: where the prices come from.
+    """
+
+    prices: pl.DataFrame
+    path: Path
+    sha256: str
+    provenance: PriceProvenance
+
+
+def book_of(
+    prices: pl.DataFrame, provenance: PriceProvenance, *, path: Path, sha256: str = ""
+) -> PriceBook:
+    """Return prices in the canonical columns as a book."""
+    is_change = is_one_of(provenance.change_series).alias("is_change")
+    return PriceBook(
+        prices.select(*PRICES, is_change).sort("timestamp", maintain_order=True),
+        path,
+        sha256,
+        provenance,
+    )
+
+
+def read_prices(path: Path) -> PriceBook:
+    """Read a price table, of ``gpuplan prices`` or of any tool that keeps its columns.
+
+    Raises:
+        InputError: no such file, no price table, or a cell that is no price.
+    """
+    with existing_file(path).open("rb") as stream:
+        if stream.read(4) != PARQUET_MAGIC:
+            raise InputError(
+                path,
+                "is not a Parquet file",
+                expected="a price table",
+                hint=f"bring prices into one: gpuplan prices {path} -o prices.parquet",
+            )
+    try:
+        provenance = _provenance(path)
+        prices = _canonical(path, pl.read_parquet(path))
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).strip().partition("\n")[0]
+        hint = "write it again with gpuplan prices"
+        raise InputError(path, f"is a damaged price table ({reason})", hint=hint) from error
+    return book_of(prices, provenance, path=path, sha256=sha256_of(path))
+
+
+def in_force(book: PriceBook) -> pl.DataFrame:
+    """Return the stretches of time in which the offers of a series do not change.
+
+    Returns:
+        One row per series and instant, in order of time within a series: the columns of `SERIES`,
+        ``start_us`` and ``end_us`` (microseconds of the Unix epoch), ``lowest`` and ``typical``
+        (the least and the median of the offers, US dollars per GPU-hour) and ``offers``.
+    """
+    time = pl.col("timestamp").dt.epoch("us")
+    known_until = time.filter("is_change").max().over("provider", "kind")
+    quotes = (
+        book.prices.with_columns(time.alias("start_us"), known_until.alias("known_until"))
+        .group_by(*SERIES, "start_us", maintain_order=True)
+        .agg(
+            pl.col(PRICE).min().alias("lowest"),
+            pl.col(PRICE).median().alias("typical"),
+            pl.len().alias("offers"),
+            pl.col("is_change").any(),
+            pl.col("known_until").first(),
+        )
+        .sort(*SERIES, "start_us")
+    )
+    gaps = (
+        quotes.select(*OFFER, "start_us")
+        .unique()
+        .sort(*OFFER, "start_us")
+        .group_by(OFFER)
+        .agg(pl.col("start_us").diff().median().cast(pl.Int64).alias("gap_us"))
+    )
+    gap = pl.col("gap_us").fill_null(HOUR_US)
+    following = pl.col("start_us").shift(-1).over(SERIES)
+    held = pl.col("start_us") + pl.max_horizontal(HOLD_GAPS * gap, pl.lit(HOUR_US))
+    snapshot_end = pl.min_horizontal(held, following.fill_null(pl.col("start_us") + gap))
+    change_end = following.fill_null(pl.col("known_until"))
+    # A history of one change is taken to say the price of an hour: it must say something.
+    alone = (pl.len().over(SERIES) == 1) & (change_end == pl.col("start_us"))
+    return quotes.join(gaps, on=OFFER, how="left", nulls_equal=True, maintain_order="left").select(
+        *SERIES,
+        "start_us",
+        pl.when("is_change")
+        .then(change_end + pl.when(alone).then(HOUR_US).otherwise(0))
+        .otherwise(snapshot_end)
+        .alias("end_us"),
+        "lowest",
+        "typical",
+        "offers",
+    )
+
+
+def _provenance(path: Path) -> PriceProvenance:
+    stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
+    if stored is None:
+        return PriceProvenance()
+    try:
+        provenance = PriceProvenance.from_json(stored)
+    except (ValueError, TypeError) as error:
+        hint = "write it again with gpuplan prices"
+        raise InputError(path, f"its metadata cannot be read ({error})", hint=hint) from error
+    if provenance.schema_version > SCHEMA_VERSION:
+        found = f"has the schema version {provenance.schema_version}"
+        raise InputError(path, found, expected=f"{SCHEMA_VERSION} or older", hint="upgrade gpuplan")
+    return provenance
+
+
+def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
+    missing = [name for name in REQUIRED if name not in table.columns]
+    if missing:
+        raise InputError(
+            path,
+            f"no column {', '.join(missing)}; found {', '.join(table.columns[:12])}",
+            expected=f"a price table with {', '.join(REQUIRED)}",
+            hint="bring prices into one: gpuplan prices FILE -o prices.parquet",
+        )
+    time = pl.col("timestamp")
+    kind = pl.col("kind").cast(pl.String).str.to_lowercase()
+    columns = {
+        "timestamp": time.cast(TIME_TYPE)
+        if isinstance(table.schema["timestamp"], pl.Datetime)
+        else pl.lit(None, TIME_TYPE),
+        "gpu_type": gpu_names("gpu_type"),
+        "kind": kind.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE),
+    }
+    prices = table.select(
+        columns.get(name, pl.col(name) if name in table.columns else pl.lit(None))
+        .cast(dtype, strict=False)
+        .alias(name)
+        for name, dtype in PRICES.items()
+    )
+    if prices.is_empty():
+        raise InputError(path, "has no prices", expected="at least one")
+    expected = {
+        "timestamp": "a time",
+        "kind": f"one of {', '.join(KINDS)}",
+        PRICE: "US dollars above 0",
+    }
+    for name in REQUIRED:
+        good = pl.col(name).is_not_null()
+        if name == PRICE:
+            good &= pl.col(PRICE).is_finite() & (pl.col(PRICE) > 0)
+        bad = prices.select((~good.fill_null(False)).arg_true()).to_series()
+        if len(bad):
+            raise InputError(
+                path,
+                f"found {table[name][int(bad[0])]!r} ({len(bad):,} such rows)",
+                row=int(bad[0]) + 1,
+                column=name,
+                expected=expected.get(name, "a name"),
+                hint="bring it in with gpuplan prices: bad rows are kept aside and counted",
+            )
+    return prices

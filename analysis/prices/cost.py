@@ -1,0 +1,237 @@
+"""What the GPU time of a trace would have cost.
+
+A job holds its GPUs from submission + wait for its duration. Each hour of it is billed at the price
+of that hour where one is known, else at the mean of the source: a trace without a calendar, or of
+other years than the prices, is billed at means throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.characterize.jobs import job_arrays
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
+from gpuplan.analysis.prices.offers import Offer
+from gpuplan.analysis.trace import Trace
+
+COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
+"""Canonical columns that a bill reads."""
+US_PER_S = 1e6
+SECONDS_PER_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """GPU time of the jobs of one GPU type, in hours of the Unix epoch.
+
+    Attributes:
+        gpu_type: the GPU; None where it is not known.
+        jobs: timed jobs that hold GPUs.
+        gpu_hours: duration x GPUs, summed.
+        start_h, end_h: when each job holds its GPUs; shape (n,). Empty without a calendar.
+        num_gpus: GPUs held; shape (n,).
+    """
+
+    gpu_type: str | None
+    jobs: int
+    gpu_hours: float
+    start_h: FloatArray
+    end_h: FloatArray
+    num_gpus: FloatArray
+
+    def in_hours(self, first: int, count: int) -> FloatArray:
+        """Return the GPU-hours in each of ``count`` hours from ``first`` on; shape (count,)."""
+        edges = np.arange(count + 1, dtype=np.float64)
+        held = self._until(self.start_h - first, edges) - self._until(self.end_h - first, edges)
+        return np.maximum(np.diff(held), 0.0)
+
+    def _until(self, begin: FloatArray, edges: FloatArray) -> FloatArray:
+        """Return sum(GPUs x time since ``begin``) at each edge, over what has begun by then."""
+        order = np.argsort(begin, kind="stable")
+        gpus = np.concatenate([[0.0], np.cumsum(self.num_gpus[order])])
+        moments = np.concatenate([[0.0], np.cumsum((self.num_gpus * begin)[order])])
+        begun = np.searchsorted(begin[order], edges, side="right")
+        result: FloatArray = edges * gpus[begun] - moments[begun]
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What one source asks for the GPU time of one GPU type.
+
+    Attributes:
+        wanted_gpu: the GPU of the jobs.
+        provider, gpu_type, kind: the source, and the GPU as it names it.
+        gpu_hours: what is billed.
+        cost_usd: at the typical price of the source; None where only its range is known.
+        lowest_usd: at its cheapest region and offer in each hour.
+        hourly_share: share of the GPU-hours billed at the price of their hour.
+        saving: 1 - cost / cost at the reference; None without one.
+    """
+
+    wanted_gpu: str
+    provider: str
+    gpu_type: str
+    kind: str
+    gpu_hours: float
+    cost_usd: float | None
+    lowest_usd: float
+    hourly_share: float
+    saving: float | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestBill:
+    """What the GPU time of one GPU type costs at the cheapest offer of each hour.
+
+    Attributes:
+        wanted_gpu: the GPU of the jobs.
+        gpu_hours: what is billed.
+        cost_usd: the sum.
+        hourly_share: share of the GPU-hours in hours of which some price is known.
+    """
+
+    wanted_gpu: str
+    gpu_hours: float
+    cost_usd: float
+    hourly_share: float
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return asdict(self)
+
+
+def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Demand, ...]:
+    """Return the GPU time of a trace by GPU type, in order of names, the unknown last.
+
+    Args:
+        trace: read with at least `COLUMNS`.
+        gpu: the GPU of jobs that name none.
+        include_running: count jobs still running with the time they have run so far.
+    """
+    jobs = job_arrays(trace.jobs, include_running=include_running)
+    chosen = jobs.timed_gpu()
+    written = trace.jobs["gpu_type"].filter(pl.Series(chosen))
+    names = {word: gpu_name(word) for word in written.drop_nulls().unique().to_list()}
+    types = [names[word] if word is not None else gpu for word in written.to_list()]
+    submit_h = jobs.submit_us[chosen] / US_PER_S / SECONDS_PER_HOUR
+    start_h = submit_h + np.nan_to_num(jobs.queue_s[chosen]) / SECONDS_PER_HOUR
+    duration_h = jobs.duration_s[chosen] / SECONDS_PER_HOUR
+    gpus = jobs.num_gpus[chosen]
+    calendar = not trace.provenance.relative_time
+
+    def of(gpu_type: str | None) -> Demand:
+        mine = np.fromiter((one == gpu_type for one in types), np.bool_, len(types))
+        timed = mine if calendar else np.zeros_like(mine)
+        return Demand(
+            gpu_type,
+            jobs=int(np.count_nonzero(mine)),
+            gpu_hours=float((duration_h * gpus)[mine].sum()),
+            start_h=start_h[timed],
+            end_h=(start_h + duration_h)[timed],
+            num_gpus=gpus[timed],
+        )
+
+    return tuple(of(one) for one in sorted(set(types), key=lambda name: (name is None, name or "")))
+
+
+def bills(
+    demand: Demand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
+) -> tuple[Bill, ...]:
+    """Return what each offer that has the GPU asks, the cheapest first; no savings yet.
+
+    Args:
+        demand: of a known GPU.
+        offers: every source.
+        hourly: their prices by the hour; none for a list without history.
+    """
+    if demand.gpu_type is None:
+        raise ValueError("a bill needs a GPU")
+    found = list(_bills(demand, demand.gpu_type, offers, hourly))
+    return tuple(sorted(found, key=lambda bill: (_sure(bill), bill.provider, bill.kind)))
+
+
+def _sure(bill: Bill) -> float:
+    return bill.lowest_usd if bill.cost_usd is None else bill.cost_usd
+
+
+def _bills(
+    demand: Demand, wanted: str, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
+) -> Iterator[Bill]:
+    by_hour = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
+    for offer in offers:
+        if not same_gpu(wanted, offer.gpu_type):
+            continue
+        key = (offer.provider, offer.gpu_type, offer.kind)
+        series = by_hour.get(key)
+        if series is None:
+            typical = None if offer.mean is None else offer.mean * demand.gpu_hours
+            lowest, share = offer.least * demand.gpu_hours, 0.0
+        else:
+            typical, share = _billed(demand, series, series.typical, series.mean)
+            lowest, _ = _billed(demand, series, series.lowest, series.mean_lowest)
+        yield Bill(wanted, *key, demand.gpu_hours, typical, lowest, share)
+
+
+def _billed(
+    demand: Demand, series: HourlyPrices, price: FloatArray, mean: float
+) -> tuple[float, float]:
+    """Return the cost by the hour, at the mean elsewhere, and the share billed by the hour."""
+    held = demand.in_hours(series.first_hour, price.size)
+    known = series.cover > 0
+    by_hour = float(held[known].sum())
+    cost = float(held[known] @ price[known]) + mean * max(0.0, demand.gpu_hours - by_hour)
+    return cost, by_hour / demand.gpu_hours if demand.gpu_hours else 0.0
+
+
+def cheapest_bill(
+    demand: Demand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
+) -> CheapestBill | None:
+    """Return what the GPU time costs at each hour's cheapest offer; None where nobody has the GPU.
+
+    In each hour a source asks what it asks in `bills`: its price of that hour, or its mean where
+    that is not known. So this is never above any of them.
+    """
+    if demand.gpu_type is None:
+        raise ValueError("a bill needs a GPU")
+    mine = [one for one in hourly if same_gpu(demand.gpu_type, one.gpu_type)]
+    if not mine:
+        asked = [one.least for one in offers if same_gpu(demand.gpu_type, one.gpu_type)]
+        if not asked:
+            return None
+        return CheapestBill(demand.gpu_type, demand.gpu_hours, min(asked) * demand.gpu_hours, 0.0)
+    first, price, known = cheapest_by_hour(mine)
+    held = demand.in_hours(first, price.size)
+    rest = max(0.0, demand.gpu_hours - float(held.sum()))
+    cost = float(held @ price) + rest * min(one.mean_lowest for one in mine)
+    share = float(held[known].sum()) / demand.gpu_hours if demand.gpu_hours else 0.0
+    return CheapestBill(demand.gpu_type, demand.gpu_hours, cost, share)
+
+
+def cheapest_by_hour(
+    series: Sequence[HourlyPrices],
+) -> tuple[int, FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Return the first hour, the lowest price in each hour, and where any source has one then.
+
+    A source without a price in an hour stands with its mean.
+    """
+    first = min(one.first_hour for one in series)
+    last = max(one.first_hour + one.lowest.size for one in series)
+    known = np.zeros(last - first, np.bool_)
+    asked = np.empty((len(series), last - first))
+    for row, one in zip(asked, series, strict=True):
+        here = slice(one.first_hour - first, one.first_hour - first + one.lowest.size)
+        row[:] = one.mean_lowest
+        row[here] = np.where(one.cover > 0, one.lowest, one.mean_lowest)
+        known[here] |= one.cover > 0
+    return first, asked.min(axis=0), known

@@ -1,0 +1,110 @@
+"""Prices hour by hour, as arrays: what a replay or a bill of a trace needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
+from gpuplan.analysis.prices.schema import OFFER
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyPrices:
+    """The price of one source of GPUs in each hour of the Unix epoch, US dollars per GPU-hour.
+
+    Within an hour a price counts by the time it is in force. NaN where nothing is known.
+
+    Attributes:
+        provider, gpu_type, kind: what tells this source from others.
+        first_hour: hours of the Unix epoch before the first element.
+        typical: median over its regions of the median offer; shape (n,).
+        lowest: the region with the lowest offer; shape (n,).
+        cover: share of the hour in which a price is in force; shape (n,).
+    """
+
+    provider: str
+    gpu_type: str
+    kind: str
+    first_hour: int
+    typical: FloatArray
+    lowest: FloatArray
+    cover: FloatArray
+
+    @property
+    def mean(self) -> float:
+        """Time-weighted mean of the typical price."""
+        return self._mean(self.typical)
+
+    @property
+    def mean_lowest(self) -> float:
+        """Time-weighted mean of the lowest price."""
+        return self._mean(self.lowest)
+
+    def _mean(self, price: FloatArray) -> float:
+        known = self.cover > 0
+        return float(np.average(price[known], weights=self.cover[known]))
+
+
+def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices, ...]:
+    """Return every source of a book hour by hour, in the order of provider, GPU and kind.
+
+    Args:
+        book: the prices.
+        gpu: only sources whose GPU can be this one (see `same_gpu`).
+    """
+    groups = in_force(book).partition_by(OFFER, as_dict=True, maintain_order=True)
+    names = sorted((str(p), str(g), str(k)) for p, g, k in groups)
+    return tuple(
+        _hourly(*name, groups[name]) for name in names if gpu is None or same_gpu(gpu, name[1])
+    )
+
+
+def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) -> HourlyPrices:
+    first = int(stretches["start_us"].min()) // HOUR_US  # type: ignore[arg-type]
+    last = -(-int(stretches["end_us"].max()) // HOUR_US)  # type: ignore[arg-type]
+    edges = np.arange(first, max(last, first + 1) + 1) * HOUR_US
+    typical, lowest, cover = [], [], []
+    for region in stretches.partition_by("region", maintain_order=True):
+        start, end = region["start_us"].to_numpy(), region["end_us"].to_numpy()
+        known, (usual, cheapest) = means_within(
+            edges, start, end, region["typical"].to_numpy(), region["lowest"].to_numpy()
+        )
+        typical.append(usual)
+        lowest.append(cheapest)
+        cover.append(known)
+    some = np.max(cover, axis=0) > 0
+    middle, least = np.full((2, edges.size - 1), np.nan)
+    middle[some] = np.nanmedian(np.stack(typical)[:, some], axis=0)
+    least[some] = np.nanmin(np.stack(lowest)[:, some], axis=0)
+    return HourlyPrices(provider, gpu_type, kind, first, middle, least, np.max(cover, axis=0))
+
+
+def means_within(
+    edges: IntArray, start: IntArray, end: IntArray, *levels: FloatArray
+) -> tuple[FloatArray, tuple[FloatArray, ...]]:
+    """Return the share of each bin that is covered, and the mean of each level over that part.
+
+    Args:
+        edges: of the bins, ascending; shape (m + 1,).
+        start, end: stretches in order that do not overlap; shape (n,).
+        levels: values within the stretches; shape (n,).
+    """
+    lasting = (end - start).astype(np.float64)
+    times = np.stack([start, end], axis=1).ravel()
+
+    def within(value: FloatArray) -> FloatArray:
+        total = np.cumsum(np.stack([np.zeros_like(lasting), lasting * value], axis=1).ravel())
+        return np.diff(np.interp(edges, times, total))
+
+    cover = within(np.ones_like(lasting))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = tuple(np.where(cover > 0, within(level) / cover, np.nan) for level in levels)
+    return cover / np.diff(edges), means

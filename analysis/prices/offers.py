@@ -1,0 +1,225 @@
+"""What each source of GPUs asks: level, band and volatility of its price, and what it has.
+
+Snapshots count alike, whenever they were taken. Changes count by the time they are in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
+from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
+from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
+from gpuplan.analysis.prices.schema import OFFER, PRICE, SERIES
+
+STALE_DAYS = 90.0
+HOURS_PER_DAY = 24
+QUARTILES = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """What a source has, over its snapshots: the sum of ``available`` over regions and offers.
+
+    Attributes:
+        mean, least, most: of that sum.
+        none_share: share of the snapshots in which it has nothing.
+    """
+
+    mean: float
+    least: int
+    most: int
+    none_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A source of GPUs: one provider, GPU and kind. Prices are US dollars per GPU-hour.
+
+    Attributes:
+        provider, gpu_type, kind: what tells it from others.
+        rows, regions: prices, and regions they are of (0 where none is told).
+        sampling: ``snapshot``, ``change`` or ``list``.
+        median, mean, least, most, p25, p75: of the price; None where not known.
+        variation: standard deviation over mean.
+        daily_volatility: standard deviation of the change of the logarithm of its daily mean price
+            from one day to the next; None for less than two such changes.
+        listed_share: share of the hours in which anything is known of this GPU in which this
+            source has a price.
+        first, last: first price, and the time until which it is known to hold.
+        age_days: time from ``last`` to the date the prices are used for, at least 0; None without
+            one.
+        available: what it has; None where that is not recorded.
+        saving: 1 - mean / mean of the reference for this GPU; None without one.
+    """
+
+    provider: str
+    gpu_type: str
+    kind: str
+    rows: int
+    regions: int
+    sampling: str
+    median: float | None
+    mean: float | None
+    least: float
+    most: float
+    p25: float | None = None
+    p75: float | None = None
+    variation: float | None = None
+    daily_volatility: float | None = None
+    listed_share: float | None = None
+    first: datetime | None = None
+    last: datetime | None = None
+    age_days: float | None = None
+    available: Availability | None = None
+    saving: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Provider and kind, as ``--reference`` takes them."""
+        return f"{self.provider}:{self.kind}"
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it is older than `STALE_DAYS`."""
+        return self.age_days is not None and self.age_days > STALE_DAYS
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name, prices with their unit."""
+        fields = asdict(self)
+        for name in ("median", "mean", "least", "most", "p25", "p75"):
+            fields[f"{name}_usd_per_gpu_h"] = fields.pop(name)
+        for name in ("first", "last"):
+            fields[name] = fields[name] and fields[name].isoformat()
+        return fields | {"stale": self.is_stale}
+
+
+def listed_offers(as_of: datetime | None = None) -> tuple[Offer, ...]:
+    """Return the built-in catalogue as offers, their age told where ``as_of`` is."""
+    return tuple(_listed(one, as_of) for one in sorted(CATALOGUE, key=_order))
+
+
+def _order(one: ListPrice) -> tuple[str, str, str]:
+    return one.gpu_type, one.provider, one.kind
+
+
+def _listed(one: ListPrice, as_of: datetime | None) -> Offer:
+    return Offer(
+        *(one.provider, one.gpu_type, one.kind),
+        rows=1,
+        regions=0,
+        sampling="list",
+        median=one.typical,
+        mean=one.typical,
+        least=one.least,
+        most=one.most,
+        first=AS_OF,
+        last=AS_OF,
+        age_days=_age_days(AS_OF, as_of),
+    )
+
+
+def offers_of(
+    book: PriceBook, hourly: tuple[HourlyPrices, ...], as_of: datetime | None = None
+) -> tuple[Offer, ...]:
+    """Return every source of a book, in order of GPU, provider and kind.
+
+    Args:
+        book: the prices.
+        hourly: all of its sources, from `hourly_prices`.
+        as_of: when the prices are used; their age is counted to it.
+    """
+    stretches = in_force(book)
+    known = stretches.group_by("gpu_type").agg(
+        pl.col("start_us").min() // HOUR_US, -(-pl.col("end_us").max() // HOUR_US)
+    )
+    hours = {gpu: max(1, last - first) for gpu, first, last in known.rows()}
+    lasting = stretches.select(
+        *SERIES, "start_us", "end_us", (pl.col("end_us") - pl.col("start_us")).alias("lasting")
+    )
+    rows = book.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
+    rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
+    groups = rows.partition_by(OFFER, as_dict=True, maintain_order=True)
+    prices: dict[tuple[object, ...], HourlyPrices] = {
+        (one.provider, one.gpu_type, one.kind): one for one in hourly
+    }
+    offers = [_offer(of, prices[key], hours[str(key[1])], as_of) for key, of in groups.items()]
+    return tuple(sorted(offers, key=lambda o: (o.gpu_type, o.provider, o.kind)))
+
+
+def _offer(rows: pl.DataFrame, hourly: HourlyPrices, hours: int, as_of: datetime | None) -> Offer:
+    price = rows[PRICE].to_numpy()
+    is_change = bool(rows["is_change"].any())
+    weight = np.ones(price.size)
+    if is_change:
+        held = rows["lasting"].to_numpy().astype(np.float64)
+        weight = held if held.sum() > 0 else weight
+    p25, median, p75 = _quartiles(price, weight, is_change)
+    # Counted from the first price, so that a constant one has exactly its mean and no spread.
+    mean = float(price[0] + np.average(price - price[0], weights=weight))
+    spread = float(np.sqrt(np.average((price - mean) ** 2, weights=weight)))
+    until = pl.from_epoch("end_us" if is_change else "start_us", time_unit="us").max()
+    last: datetime = rows.select(until.dt.replace_time_zone("UTC")).item()
+    return Offer(
+        *(hourly.provider, hourly.gpu_type, hourly.kind),
+        rows=rows.height,
+        regions=rows["region"].drop_nulls().n_unique(),
+        sampling="change" if is_change else "snapshot",
+        median=median,
+        mean=mean,
+        least=float(price.min()),
+        most=float(price.max()),
+        p25=p25,
+        p75=p75,
+        variation=spread / mean,
+        daily_volatility=_daily_volatility(hourly),
+        listed_share=float(np.count_nonzero(hourly.cover > 0)) / hours,
+        first=rows["timestamp"].min(),  # type: ignore[arg-type]
+        last=last,
+        age_days=_age_days(last, as_of),
+        available=_availability(rows),
+    )
+
+
+def _quartiles(price: FloatArray, weight: FloatArray, weighted: bool) -> list[float]:
+    """Return P25, P50 and P75; by time the least price not exceeded for that share of it."""
+    if weighted:
+        found = np.quantile(price, QUARTILES, weights=weight, method="inverted_cdf")
+    else:
+        found = np.quantile(price, QUARTILES)
+    return [float(value) for value in found]
+
+
+def _daily_volatility(hourly: HourlyPrices) -> float | None:
+    lead = hourly.first_hour % HOURS_PER_DAY
+    days = -(-(lead + hourly.typical.size) // HOURS_PER_DAY)
+    at = (lead + np.arange(hourly.typical.size)) // HOURS_PER_DAY
+    known = hourly.cover > 0
+    weight = np.bincount(at[known], hourly.cover[known], days)
+    total = np.bincount(at[known], (hourly.typical * hourly.cover)[known], days)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        steps = np.diff(np.log(total / weight))
+    steps = steps[np.isfinite(steps)].round(12)  # what rounding leaves of a constant price is 0
+    return float(steps.std()) if steps.size > 1 else None
+
+
+def _availability(rows: pl.DataFrame) -> Availability | None:
+    told = rows.filter(pl.col("available").is_not_null())
+    if told.is_empty():
+        return None
+    total = told.group_by("timestamp").agg(pl.col("available").sum())["available"].to_numpy()
+    return Availability(
+        mean=float(total.mean()),
+        least=int(total.min()),
+        most=int(total.max()),
+        none_share=float(np.mean(total == 0)),
+    )
+
+
+def _age_days(last: datetime, as_of: datetime | None) -> float | None:
+    return None if as_of is None else max(0.0, (as_of - last).total_seconds() / 86400)

@@ -1,0 +1,221 @@
+"""``gpuplan prices``: bring price lists and histories into one table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuplan.cli import talk
+from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.options import DATE_FORMATS, OUTPUT_PANEL, Format, Output, command
+from gpuplan.cli.price_tables import market_tables
+from gpuplan.cli.report import Column, Input, Report, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpuplan.analysis.prices.book import PriceBook
+    from gpuplan.analysis.prices.run import PricesResult
+    from gpuplan.analysis.prices.view import Market
+
+READING_PANEL = "How to read it"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @command(app, "prices", example="gpuplan prices spot.json.gz -o prices.parquet --plot p.png")
+    def prices(
+        sources: Annotated[
+            list[Path],
+            typer.Argument(
+                help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, .gz "
+                "or .zst; of one format or several.",
+                metavar="SRC...",
+                show_default=False,
+            ),
+        ],
+        out: Annotated[
+            Path,
+            typer.Option(
+                "--output",
+                "-o",
+                help="The price table to write (.parquet). Rows that cannot be used go beside it, "
+                "to <name>.rejects.parquet.",
+                show_default=False,
+                rich_help_panel=OUTPUT_PANEL,
+            ),
+        ],
+        source_format: Annotated[
+            str | None,
+            typer.Option(
+                help="Take every source for this format instead of detecting it: aws, aws-tsv, "
+                "canonical, prime, skypilot, spot-availability, vast.",
+                metavar="NAME",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        as_of: Annotated[
+            datetime | None,
+            typer.Option(
+                help="When the prices held (UTC), for a list without times.",
+                formats=DATE_FORMATS,
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        gpu: Annotated[
+            str | None,
+            typer.Option(
+                help="The GPU of a source that names none, for example RTX5090.",
+                metavar="NAME",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        provider: Annotated[
+            str | None,
+            typer.Option(
+                help="The provider of a catalogue, where its file or folder is not named so.",
+                metavar="NAME",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        sampling: Annotated[
+            str | None,
+            typer.Option(
+                help="Whether a row is the price at an instant (snapshot) or from an instant on "
+                "(change), where gpuplan takes it for the other.",
+                metavar="snapshot|change",
+                show_default=False,
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = None,
+        max_rejects: Annotated[
+            str,
+            typer.Option(
+                help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count "
+                "(20).",
+                metavar="SHARE|COUNT",
+                rich_help_panel=READING_PANEL,
+            ),
+        ] = "1%",
+        reference: Annotated[
+            str | None,
+            typer.Option(
+                help="Count savings against this source, for example aws:on_demand; default: the "
+                "dearest on-demand source of each GPU.",
+                metavar="PROVIDER:KIND",
+                show_default=False,
+            ),
+        ] = None,
+        output_format: Annotated[
+            Format,
+            typer.Option(
+                "--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL
+            ),
+        ] = Format.table,
+        plot: Annotated[
+            list[Path] | None,
+            typer.Option(
+                help="Draw prices and availability over time to this .svg or .png file.",
+                show_default=False,
+                rich_help_panel=OUTPUT_PANEL,
+            ),
+        ] = None,
+        fail_if: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Exit with 1 if this holds, for example 'rows_rejected > 0'.",
+                show_default=False,
+                rich_help_panel=OUTPUT_PANEL,
+            ),
+        ] = None,
+    ) -> None:
+        """Bring GPU price lists and histories into one table, and say what GPUs cost."""
+        output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
+        check_output(output, picture=True, rows=False)
+        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.ingest.rejects import Limit
+        from gpuplan.analysis.prices.book import book_of
+        from gpuplan.analysis.prices.format import PriceChoices
+        from gpuplan.analysis.prices.run import ingest_prices
+        from gpuplan.analysis.prices.schema import SAMPLINGS
+        from gpuplan.analysis.prices.view import market
+
+        if sampling is not None and sampling not in SAMPLINGS:
+            raise UsageError(f"--sampling {sampling}: expected {' or '.join(SAMPLINGS)}")
+        with talk.progress("reading") as advance:
+            result = ingest_prices(
+                sources,
+                out,
+                source_format=source_format,
+                choices=PriceChoices(
+                    as_of=as_of and as_of.replace(tzinfo=UTC),
+                    gpu=gpu,
+                    provider=provider,
+                    sampling=sampling,
+                ),
+                limit=Limit.of(max_rejects),
+                on_progress=advance,
+            )
+        book = book_of(result.prices, result.provenance, path=out)
+        parameters = {
+            "source_format": source_format,
+            "as_of": as_of and as_of.isoformat(),
+            "gpu": gpu,
+            "provider": provider,
+            "sampling": sampling,
+            "max_rejects": max_rejects,
+            "reference": reference,
+        }
+        emit(_report(result, book, market(book, reference=reference), parameters), output)
+
+
+def _report(
+    result: PricesResult, book: PriceBook, found: Market, parameters: dict[str, Any]
+) -> Report:
+    account = result.summary()
+    told = result.provenance
+    facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
+    tables = list(market_tables(found))
+    tables.append(Table("Price table", (Column("field", "field"), Column("value", "value")), facts))
+    columns = (
+        Column("path", "source"),
+        Column("source_format", "format"),
+        Column("sampling", "sampling"),
+        Column("rows", "prices"),
+    )
+    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in told.sources]
+    tables.append(Table("Sources", columns, rows))
+    if told.rows_rejected:
+        reasons = (Column("reason", "reason"), Column("rows", "rows"))
+        tables.append(Table("Rejected rows", reasons, list(told.rows_rejected.items())))
+    if told.notes:
+        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+    rejected = account["rows_rejected"]
+    warnings = (f"{rejected:,} rows cannot be used; see {result.rejects_file}",) if rejected else ()
+    sources = len(found.offers)
+    return Report(
+        command="prices",
+        results=account | found.summary(),
+        tables=tuple(tables),
+        inputs=tuple(Input(one.name, one.sha256, one.rows) for one in told.sources),
+        parameters=parameters,
+        headline=f"{told.rows_kept:,} prices of {sources} source{'s' if sources != 1 else ''} "
+        f"in {result.output}",
+        warnings=warnings,
+        figure=lambda: _figure(book, found),
+    )
+
+
+def _figure(book: PriceBook, found: Market) -> Figure:
+    from gpuplan.analysis.prices.bands import bands
+    from gpuplan.cli.figures.prices import draw_prices
+
+    return draw_prices(bands(book, found.hourly))

@@ -1,0 +1,136 @@
+"""The tables of the price view: offers, availability, who is cheapest, and bills."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.report import Column, Table
+from gpuplan.cli.units import show_count, show_number, show_share, show_usd
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.prices.cheapest import Cheapest
+    from gpuplan.analysis.prices.offers import Offer
+    from gpuplan.analysis.prices.view import Market, TraceCost
+
+MAX_LEADERS = 4
+SOURCE = (Column("gpu_type", "GPU"), Column("provider", "provider"), Column("kind", "kind"))
+
+
+def show_price(value: float) -> str:
+    """Return US dollars per GPU-hour: cents, and tenths of them below a dollar."""
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def market_tables(market: Market, gpus: Sequence[str] | None = None) -> Iterator[Table]:
+    """Yield what sources ask and have, and who is cheapest, of all GPUs or of some."""
+    offers = [one for one in market.offers if gpus is None or one.gpu_type in gpus]
+    yield _offers(offers)
+    if any(one.available or (one.listed_share or 1) < 1 for one in offers):
+        yield _availability(offers)
+    leading = [one for one in market.cheapest if gpus is None or one.gpu_type in gpus]
+    if leading:
+        yield _cheapest(leading)
+
+
+def cost_table(cost: TraceCost) -> Table:
+    """Return what a trace would have cost, for each GPU type the cheapest hour by hour first."""
+    columns = (
+        *SOURCE,
+        Column("gpu_hours", "GPU-hours", show_number),
+        Column("cost_usd", "cost", show_usd),
+        Column("lowest_usd", "at its lowest", show_usd),
+        Column("saving", "saving", show_share),
+        Column("hourly_share", "by the hour", show_share),
+    )
+    rows: list[tuple[object, ...]] = []
+    for least in cost.cheapest:
+        name = ("cheapest each hour", "any", least.gpu_hours, None, least.cost_usd)
+        rows.append((least.wanted_gpu, *name, None, least.hourly_share))
+        rows += [
+            (
+                *(bill.gpu_type, bill.provider, _words(bill.kind), bill.gpu_hours),
+                *(bill.cost_usd, bill.lowest_usd, bill.saving, bill.hourly_share),
+            )
+            for bill in cost.bills
+            if bill.wanted_gpu == least.wanted_gpu
+        ]
+    return Table("What the trace would have cost (US dollars)", columns, rows)
+
+
+def _offers(offers: Sequence[Offer]) -> Table:
+    dated = any(one.listed_share is not None for one in offers)
+    saved = any(one.saving is not None for one in offers)
+    aged = any(one.age_days is not None for one in offers)
+    columns = (
+        *SOURCE,
+        Column("median_usd_per_gpu_h", "median", show_price),
+        Column("", "min-max"),
+        Column("least_usd_per_gpu_h", ""),
+        Column("most_usd_per_gpu_h", ""),
+        Column("", "P25-P75" if dated else ""),
+        Column("p25_usd_per_gpu_h", ""),
+        Column("p75_usd_per_gpu_h", ""),
+        Column("mean_usd_per_gpu_h", "mean" if dated else "", show_price),
+        Column("daily_volatility", "day vol." if dated else "", show_share),
+        Column("saving", "saving" if saved else "", show_share),
+        Column("age_days", "age (d)" if aged else "", show_count),
+    )
+    rows = [
+        (
+            *(one.gpu_type, one.provider, _words(one.kind), one.median),
+            *(_range(one.least, one.most), one.least, one.most),
+            *(_range(one.p25, one.p75), one.p25, one.p75),
+            *(one.mean, one.daily_volatility, one.saving, one.age_days),
+        )
+        for one in offers
+    ]
+    return Table("Prices (US dollars per GPU-hour)", columns, rows)
+
+
+def _range(low: float | None, high: float | None) -> str | None:
+    if low is None or high is None:
+        return None
+    same = show_price(low) == show_price(high)
+    return show_price(low) if same else f"{show_price(low)}-{show_price(high)}"
+
+
+def _availability(offers: Sequence[Offer]) -> Table:
+    counted = any(one.available for one in offers)
+    columns = (
+        *SOURCE,
+        Column("listed_share", "listed", show_share),
+        Column("mean_available", "mean" if counted else "", show_number),
+        Column("least_available", "min" if counted else "", show_count),
+        Column("most_available", "max" if counted else "", show_count),
+        Column("none_share", "none left" if counted else "", show_share),
+    )
+    rows = []
+    for one in offers:
+        has = one.available
+        known = (None,) * 4 if has is None else (has.mean, has.least, has.most, has.none_share)
+        rows.append((one.gpu_type, one.provider, _words(one.kind), one.listed_share, *known))
+    return Table("Availability (listed: share of the hours in which it has a price)", columns, rows)
+
+
+def _cheapest(leading: Sequence[Cheapest]) -> Table:
+    columns = (
+        *SOURCE,
+        Column("share_hours", "of hours", show_share),
+        Column("mean_usd_per_gpu_h", "mean of the cheapest", show_price),
+    )
+    rows: list[tuple[object, ...]] = []
+    for one in leading:
+        for number, (provider, kind, share) in enumerate(one.shares[:MAX_LEADERS]):
+            price = one.mean_usd_per_gpu_h if number == 0 else None
+            rows.append((one.gpu_type, provider, _words(kind), share, price))
+        if len(one.shares) > MAX_LEADERS:
+            others = len(one.shares) - MAX_LEADERS
+            name = "1 other" if others == 1 else f"{others} others"
+            share = sum(share for *_, share in one.shares[MAX_LEADERS:])
+            rows.append((one.gpu_type, name, "", share, None))
+    return Table("The cheapest source over time", columns, rows)
+
+
+def _words(kind: str) -> str:
+    return kind.replace("_", "-")
