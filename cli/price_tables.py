@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,8 @@ def market_tables(market: Market, gpus: Sequence[str] | None = None) -> Iterator
     yield _offers(offers)
     if any(one.available or (one.listed_share or 1) < 1 for one in offers):
         yield _availability(offers)
-    leading = [one for one in market.cheapest if gpus is None or one.gpu_type in gpus]
+    choice = Counter(one.gpu_type for one in offers)
+    leading = [one for one in market.cheapest if choice[one.gpu_type] > 1]
     if leading:
         yield _cheapest(leading)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
+from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
 from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
 from gpuplan.analysis.prices.schema import OFFER, PRICE, SERIES
@@ -135,21 +135,26 @@ def offers_of(
         as_of: when the prices are used; their age is counted to it.
     """
     stretches = in_force(book)
-    known = stretches.group_by("gpu_type").agg(
-        pl.col("start_us").min() // HOUR_US, -(-pl.col("end_us").max() // HOUR_US)
-    )
-    hours = {gpu: max(1, last - first) for gpu, first, last in known.rows()}
     lasting = stretches.select(
         *SERIES, "start_us", "end_us", (pl.col("end_us") - pl.col("start_us")).alias("lasting")
     )
     rows = book.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
     rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
+    hours = {gpu: _hours_known(gpu, hourly) for gpu in {one.gpu_type for one in hourly}}
     groups = rows.partition_by(OFFER, as_dict=True, maintain_order=True)
     prices: dict[tuple[object, ...], HourlyPrices] = {
         (one.provider, one.gpu_type, one.kind): one for one in hourly
     }
     offers = [_offer(of, prices[key], hours[str(key[1])], as_of) for key, of in groups.items()]
     return tuple(sorted(offers, key=lambda o: (o.gpu_type, o.provider, o.kind)))
+
+
+def _hours_known(gpu: str, hourly: tuple[HourlyPrices, ...]) -> int:
+    """Return the number of hours in which any source of a GPU has a price."""
+    known = [
+        one.first_hour + np.flatnonzero(one.cover > 0) for one in hourly if one.gpu_type == gpu
+    ]
+    return int(np.unique(np.concatenate(known)).size)
 
 
 def _offer(rows: pl.DataFrame, hourly: HourlyPrices, hours: int, as_of: datetime | None) -> Offer:
