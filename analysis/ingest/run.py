@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +35,7 @@ ROW_GROUP_ROWS = 1 << 18
 MAX_WORKERS = 4  # a block in work takes some 20 MB; polars itself uses all cores
 DEFAULT_LIMIT = Limit("1%", share=0.01)
 MAX_WORDS_TOLD = 5
+SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -151,24 +154,41 @@ class _Reading:
     def write(self, path: Path) -> None:
         """Read every source and write the jobs, the account in the footer."""
         failure: list[Exception] = []
+        stopped = Event()
 
         def batches(*_: object) -> Iterator[pl.DataFrame]:
             # An error must not unwind through the writer, whose threads would go on for a while.
             try:
-                yield from self._jobs()
+                for jobs in self._jobs():
+                    if stopped.is_set():
+                        return
+                    yield jobs
             except Exception as error:
                 failure.append(error)
 
         def metadata(_: object) -> dict[str, str]:
             # Asked for when the footer is written, so the counts are complete.
-            return {} if failure else {METADATA_KEY: self.provenance().to_json()}
+            incomplete = failure or stopped.is_set()
+            return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
         scan = register_io_source(batches, schema=dict(CANONICAL))
-        with path.open("wb") as file:  # not the path: it may be gone when a writer gets to it
-            try:
-                scan.sink_parquet(file, row_group_size=ROW_GROUP_ROWS, metadata=metadata)
-            except pl.exceptions.PolarsError as error:  # a full disk, for example
-                raise OSError(str(error)) from error
+        try:
+            # The file, not its path, which may be gone when a writer gets to it; and another
+            # thread, so that an interruption arrives here, ends the rows and waits for the writer.
+            with path.open("wb") as file, ThreadPoolExecutor(1) as writer:
+                done = writer.submit(
+                    scan.sink_parquet, file, row_group_size=ROW_GROUP_ROWS, metadata=metadata
+                )
+                try:
+                    done.result()
+                except BaseException:
+                    stopped.set()
+                    raise
+        except pl.exceptions.PolarsError as error:  # a full disk, for example
+            raise OSError(str(error)) from error
+        except KeyboardInterrupt:
+            time.sleep(SETTLE_S)
+            raise
         if failure:
             raise failure[0]
 
