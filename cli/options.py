@@ -33,6 +33,7 @@ class Format(StrEnum):
 
 
 SELECTION_PANEL = "Which jobs"
+PRICES_PANEL = "Prices"
 OUTPUT_PANEL = "Output"
 DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
 
@@ -134,6 +135,69 @@ class TraceChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class PriceChoice:
+    """Which prices a command uses, and for what."""
+
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            help="A price table of [bold]gpuplan prices[/bold] (.parquet), or [bold]builtin[/bold] "
+            "for the list that comes with gpuplan.",
+            metavar="FILE|builtin",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            help="The GPU of jobs that name none, for example A100-80GB.",
+            metavar="NAME",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            help="Count savings against this source, for example aws:on_demand; default: the "
+            "dearest on-demand source of each GPU.",
+            metavar="PROVIDER:KIND",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            help="Judge the age of prices at this date (UTC), not at the last submission.",
+            formats=DATE_FORMATS,
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse the other options without ``--prices``. Raises `UsageError`."""
+        if self.prices is not None:
+            return
+        for name in ("gpu", "reference", "as_of"):
+            if getattr(self, name) is not None:
+                from gpuplan.analysis.errors import UsageError
+
+                raise UsageError(f"--{name.replace('_', '-')}: needs --prices FILE or builtin")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {
+            "prices": self.prices,
+            "gpu": self.gpu,
+            "reference": self.reference,
+            "as_of": self.as_of and self.as_of.isoformat(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Output:
     """Where and how a command shows its result."""
 
@@ -188,7 +252,7 @@ class Talk:
     ] = False
 
 
-GROUPS = (TraceChoice, Output)
+GROUPS = (TraceChoice, PriceChoice, Output)
 
 
 def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., None]], None]:

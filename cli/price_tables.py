@@ -3,19 +3,53 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.report import Column, Table
+from gpuplan.cli.report import Column, Input, Report, Table
 from gpuplan.cli.units import show_count, show_number, show_share, show_usd
 
 if TYPE_CHECKING:
     from gpuplan.analysis.prices.cheapest import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.view import Market, TraceCost
+    from gpuplan.analysis.trace import Trace
+    from gpuplan.cli.options import PriceChoice
 
 MAX_LEADERS = 4
 SOURCE = (Column("gpu_type", "GPU"), Column("provider", "provider"), Column("kind", "kind"))
+
+
+def with_prices(
+    report: Report, trace: Trace, choice: PriceChoice, *, include_running: bool
+) -> Report:
+    """Return a report on a trace with what GPUs cost, and what the trace would have cost.
+
+    Raises `InputError` or `UsageError` where the prices cannot be used.
+    """
+    from gpuplan.analysis.prices.view import read_market, trace_cost
+
+    as_of = choice.as_of and choice.as_of.replace(tzinfo=UTC)
+    if as_of is None and not trace.provenance.relative_time:
+        as_of = trace.jobs["submit_time"][-1]
+    market, book = read_market(str(choice.prices), reference=choice.reference, as_of=as_of)
+    cost = trace_cost(trace, market, gpu=choice.gpu, include_running=include_running)
+    used = {bill.gpu_type for bill in cost.bills} or None
+    used_files = () if book is None else (Input(str(book.path), book.sha256, book.prices.height),)
+    return replace(
+        report,
+        results=report.results | {"prices": market.summary() | cost.summary()},
+        tables=(
+            *report.tables,
+            *([cost_table(cost)] if cost.bills else []),
+            *market_tables(market, used),
+        ),
+        inputs=(*report.inputs, *used_files),
+        parameters=report.parameters | choice.parameters(),
+        warnings=(*report.warnings, *cost.notes, *market.notes),
+    )
 
 
 def show_price(value: float) -> str:
@@ -23,7 +57,7 @@ def show_price(value: float) -> str:
     return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
-def market_tables(market: Market, gpus: Sequence[str] | None = None) -> Iterator[Table]:
+def market_tables(market: Market, gpus: Collection[str] | None = None) -> Iterator[Table]:
     """Yield what sources ask and have, and who is cheapest, of all GPUs or of some."""
     offers = [one for one in market.offers if gpus is None or one.gpu_type in gpus]
     yield _offers(offers)
@@ -63,7 +97,7 @@ def cost_table(cost: TraceCost) -> Table:
 def _offers(offers: Sequence[Offer]) -> Table:
     dated = any(one.listed_share is not None for one in offers)
     saved = any(one.saving is not None for one in offers)
-    aged = any(one.age_days is not None for one in offers)
+    aged = any(one.age_days for one in offers)
     columns = (
         *SOURCE,
         Column("median_usd_per_gpu_h", "median", show_price),

@@ -123,7 +123,8 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[De
     chosen = jobs.timed_gpu()
     written = trace.jobs["gpu_type"].filter(pl.Series(chosen))
     names = {word: gpu_name(word) for word in written.drop_nulls().unique().to_list()}
-    types = [names[word] if word is not None else gpu for word in written.to_list()]
+    types = written.replace_strict(names, default=None, return_dtype=pl.String)
+    types = types if gpu is None else types.fill_null(gpu)
     submit_h = jobs.submit_us[chosen] / US_PER_S / SECONDS_PER_HOUR
     start_h = submit_h + np.nan_to_num(jobs.queue_s[chosen]) / SECONDS_PER_HOUR
     duration_h = jobs.duration_s[chosen] / SECONDS_PER_HOUR
@@ -131,7 +132,7 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[De
     calendar = not trace.provenance.relative_time
 
     def of(gpu_type: str | None) -> Demand:
-        mine = np.fromiter((one == gpu_type for one in types), np.bool_, len(types))
+        mine = types.eq_missing(pl.Series([gpu_type], dtype=pl.String)).to_numpy()
         timed = mine if calendar else np.zeros_like(mine)
         return Demand(
             gpu_type,
@@ -142,7 +143,7 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[De
             num_gpus=gpus[timed],
         )
 
-    return tuple(of(one) for one in sorted(set(types), key=lambda name: (name is None, name or "")))
+    return tuple(of(one) for one in types.unique().sort(nulls_last=True).to_list())
 
 
 def bills(

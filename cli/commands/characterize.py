@@ -1,27 +1,41 @@
-"""``gpuplan characterize``: what a workload is."""
+"""``gpuplan characterize``: what a workload is, or how several differ."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuplan.cli.characterize_tables import headline, workload_tables
-from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.compare_tables import comparison_headline, comparison_tables, trace_names
+from gpuplan.cli.fit_tables import fit_tables
+from gpuplan.cli.options import Output, TraceChoice, command
 from gpuplan.cli.report import Report, trace_input
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.characterize import Characterization
+    from gpuplan.analysis.portrait import Portrait, PortraitOptions
+    from gpuplan.analysis.trace import Trace
+
+MOST_TRACES = 6  # as many colours as the picture has
 
 
 def register(app: typer.Typer) -> None:
     """Add ``gpuplan characterize``."""
 
-    @command(app, "characterize", example="gpuplan characterize trace.parquet --plot load.png")
+    @command(app, "characterize", example="gpuplan characterize trace.parquet --fits --ci 95")
     def characterize(
-        trace: TraceArgument,
+        trace: Annotated[
+            list[Path],
+            typer.Argument(
+                help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; "
+                "several are compared.",
+                show_default=False,
+                metavar="TRACE...",
+            ),
+        ],
         choice: TraceChoice,
         output: Output,
         top: Annotated[
@@ -35,34 +49,98 @@ def register(app: typer.Typer) -> None:
                 help="Count jobs still running, with the time they have run so far.",
             ),
         ] = False,
+        fits: Annotated[
+            bool,
+            typer.Option(
+                "--fits",
+                help="Fit heavy-tailed models to durations and gaps, and name the best.",
+            ),
+        ] = False,
+        ci: Annotated[
+            float | None,
+            typer.Option(
+                help="Add confidence intervals of this level, percent, for example 95; "
+                "by a block bootstrap.",
+                show_default=False,
+            ),
+        ] = None,
+        resamples: Annotated[
+            int, typer.Option(help="Resamples of the bootstrap behind --ci.", min=1)
+        ] = 200,
     ) -> None:
         """Say what a workload is: durations, GPU time, arrivals, load, states and groups."""
         from gpuplan.cli.emit import check_output, emit
 
         check_output(output, picture=True, rows=False)
         from gpuplan.analysis.characterize import COLUMNS
-        from gpuplan.analysis.characterize import characterize as compute
+        from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.portrait import PortraitOptions, portray
         from gpuplan.analysis.trace import read_trace
 
-        source = read_trace(trace, choice.selection(), columns=COLUMNS)
-        result = compute(source, include_running=include_running, top=top)
-        parameters = choice.parameters() | {"top": top, "include_running": include_running}
-        emit(
-            Report(
-                command="characterize",
-                results=result.summary(),
-                tables=tuple(workload_tables(result)),
-                inputs=(trace_input(source),),
-                parameters=parameters,
-                headline=headline(result),
-                warnings=result.notes,
-                figure=lambda: _figure(result),
-            ),
-            output,
-        )
+        if len(trace) > MOST_TRACES:
+            raise UsageError(f"{len(trace)} traces: at most {MOST_TRACES} are compared at once")
+        options = PortraitOptions(include_running, top, fits, ci, resamples, choice.seed)
+        sources = [read_trace(path, choice.selection(), columns=COLUMNS) for path in trace]
+        portraits = [portray(one, options, position=i) for i, one in enumerate(sources)]
+        parameters = choice.parameters() | options.parameters()
+        if len(sources) == 1:
+            report = _one(sources[0], portraits[0], parameters)
+        else:
+            report = _several(sources, portraits, parameters, options)
+        emit(report, output)
 
 
-def _figure(result: Characterization) -> Figure:
-    from gpuplan.cli.figures.workload import draw_workload
+def _one(source: Trace, portrait: Portrait, parameters: dict[str, object]) -> Report:
+    def draw() -> Figure:
+        from gpuplan.cli.figures.workload import draw_workload
 
-    return draw_workload(result)
+        return draw_workload(portrait.workload, portrait.fits)
+
+    tables = workload_tables(portrait.workload, portrait.intervals)
+    return Report(
+        command="characterize",
+        results=portrait.summary(),
+        tables=(*tables, *(fit_tables(portrait.fits) if portrait.fits else ())),
+        inputs=(trace_input(source),),
+        parameters=parameters,
+        headline=headline(portrait.workload),
+        warnings=portrait.workload.notes,
+        figure=draw,
+    )
+
+
+def _several(
+    sources: list[Trace],
+    portraits: list[Portrait],
+    parameters: dict[str, object],
+    options: PortraitOptions,
+) -> Report:
+    from gpuplan.analysis.compare import compare
+
+    names = trace_names([source.path for source in sources])
+    drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]
+    pairs = compare(
+        sources, names, include_running=options.include_running, intervals=drawn or None
+    )
+
+    def draw() -> Figure:
+        from gpuplan.cli.figures.compare import draw_comparison
+
+        return draw_comparison(names, [portrait.workload for portrait in portraits])
+
+    named = list(zip(names, portraits, strict=True))
+    return Report(
+        command="characterize",
+        results={
+            "traces": [{"name": name, **portrait.summary()} for name, portrait in named],
+            "comparison": [pair.summary() for pair in pairs],
+        },
+        tables=tuple(comparison_tables(names, portraits, pairs)),
+        inputs=tuple(trace_input(source) for source in sources),
+        parameters=parameters,
+        headline=comparison_headline(names, portraits),
+        warnings=tuple(
+            f"{name}: {note}" for name, portrait in named for note in portrait.workload.notes
+        ),
+        figure=draw,
+    )
