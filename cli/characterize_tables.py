@@ -9,6 +9,7 @@ from gpuplan.cli.units import show_count, show_duration, show_number, show_share
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
+    from gpuplan.analysis.characterize.intervals import Intervals
     from gpuplan.analysis.characterize.shares import Groups
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -109,10 +110,10 @@ def _outlasts(result: Characterization) -> bool:
     return mean is not None and peak is not None and mean > peak
 
 
-def workload_tables(result: Characterization) -> list[Table]:
+def workload_tables(result: Characterization, intervals: Intervals | None = None) -> list[Table]:
     """Return what people read of one trace, the headline statistics first."""
     return [
-        _statistics(result),
+        _statistics(result, intervals),
         *_shapes(result),
         _gpu_mix(result),
         *([_states(result)] if _has_states(result) else []),
@@ -120,26 +121,37 @@ def workload_tables(result: Characterization) -> list[Table]:
     ]
 
 
-def _statistics(result: Characterization) -> Table:
+def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
     summary = result.summary()
     rows = []
     for path, label, unit, meaning in STATISTICS:
-        value = _at(summary, path)
+        value = value_at(summary, path)
         if value is None or (path in HIDDEN_WHEN_ZERO and not value):
             continue
-        text = UNIT_SHOW[unit](value)
-        rows.append((path, label, Shown(value, text), unit, _meaning(path, meaning, result)))
+        show = UNIT_SHOW[unit]
+        between: tuple[Any, ...] = ()
+        if intervals is not None:
+            low, high = intervals.statistics.get(path) or (None, None)
+            text = "" if low is None or high is None else f"{show(low)} to {show(high)}"
+            between = (low, high, text)
+        meant = _meaning(path, meaning, result)
+        rows.append((path, label, Shown(value, show(value)), *between, unit, meant))
+    ends: tuple[Column, ...] = ()
+    if intervals is not None:
+        ends = (Column("low", ""), Column("high", ""), Column("", f"{intervals.level:g}% interval"))
     columns = (
         Column("statistic", ""),
         Column("", "statistic"),
         Column("value", "value"),
+        *ends,
         Column("unit", ""),
         Column("", "meaning"),
     )
     return Table("What the workload is", columns, rows)
 
 
-def _at(summary: dict[str, Any], path: str) -> Any:
+def value_at(summary: dict[str, Any], path: str) -> Any:
+    """Return the value at a dotted path of the results; None where a part is missing."""
     value: Any = summary
     for key in path.split("."):
         value = None if value is None else value[key]

@@ -42,7 +42,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
         times = [point.duration_s for point in cdf]
     axes.set_xscale("log")
     axes.set_xlim(low, high)
-    _tick_durations(axes, low, high)
+    tick_durations(axes, low, high)
     axes.set_xlabel("duration")
     shares = [point.share_jobs for point in cdf]
     axes.plot(times, shares, color=COLOURS["blue"])
@@ -104,7 +104,8 @@ def _name(
     )
 
 
-def _tick_durations(axes: Axes, low: float, high: float) -> None:
+def tick_durations(axes: Axes, low: float, high: float) -> None:
+    """Write durations a person would choose along a logarithmic axis of time."""
     ticks = [(at, name) for at, name in TICKS if low <= at <= high]
     while len(ticks) > 6:
         ticks = ticks[::2]

@@ -1,21 +1,31 @@
-"""The picture of a workload: durations beside load."""
+"""The picture of a workload: durations beside load, and beside the models of durations."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import matplotlib
 from matplotlib.figure import Figure
 
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.cli.figures.cdf import draw_cdf
+from gpuplan.cli.figures.fits import draw_fits
 from gpuplan.cli.figures.load import draw_load
 from gpuplan.cli.figures.style import SETTINGS, new_figure
 
+if TYPE_CHECKING:
+    from gpuplan.analysis.fits import TraceFits
 
-def draw_workload(result: Characterization) -> Figure:
-    """Return two panels: the distribution of durations, and GPUs held over time."""
-    figure = new_figure(2, width_in=10.0, height_in=4.2)
+
+def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Figure:
+    """Return panels: the distribution of durations, GPUs held over time, and any fits."""
+    figure = new_figure(
+        2 if fits is None else 3, width_in=10.0 if fits is None else 15.0, height_in=4.2
+    )
     with matplotlib.rc_context(SETTINGS):
-        durations, held = figure.axes
+        durations, held, *others = figure.axes
         draw_cdf(durations, result.cdf, result.duration)
         draw_load(held, result.load, result.span_s)
+        if fits is not None:
+            draw_fits(others[0], fits.duration)
     return figure

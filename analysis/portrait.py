@@ -1,0 +1,95 @@
+"""A characterization with what is computed on request: fits and confidence intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuplan.analysis.characterize import Characterization, characterize
+from gpuplan.analysis.characterize.intervals import Intervals, check_level, intervals
+from gpuplan.analysis.trace import Trace
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.fits import TraceFits
+
+
+@dataclass(frozen=True, slots=True)
+class PortraitOptions:
+    """What to compute; raises `UsageError` where so few resamples cannot tell the level.
+
+    Attributes:
+        include_running: count jobs still running with the time they have run so far.
+        top: rows of each group table and of the list of bursts.
+        fits: fit heavy-tailed models.
+        ci: level of the confidence intervals, percent; None for none.
+        resamples: of the bootstrap behind them.
+        seed: of the bootstrap.
+    """
+
+    include_running: bool = False
+    top: int = 10
+    fits: bool = False
+    ci: float | None = None
+    resamples: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.ci is not None:
+            check_level(self.ci, self.resamples)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {name: getattr(self, name) for name in self.__slots__ if name != "seed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """One trace.
+
+    Attributes:
+        workload: its statistics.
+        fits: its models; None where not asked for.
+        intervals: confidence intervals of its statistics; None where not asked for.
+    """
+
+    workload: Characterization
+    fits: TraceFits | None
+    intervals: Intervals | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the ``results`` of the JSON output; what was not asked for has no key."""
+        results = self.workload.summary()
+        if self.fits is not None:
+            results["fits"] = self.fits.summary()
+        if self.intervals is not None:
+            results["ci"] = self.intervals.summary()
+        return results
+
+
+def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Portrait:
+    """Return a trace's statistics and what was asked for.
+
+    Args:
+        trace: read with at least the columns of a characterization.
+        options: what to compute.
+        position: among the traces of a comparison; each has a random stream of its own.
+    """
+    workload = characterize(trace, include_running=options.include_running, top=options.top)
+    fits = None
+    if options.fits:
+        from gpuplan.analysis.fits import fit_trace  # imports SciPy, which the rest does without
+
+        fits = fit_trace(trace, include_running=options.include_running)
+    found = None
+    if options.ci is not None:
+        stream = np.random.SeedSequence(options.seed, spawn_key=(position,))
+        found = intervals(
+            trace,
+            level=options.ci,
+            resamples=options.resamples,
+            rng=np.random.default_rng(stream),
+            include_running=options.include_running,
+        )
+    return Portrait(workload, fits, found)
