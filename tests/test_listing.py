@@ -5,8 +5,10 @@ import json
 import pytest
 
 from gpuplan.analysis.ingest.registry import format_named
+from gpuplan.analysis.prices.catalogue import STARTUP
+from gpuplan.analysis.prices.registry import price_format_named
 from gpuplan.planner.policies import find_policy
-from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 
 
 def listed(gpuplan, kind):
@@ -16,9 +18,13 @@ def listed(gpuplan, kind):
 
 
 def test_every_listed_format_can_be_forced(gpuplan):
-    names = [row["name"] for row in listed(gpuplan, "formats")]
+    rows = listed(gpuplan, "formats")
+    names = [row["name"] for row in rows if row["command"] == "ingest"]
     assert {"philly", "seren", "kalos", "wandb", "sia", "canonical", "csv"} <= set(names)
     assert all(format_named(name).name == name for name in names)
+    names = [row["name"] for row in rows if row["command"] == "prices"]
+    assert {"canonical", "aws", "prime", "vast", "skypilot"} <= set(names)
+    assert all(price_format_named(name).name == name for name in names)
 
 
 def test_every_listed_policy_has_its_settings(gpuplan):
@@ -30,11 +36,21 @@ def test_every_listed_policy_has_its_settings(gpuplan):
         assert listed_settings == {name: one.about for name, one in policy.settings.items()}
 
 
-def test_the_listed_prices_are_those_of_the_simulator(gpuplan):
-    prices = {row["kind"]: row["usd_per_gpu_h"] for row in listed(gpuplan, "providers")}
-    assert float(prices["serverless"]) == Allpass().serverless_price
-    assert float(prices["conventional"]) == Allpass().conventional_price
-    assert prices["marketplace"].endswith("50 offers")
+def test_the_simulator_defaults_are_the_listed_a100s(gpuplan):
+    rows = {row["provider"]: row for row in listed(gpuplan, "providers") if row["startup_s"]}
+    usual = Allpass()
+    for name, price, startup in (
+        ("modal", usual.serverless_price, usual.serverless_startup),
+        ("lambda", usual.conventional_price, usual.conventional_startup),
+    ):
+        assert rows[name]["usd_per_gpu_h"] == price
+        assert rows[name]["startup_s"] == startup.mean_s
+        assert STARTUP[name].sd_s == startup.sd_s
+    vast = rows["vast.ai"]
+    three = (vast["least_usd_per_gpu_h"], vast["usd_per_gpu_h"], vast["most_usd_per_gpu_h"])
+    assert price_ladder(50, *three) == usual.marketplace_prices
+    assert vast["startup_s"] == usual.marketplace_startup.mean_s
+    assert all(row["source"] and row["as_of"].startswith("2025") for row in rows.values())
 
 
 def test_speedups_have_sources(gpuplan):

@@ -38,6 +38,11 @@ class ListPrice:
     least: float
     most: float
 
+    @property
+    def is_start_up_tested(self) -> bool:
+        """Whether `STARTUP` has the start-up time of this GPU at this provider."""
+        return self.provider in STARTUP and self.gpu_type == "A100"
+
 
 @dataclass(frozen=True, slots=True)
 class StartUpTime:

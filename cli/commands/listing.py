@@ -52,12 +52,20 @@ def _table(title: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> 
 
 def _formats() -> Listed:
     from gpuplan.analysis.ingest.registry import FORMATS
+    from gpuplan.analysis.prices.registry import PRICE_FORMATS
 
-    return _listed(
-        "Log formats, for gpuplan ingest --source-format",
-        {"name": "name", "description": "what it is", "source": "where it comes from"},
-        [(known.name, known.description, known.source) for known in FORMATS],
-    )
+    columns = {"name": "name", "description": "what it is", "source": "where it comes from"}
+    found: list[dict[str, Any]] = []
+    tables: tuple[Table, ...] = ()
+    for title, name, formats in (
+        ("Log formats, for gpuplan ingest --source-format", "ingest", FORMATS),
+        ("Price formats, for gpuplan prices --source-format", "prices", PRICE_FORMATS),
+    ):
+        rows = [(known.name, known.description, known.source) for known in formats]
+        results, own = _listed(title, columns, rows)
+        found += [row | {"command": name} for row in results]
+        tables += own
+    return found, tables
 
 
 def _policies() -> Listed:
@@ -89,21 +97,33 @@ def _speedups() -> Listed:
 
 
 def _providers() -> Listed:
-    from gpuplan.planner.allpass.providers import PROVIDERS
+    from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
+    from gpuplan.cli.price_tables import show_price
 
-    return _listed(
-        "GPU providers, the defaults of gpuplan simulate and sweep; change them with --set",
-        {
-            "provider": "provider",
-            "kind": "kind",
-            "gpu_type": "GPU",
-            "usd_per_gpu_h": "USD per GPU-hour",
-            "startup_s": "start-up (s)",
-            "source": "source",
-            "as_of": "as of",
-        },
-        [one.row() for one in PROVIDERS],
+    columns = (
+        Column("provider", "provider"),
+        Column("category", "category"),
+        Column("gpu_type", "GPU"),
+        Column("kind", "kind"),
+        Column("usd_per_gpu_h", "USD/GPU-h", show_price),
+        Column("least_usd_per_gpu_h", "min", show_price),
+        Column("most_usd_per_gpu_h", "max", show_price),
+        Column("startup_s", "start-up (s)", str),
+        Column("source", ""),
+        Column("as_of", ""),
     )
+    rows = [
+        (
+            *(one.provider, one.category, one.gpu_type, one.kind),
+            *(one.typical, one.least, one.most),
+            STARTUP[one.provider].mean_s if one.is_start_up_tested else None,
+            *(SOURCE, f"{AS_OF:%Y-%m-%d}"),
+        )
+        for one in CATALOGUE
+    ]
+    title = f"GPU providers, for --prices builtin ({SOURCE}, as of {AS_OF:%Y-%m-%d})"
+    results = [dict(zip((one.key for one in columns), row, strict=True)) for row in rows]
+    return results, (Table(title, columns, rows),)
 
 
 LISTS: dict[Kind, Callable[[], Listed]] = {
