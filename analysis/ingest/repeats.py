@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import polars as pl
 
@@ -17,25 +19,18 @@ def hashes_of(rows: pl.DataFrame) -> HashArray:
 
 
 class Hashes:
-    """The hashes of many rows, kept in arrays that grow without a copy of all."""
+    """The hashes of many rows, in one array that grows in place."""
 
     def __init__(self) -> None:
-        self._parts: list[HashArray] = []
+        self._all = array("Q")
 
     def add(self, part: HashArray) -> None:
         """Take the hashes of the next rows."""
-        self._parts.append(part)
+        self._all.frombytes(np.ascontiguousarray(part).data.cast("B"))
 
     def repeated(self) -> HashArray:
-        """Return the hashes seen more than once, each once per extra value; empties the store."""
-        total = sum(part.size for part in self._parts)
-        merged = np.empty(total, np.uint64)
-        at = 0
-        self._parts.reverse()
-        while self._parts:  # the parts go as the whole grows, so both are never in memory
-            part = self._parts.pop()
-            merged[at : at + part.size] = part
-            at += part.size
-        merged.sort()
-        extra: HashArray = merged[1:][merged[1:] == merged[:-1]]
+        """Return the hashes seen more than once, each once per extra value; sorts the store."""
+        hashes = np.frombuffer(self._all, np.uint64) if self._all else np.empty(0, np.uint64)
+        hashes.sort()
+        extra: HashArray = hashes[1:][hashes[1:] == hashes[:-1]]
         return extra
