@@ -5,6 +5,7 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -364,6 +365,31 @@ def test_zones_and_maps_only_where_they_mean_something(tmp_path):
         ingest_text(tmp_path, SEREN, source_format="seren", columns={"user": "user"})
     with pytest.raises(UsageError, match="expected one of"):
         ingest_text(tmp_path, SEREN, source_format="sren")
+
+
+@pytest.mark.parametrize("error", [pl.exceptions.ComputeError("disk full"), KeyboardInterrupt()])
+def test_a_failing_or_interrupted_writer_leaves_nothing(gpuplan, tmp_path, monkeypatch, error):
+    def sink(self, file, **_):
+        file.write(b"PAR1 half a file")
+        raise error
+
+    monkeypatch.setattr(pl.LazyFrame, "sink_parquet", sink)
+    log = tmp_path / "log.csv"
+    log.write_text(SIA)
+    code, out, err = gpuplan("ingest", log, "-o", tmp_path / "t.parquet")
+    assert (code, out) == ((130, "") if isinstance(error, KeyboardInterrupt) else (3, ""))
+    assert ("interrupted" if code == 130 else "cannot be written: disk full") in err
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=8), max_size=8))
+def test_hashes_tell_every_extra_value(parts):
+    hashes = repeats.Hashes()
+    for part in parts:
+        hashes.add(np.array(part, np.uint64))
+    values = [value for part in parts for value in part]
+    extra = sorted(v for v in set(values) for _ in range(values.count(v) - 1))
+    assert hashes.repeated().tolist() == extra
 
 
 def mutate(text: bytes, rng: random.Random) -> bytes:
