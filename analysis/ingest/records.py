@@ -145,6 +145,7 @@ def _skip_to_member(
         number += 1
         name = source.element(decoder, number)
         source.skip(":")
+        source.next_letter()
         if name == key:
             return
         source.element(decoder, number)
