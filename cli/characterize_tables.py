@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_count, show_duration, show_number, show_share
+from gpuplan.cli.units import show_between, show_count, show_duration, show_number, show_share
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
@@ -132,7 +132,7 @@ def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
         between: tuple[Any, ...] = ()
         if intervals is not None:
             low, high = intervals.statistics.get(path) or (None, None)
-            text = "" if low is None or high is None else f"{show(low)} to {show(high)}"
+            text = "" if low is None or high is None else show_between(low, high, show)
             between = (low, high, text)
         meant = _meaning(path, meaning, result)
         rows.append((path, label, Shown(value, show(value)), *between, unit, meant))

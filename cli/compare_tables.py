@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
 from gpuplan.cli.fit_tables import chosen
 from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_duration, show_number
+from gpuplan.cli.units import show_between, show_duration, show_number
 
 if TYPE_CHECKING:
     from gpuplan.analysis.compare import TwoSample
@@ -78,7 +78,7 @@ def _cell(portrait: Portrait, path: str, unit: str, value: float) -> str:
     """Return a statistic, with its interval in brackets where there is one."""
     show = UNIT_SHOW[unit]
     ends = portrait.intervals and portrait.intervals.statistics.get(path)
-    return f"{show(value)} ({show(ends[0])} to {show(ends[1])})" if ends else show(value)
+    return f"{show(value)} ({show_between(*ends, show)})" if ends else show(value)
 
 
 def _models(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
@@ -98,14 +98,14 @@ def _two_sample(pairs: Sequence[TwoSample]) -> Table:
         ratio = pair.median_ratio
         between = ""
         if pair.ratio_ci is not None:
-            between = f" ({show_number(pair.ratio_ci[0])} to {show_number(pair.ratio_ci[1])})"
+            between = f" ({show_between(*pair.ratio_ci, show_number)})"
         rows.append(
             (
                 pair.first,
                 pair.second,
                 Shown(pair.quantity, name),
                 pair.ks,
-                None if pair.ks_at is None else Shown(pair.ks_at, show(pair.ks_at)),
+                _shown(pair.ks_at, show),
                 pair.p_value,
                 _shown(pair.median_first, show),
                 _shown(pair.median_second, show),
@@ -126,5 +126,5 @@ def _two_sample(pairs: Sequence[TwoSample]) -> Table:
     return Table("How far apart (p as if jobs were independent: too small)", columns, rows)
 
 
-def _shown(value: float | None, show: object) -> Shown | None:
-    return None if value is None else Shown(value, show(value))  # type: ignore[operator]
+def _shown(value: float | None, show: Callable[[float], str]) -> Shown | None:
+    return None if value is None else Shown(value, show(value))

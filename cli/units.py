@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from gpuplan.analysis.errors import UsageError
 
@@ -57,6 +58,17 @@ def show_usd(value: float) -> str:
     """Return dollars: cents below 1,000, whole above."""
     sign = "-" if value < 0 else ""
     return f"{sign}${abs(value):,.2f}" if abs(value) < 1000 else f"{sign}${abs(value):,.0f}"
+
+
+def show_between(low: float, high: float, show: Callable[[float], str]) -> str:
+    """Return two values as a range, a unit that both have written once: ``2.65 to 4.2 h``."""
+    first, second = show(low), show(high)
+    number, space, unit = first.partition(" ")
+    if space and second.endswith(space + unit):
+        first = number
+    elif first.endswith("%") and second.endswith("%"):
+        first = first[:-1]
+    return f"{first} to {second}"
 
 
 def show_threshold(seconds: float) -> str:

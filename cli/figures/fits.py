@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT
@@ -34,6 +33,7 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
     axes.set_ylim(0.5 / fits.values, 1.5)
     tick_durations(axes, x[0], x[-1])
     axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}%"))
     axes.set_xlabel("duration")
     axes.set_ylabel("jobs that run longer")
     axes.plot(x[seen], fits.survival[seen], color=INK, linewidth=4, alpha=0.3, label="jobs")
@@ -42,7 +42,7 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
         first = fit is fits.best
         axes.plot(
             x[positive],
-            np.maximum(fit.survival[positive], 1e-300),
+            fit.survival[positive],
             color=COLOURS[colour],
             linewidth=2.0 if first else 1.2,
             label=model_name(fit.model.name),
