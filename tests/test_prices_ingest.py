@@ -1,0 +1,347 @@
+"""``gpuplan prices``: every format, its quirks and units, on rows worked out by hand."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_prices import HEADER, aws_history, aws_record, ingest_text, prime_line
+
+from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
+from gpuplan.analysis.ingest.rejects import Limit
+from gpuplan.analysis.prices.book import read_prices
+from gpuplan.analysis.prices.format import PriceChoices
+from gpuplan.analysis.prices.instances import AWS_INSTANCES
+from gpuplan.analysis.prices.run import ingest_prices
+from gpuplan.analysis.prices.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
+
+SKYPILOT = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice"
+)
+VAST = "timestamp,id,host_id,machine_id,dph_total,min_bid,num_gpus,gpu_ram,geolocation"
+
+
+def rows(result, *columns):
+    return result.prices.select(columns or list(PRICES)).rows()
+
+
+def test_canonical_csv(tmp_path):
+    text = f"\ufeff{HEADER}\r\n" + "\r\n".join(
+        (
+            "2026-01-05T07:30:00Z,cloud,H100_80GB_SXM5,eu-1,spot,1.12,14",
+            "2026-01-05T09:00:00+02:00,cloud,NVIDIA H100 80GB HBM3,,on-demand,2.35,",
+            "2026-01-05T07:30:00,cloud,thing,eu-1,On_Demand,3,",
+            "",
+        )
+    )
+    result = ingest_text(tmp_path, text)
+    assert result.prices.schema == pl.Schema(PRICES)
+    assert rows(result) == [
+        (at(7), "cloud", "H100-80GB", None, "on_demand", 2.35, None),
+        (at(7, 30), "cloud", "H100-80GB", "eu-1", "spot", 1.12, 14),
+        (at(7, 30), "cloud", "thing", "eu-1", "on_demand", 3.0, None),
+    ]
+    assert any("not in the table of names" in n and "thing" in n for n in result.provenance.notes)
+
+
+def at(hour, minute=0):
+    return datetime(2026, 1, 5, hour, minute, tzinfo=UTC)
+
+
+def test_bad_rows_are_kept_aside_with_their_place(tmp_path):
+    good = "2026-01-05T07:00:00Z,c,L4,,spot,0.3,"
+    bad = [
+        ("soon,c,L4,,spot,0.3,", "timestamp", "unreadable"),
+        ("2026-01-05T07:00:00Z,c,L4,,rented,0.3,", "kind", "unreadable"),
+        ("2026-01-05T07:00:00Z,c,L4,,spot,free,", PRICE, "unreadable"),
+        ("2026-01-05T07:00:00Z,c,L4,,spot,0,", PRICE, "bad_price"),
+        ("2026-01-05T07:00:00Z,c,L4,,spot,99999999,", PRICE, "bad_price"),
+        ("2026-01-05T07:00:00Z,c,L4,,spot,nan,", PRICE, "unreadable"),
+        ("2026-01-05T07:00:00Z,,L4,,spot,0.3,", "provider", "missing"),
+        ("2026-01-05T07:00:00Z,c,L4,,spot,0.3,-1", "available", "unreadable"),
+        ("2026-01-05T07:00:00Z,c,L4", None, "wrong_number_of_fields"),
+    ]
+    text = "\n".join([HEADER, good, *(line for line, *_ in bad)])
+    result = ingest_text(tmp_path, text, limit=Limit.of("100%"))
+    told = result.provenance
+    assert (told.rows_read, told.rows_kept, sum(told.rows_rejected.values())) == (10, 1, 9)
+    aside = pl.read_parquet(result.rejects_file)
+    assert aside["row"].to_list() == list(range(3, 12))
+    assert aside["column"].to_list() == [column for _, column, _ in bad]
+    assert aside["reason"].to_list() == [reason for *_, reason in bad]
+    assert aside["raw"].to_list() == [line for line, *_ in bad]
+    (tmp_path / "out.parquet").unlink()
+    with pytest.raises(InputError, match=r"p.csv:3: column 'timestamp': found 'soon'"):
+        ingest_text(tmp_path, text)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_table_ingested_again_is_the_same(tmp_path):
+    first = ingest_text(tmp_path, f"{HEADER}\n2026-01-05T07:00:00Z,aws,L4,,spot,0.3,5\n")
+    again = ingest_prices([first.output], tmp_path / "again.parquet")
+    assert again.prices.equals(first.prices)
+    assert again.provenance.change_series == first.provenance.change_series != ()
+
+
+def test_aws_prices_are_per_instance_and_change(tmp_path):
+    # g2.8xlarge has 4 GPUs, p3.2xlarge one; newest first, as Amazon gives them.
+    text = aws_history(
+        aws_record("2016-04-25T12:45:29.000Z", "1.590100"),
+        aws_record("2016-04-25T12:40:12+00:00", "1.211000"),
+        aws_record("2016-04-25T12:00:00.000Z", "0.918000", "p3.2xlarge"),
+        aws_record("2016-04-25T12:00:00.000Z", "9.9", product="Windows"),
+        aws_record("2016-04-25T12:00:00.000Z", "0.05", "m5.large"),
+    )
+    result = ingest_text(tmp_path, gzip.compress(text.encode()), "history.json.gz")
+    assert rows(result, "gpu_type", "region", PRICE) == [
+        ("V100-16GB", "us-east-1a", 0.918),
+        ("K520", "us-east-1a", 1.211 / 4),
+        ("K520", "us-east-1a", 1.5901 / 4),
+    ]
+    told = result.provenance
+    assert told.sources[0].sampling == "change" and told.sources[0].source_format == "aws"
+    assert told.rows_skipped == {
+        "prices of another system than Linux": 1,
+        "prices of instance types not in the GPU table": 1,
+    }
+    assert (told.rows_read, told.rows_kept) == (5, 3)
+    assert any("m5.large" in note for note in told.notes)
+    stored = pl.read_parquet_metadata(result.output)[METADATA_KEY]
+    assert PriceProvenance.from_json(stored) == told
+
+
+def test_aws_records_in_other_wrappings(tmp_path):
+    record = aws_record("2016-04-25T12:45:29.000Z", "1.6")
+    for name, text in (
+        ("array.json", json.dumps([record])),
+        ("lines.jsonl", json.dumps(record) + "\n"),
+    ):
+        assert rows(ingest_text(tmp_path, text, name), PRICE) == [(0.4,)]
+
+
+def test_aws_archive_without_a_header(tmp_path):
+    text = (
+        "use1-az2\tp4d.24xlarge\tLinux/UNIX\t11.572400\t2026-01-01T00:00:00Z\n"
+        "use1-az2\tp4d.24xlarge\tSUSE Linux\t12.0\t2026-01-01T00:00:00Z\n"
+        "use1-az2\tc5.large\tLinux/UNIX\t0.03\t2026-01-01T00:00:00Z\n"
+    )
+    result = ingest_text(tmp_path, text, "2026-01.tsv")
+    assert result.provenance.sources[0].source_format == "aws-tsv"
+    assert rows(result, "gpu_type", "region", "kind", PRICE) == [
+        ("A100-40GB", "use1-az2", "spot", 11.5724 / 8)
+    ]
+
+
+def test_the_instances_of_the_format_notes():
+    for kind, gpus in {
+        **{"p3.2xlarge": 1, "p3.8xlarge": 4, "p3.16xlarge": 8, "p4d.24xlarge": 8},
+        **{"p4de.24xlarge": 8, "p5.48xlarge": 8, "g4dn.xlarge": 1, "g4dn.16xlarge": 1},
+        **{"g4dn.12xlarge": 4, "g5.xlarge": 1, "g5.12xlarge": 4, "g5.24xlarge": 4},
+        **{"g5.48xlarge": 8, "g6.16xlarge": 1, "g6.12xlarge": 4, "g6.48xlarge": 8},
+        **{"p2.xlarge": 1, "p2.8xlarge": 8, "p2.16xlarge": 16, "g2.2xlarge": 1, "g2.8xlarge": 4},
+    }.items():
+        assert AWS_INSTANCES[kind][1] == gpus
+
+
+def test_prime_takes_the_cheapest_offer_of_each_provider(tmp_path):
+    text = "\n".join(
+        (
+            prime_line(
+                "2025-10-19T21:01:58.727366+00:00",
+                {
+                    "runpod": {"count": 4, "min": 2.69, "avg": 2.7},
+                    "nebius": {"count": 1, "min": 2.12},
+                },
+            ),
+            prime_line(
+                "2025-10-19T21:32:00.000000+00:00",
+                {"runpod": {"count": 3, "min": 2.70}},
+                socket=None,
+            ),
+            prime_line("2025-10-19T22:00:00+00:00", {}),
+            '{"timestamp": "2025-10-19T22:30:00+00:00", "gpu_type": "H100_80GB", "by_provider": 3}',
+            '{"timestamp": broken',
+            "",
+        )
+    )
+    result = ingest_text(tmp_path, text, "H100.jsonl", limit=Limit.of("2"))
+    assert rows(result, "provider", "gpu_type", "kind", PRICE, "available") == [
+        ("nebius", "H100-80GB", "marketplace", 2.12, 1),
+        ("runpod", "H100-80GB", "marketplace", 2.69, 4),
+        ("runpod", "H100-80GB", "marketplace", 2.70, 3),
+    ]
+    assert result.provenance.sources[0].sampling == "snapshot"
+    assert pl.read_parquet(result.rejects_file)["row"].to_list() == [4, 5]
+
+
+def test_vast_offers_are_priced_per_gpu(tmp_path):
+    text = "\n".join(
+        (
+            VAST,
+            '2026-01-21T14:15:44.387Z,29496002,208874,40406,0.284,0.280,1,32607,"California, US"',
+            '2026-01-21T14:15:44.387Z,29332107,155381,43567,2.400,0.307,8,32607,"Paris, FR"',
+        )
+    )
+    with pytest.raises(InputError, match="--gpu"):
+        ingest_text(tmp_path, text, "2026-01-21-asks.csv")
+    chosen = PriceChoices(gpu="RTX 5090")
+    asks = ingest_text(tmp_path, text, "2026-01-21-asks.csv", choices=chosen)
+    assert rows(asks, "provider", "gpu_type", "region", "kind", PRICE, "available") == [
+        ("vast.ai", "RTX5090", "FR", "marketplace", 0.3, 8),
+        ("vast.ai", "RTX5090", "US", "marketplace", 0.284, 1),
+    ]
+    bids = ingest_text(tmp_path, text, "2026-01-21-bids.csv", choices=chosen)
+    assert set(bids.prices["kind"]) == {"spot"}
+
+
+def test_vast_memory_tells_variants_apart(tmp_path):
+    head = VAST.replace("id,host_id", "gpu_name,host_id")
+    line = "2026-01-21T14:15:44Z,A100 SXM4,1,2,1.0,0.5,1,{ram},"
+    text = "\n".join((head, *(line.format(ram=ram) for ram in (81920, 40960, 80, ""))))
+    result = ingest_text(tmp_path, text, "asks.csv")
+    assert sorted(result.prices["gpu_type"]) == ["A100", "A100-40GB", "A100-80GB", "A100-80GB"]
+    broken = text.replace(",1.0,0.5,1,", ",1.0,0.5,0,")
+    with pytest.raises(InputError, match="num_gpus"):
+        ingest_text(tmp_path, broken, "asks.csv")
+
+
+def test_skypilot_catalogue(tmp_path):
+    info = "\"{'Gpus': [{'Name': 'A100', 'Count': 8, 'MemoryInfo': {'SizeInMiB': 81920}}]}\""
+    text = "\n".join(
+        (
+            SKYPILOT,
+            "p4d.24xlarge,A100,8.0,96.0,1152.0,21.96,us-east-1,,8.0",
+            f"nd96,A100,8.0,96,1900,29.36,eastus,{info},99999999",
+            "frac,A10,0.5,18,220,0.80,eastus,,",
+            "m5.large,,,2,8,0.096,us-east-1,,0.03",
+            "v3,tpu-v3-8,1,,,8.8,us-central1,,2.6",
+            "vast,RTX4090,1,4,8,0.4,any,,0",
+        )
+    )
+    name = "catalogs/v7/azure/vms.csv"
+    with pytest.raises(InputError, match="--as-of 2026-01-05"):
+        ingest_text(tmp_path, text, name)
+    result = ingest_text(tmp_path, text, name, choices=PriceChoices(as_of=at(0)))
+    found = sorted(rows(result, "timestamp", "provider", "gpu_type", "kind", PRICE), key=str)
+    assert found == sorted(
+        [
+            (at(0), "azure", "A100-40GB", "on_demand", 21.96 / 8),  # the catalogue's A100 is 40 GB
+            (at(0), "azure", "A100-40GB", "spot", 1.0),
+            (at(0), "azure", "A100-80GB", "on_demand", 29.36 / 8),
+            (at(0), "azure", "A10", "on_demand", 1.6),
+            (at(0), "azure", "RTX4090", "on_demand", 0.4),
+        ],
+        key=str,
+    )
+    told = result.provenance
+    assert told.rows_skipped == {
+        "offers that do not exist": 3,
+        "prices of machines without a GPU": 4,
+    }
+    assert told.rows_read == told.rows_kept + 7 == 12
+    dated = ingest_text(tmp_path, text, "2026-01-04/gcp.csv")
+    assert set(dated.prices["provider"]) == {"gcp"}
+    assert dated.prices["timestamp"][0] == datetime(2026, 1, 4, tzinfo=UTC)
+
+
+def test_spot_availability_with_prices(tmp_path):
+    document = {"metadata": {"gap_seconds": 600}, "data": [0, 1, 2], "prices": [8.0, 8.8, 9.6]}
+    name = "aws-10-26-2022/us-west-2a_v100_8.json"
+    result = ingest_text(tmp_path, json.dumps(document), name)
+    start = datetime(2022, 10, 26, tzinfo=UTC)
+    assert rows(result) == [
+        (start, "aws", "V100", "us-west-2a", "spot", 1.0, 0),
+        (start.replace(minute=10), "aws", "V100", "us-west-2a", "spot", 1.1, 1),
+        (start.replace(minute=20), "aws", "V100", "us-west-2a", "spot", pytest.approx(1.2), 2),
+    ]
+    assert result.provenance.change_series == ()
+    without = json.dumps({k: v for k, v in document.items() if k != "prices"})
+    with pytest.raises(InputError, match="no prices"):
+        ingest_text(tmp_path, without, name)
+    with pytest.raises(InputError, match="which GPU"):
+        ingest_text(tmp_path, json.dumps(document), "aws-10-26-2022/us-west-2a_intel_64.json")
+
+
+def test_sources_of_several_formats_in_one_table(tmp_path):
+    csv, history = tmp_path / "a.csv", tmp_path / "b.json"
+    csv.write_text(f"{HEADER}\n2016-04-25T12:00:00Z,cloud,K520,,spot,0.3,5\n")
+    history.write_text(aws_history(aws_record("2016-04-25T11:00:00.000Z", "1.6")))
+    result = ingest_prices([csv, history], tmp_path / "out.parquet")
+    assert [source.sampling for source in result.provenance.sources] == ["snapshot", "change"]
+    assert result.provenance.change_series == (("aws", "K520", "spot", "us-east-1a"),)
+    assert result.prices["provider"].to_list() == ["aws", "cloud"]  # in order of time
+    assert read_prices(result.output).prices["is_change"].to_list() == [True, False]
+
+
+def test_sampling_can_be_forced(tmp_path):
+    text = f"{HEADER}\n2016-04-25T12:00:00Z,cloud,K520,,spot,0.3,5\n"
+    forced = ingest_text(tmp_path, text, choices=PriceChoices(sampling="change"))
+    assert forced.provenance.sources[0].sampling == "change"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.csv", "a,b\n1,2\n", "is no known price list"),
+        ("a.csv", "", "is no known price list"),
+        ("a.csv", f"{HEADER}\n", "no usable price"),
+        ("a.json", '{"SpotPriceHistory": [{"SpotPrice": "1", "InstanceType"', "is no JSON"),
+        ("a.json", '{"metadata": {"gap_seconds": 3}, "data": [1}', "is no JSON"),
+    ],
+)
+def test_sources_that_cannot_be_used(tmp_path, name, text, says):
+    with pytest.raises(InputError, match=says):
+        ingest_text(tmp_path, text, name)
+    assert list(tmp_path.glob("out*")) == []
+
+
+def test_unknown_format(tmp_path):
+    with pytest.raises(UsageError, match="expected one of aws"):
+        ingest_text(tmp_path, f"{HEADER}\n", source_format="nope")
+
+
+WHOLE = {
+    "p.csv": "\n".join([HEADER, *(f"2026-01-05T0{i}:00:00Z,c,L4,,spot,0.{i + 1},{i}"
+                                  for i in range(9))]),
+    "h.json": aws_history(*(aws_record(f"2016-04-25T12:4{i}:29.000Z", "1.5") for i in range(9))),
+    "l.jsonl": "\n".join(prime_line(f"2025-10-19T21:0{i}:58+00:00", {"a": {"min": 2, "count": 1}})
+                         for i in range(9)),
+    "vms.csv": "\n".join([SKYPILOT, *(f"i{i},L4,1,2,3,0.{i + 1},r,,0.1" for i in range(9))]),
+    "asks.csv": "\n".join([VAST.replace("id,host_id", "gpu_name,host_id"),
+                           *(f"2026-01-21T14:1{i}:00Z,L4,1,2,1.0,0.5,1,24000,US"
+                             for i in range(9))]),
+    "a.tsv": "\n".join(f"use1-az2\tg5.xlarge\tLinux/UNIX\t0.{i + 1}\t2026-01-01T00:00:00Z"
+                       for i in range(9)),
+    "aws-10-26-2022_us-west-2a_v100_1.json": json.dumps(
+        {"metadata": {"gap_seconds": 60}, "data": [1] * 9, "prices": [2.0] * 9}
+    ),
+}  # fmt: skip
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    name=st.sampled_from(sorted(WHOLE)),
+    where=st.floats(0, 1),
+    cut=st.integers(0, 40),
+    put=st.binary(max_size=6) | st.sampled_from([b'"', b",", b"\n", b"\r\n", b"null", b"1e999"]),
+)
+def test_damaged_files_lose_no_row_and_raise_no_bug(tmp_path_factory, name, where, cut, put):
+    folder = tmp_path_factory.mktemp("fuzz")
+    whole = WHOLE[name].encode()
+    place = int(where * len(whole))
+    text = whole[:place] + put + whole[place + cut :]
+    try:
+        result = ingest_text(folder, text, name, limit=Limit.of("100%"),
+                             choices=PriceChoices(as_of=at(0)))  # fmt: skip
+    except GpuplanError:
+        assert list(folder.glob("out*")) == []
+        return
+    told = result.provenance
+    parts = (told.rows_kept, *told.rows_skipped.values(), *told.rows_rejected.values())
+    assert told.rows_read == sum(parts)
+    assert result.prices.height == told.rows_kept == pl.read_parquet(result.output).height
+    aside = 0 if result.rejects_file is None else pl.read_parquet(result.rejects_file).height
+    assert aside == sum(told.rows_rejected.values())
