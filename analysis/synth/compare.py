@@ -59,8 +59,8 @@ STATISTICS = (
     Statistic("interarrival.mean_s", "mean gap", "s", 0.02, True),
     Statistic("interarrival.scv", "C^2 of gaps", "1", 0.10, True),
     Statistic("interarrival.zero_share", "zero gaps", "share", 0.01),
-    Statistic("by_hour.distance", "hours of the day, distance", "share", 0.15),
-    Statistic("by_weekday.distance", "days of the week, distance", "share", 0.15),
+    Statistic("by_hour.distance", "hours of the day, distance", "share", 0.05),
+    Statistic("by_weekday.distance", "days of the week, distance", "share", 0.05),
     Statistic("states.distance", "states, distance", "share", 0.03),
     Statistic("queue_s.mean", "mean wait", "s", 0.10, True),
     Statistic("queue_s.p50", "P50 wait", "s", 0.10, True),
@@ -69,6 +69,10 @@ STATISTICS = (
 )
 SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1.0}
 """By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""
+
+CHANCE = 2.0
+"""A difference up to this many times what chance alone makes passes too, where that is told:
+a few long wide jobs decide the GPU time, a few bursts the hours and days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,7 @@ def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference)
         ),
     }
     wider = max(1.0, FEW_JOBS / jobs.jobs) ** 0.5
+    chance = _chance(jobs, here)
     rows = []
     for statistic in STATISTICS:
         if statistic.key in apart:
@@ -176,15 +181,30 @@ def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference)
             synthetic = here.statistics.get(statistic.key)
         if original is None or synthetic is None:
             continue
-        rows.append(Compared(statistic, original, synthetic, _allowed(statistic, original, wider)))
+        allowed = None
+        if statistic.tolerance is not None:
+            scale = abs(original) if statistic.relative else 1.0
+            share = max(statistic.tolerance * wider, CHANCE * chance.get(statistic.key, 0.0))
+            allowed = max(share * scale, SMALL[statistic.unit])
+        rows.append(Compared(statistic, original, synthetic, allowed))
     return rows
 
 
-def _allowed(statistic: Statistic, original: float, wider: float) -> float | None:
-    if statistic.tolerance is None:
-        return None
-    scale = abs(original) if statistic.relative else 1.0
-    return max(statistic.tolerance * scale * wider, SMALL[statistic.unit])
+def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
+    """Return the differences to expect of chance alone.
+
+    Of the GPU time, its standard error. Of hours and days, the mean of half the sum of |normal|
+    errors whose variance is that of a count with the dispersion of the hourly counts.
+    """
+    gpu_s = jobs.gpu_s[jobs.timed_gpu()]
+    error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
+    hourly = np.bincount((jobs.submit_us - jobs.submit_us[0]) // (HOUR_S * US))
+    dispersion = max(1.0, float(hourly.var() / hourly.mean()))
+    found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
+    for name, shares in (("by_hour", here.by_hour), ("by_weekday", here.by_weekday)):
+        errors = np.sqrt(np.asarray(shares) * dispersion / jobs.jobs)
+        found[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
+    return found
 
 
 def _waits(jobs: JobArrays) -> dict[str, float | None]:

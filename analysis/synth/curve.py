@@ -78,7 +78,7 @@ def fit_curve(ascending: FloatArray, step_s: float) -> Curve:
     spacing = max(SPACING, 4 / count)
     finer = 1 - np.geomspace(0.1, TAIL_SHARE, 15)
     levels = np.union1d(np.arange(0, start - spacing / 4, spacing), finer[finer < start])
-    levels = np.append(levels[levels < start - 1e-6], start)
+    levels = np.unique(np.concatenate([[0.0], levels[levels < start - 1e-6], [start]]))
     values = np.quantile(ascending, levels)
     cap = max(two_digits_up(float(ascending[-1])), float(values[-1]))
     return curve_through(levels, values, cap, float(ascending.mean()), step_s)

@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MEMORY_JOBS = (2.0, 16.0, 128.0, 1024.0)
-LAGS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+LAGS = tuple(2**k for k in range(11))
 MOST_SHARED = 0.95
 
 

@@ -216,7 +216,8 @@ def _fit_cells(
     timed = np.flatnonzero(~np.isnan(jobs.duration_s) & of_job.is_not_null().to_numpy())
     curve_of = _curve_of(table)
     order = timed[np.argsort(curve_of[cell_of[timed]], kind="stable")]
-    parts = np.split(order, np.cumsum(np.bincount(curve_of[cell_of[order]]))[:-1])
+    ends = np.cumsum(np.bincount(curve_of[cell_of[order]]))
+    parts = np.split(order, ends[:-1]) if order.size else []
     curves = tuple(fit_curve(np.sort(jobs.duration_s[part]), step_s) for part in parts)
     scores = _within(curve_of[cell_of], jobs.duration_s)
     size = table.height

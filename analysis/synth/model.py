@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 import json
-import types
-import typing
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
-import numpy as np
-
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file
-from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.curve import Curve
 from gpuplan.analysis.synth.dependence import MEMORY_JOBS, Shared
 
@@ -209,59 +200,5 @@ class Model:
     version: int = MODEL_VERSION
 
     def to_json(self) -> str:
-        """Return the model as JSON that `read_model` reads back to an equal model."""
+        """Return the model as JSON that `synth.store.read_model` reads back to an equal model."""
         return json.dumps(asdict(self), indent=1, sort_keys=True) + "\n"
-
-
-def read_model(path: Path) -> Model:
-    """Read a model that ``gpuplan synth --save-model`` wrote.
-
-    Raises:
-        InputError: no such file, or not such a model.
-    """
-    expected = "a model that gpuplan synth --save-model wrote"
-    try:
-        stored = json.loads(existing_file(path).read_text(encoding="utf-8"))
-        if stored["version"] != MODEL_VERSION:
-            raise InputError(path, f"has the model version {stored['version']}", expected=expected)
-        model: Model = _build(Model, stored)
-        _check(model)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InputError(
-            path, f"cannot be read ({type(error).__name__}: {error})", expected=expected
-        ) from error
-    return model
-
-
-def _check(model: Model) -> None:
-    """Raise ValueError where numbers cannot be drawn from."""
-    if not model.cells or any(cell.curve >= len(model.durations) for cell in model.cells):
-        raise ValueError("cells and durations do not fit together")
-    if abs(sum(cell.share for cell in model.cells) - 1) > 1e-6:
-        raise ValueError("the shares of the cells do not add up to 1")
-    for curve in (*model.durations, *(w.curve for w in model.waits if w.curve)):
-        rising = np.diff(curve.levels) > 0
-        if len(curve.levels) != len(curve.values_s) or not rising.all() or curve.step_s <= 0:
-            raise ValueError("a curve is not a quantile function")
-    rows = (*model.states.gpu, *model.states.cpu, model.states.untimed)
-    if any(len(row) != len(STATES) for row in rows):
-        raise ValueError(f"a row of states has not {len(STATES)} shares")
-
-
-def _build(kind: Any, stored: Any) -> Any:
-    """Return a value of a dataclass or tuple type from plain JSON."""
-    origin = typing.get_origin(kind)
-    if origin is types.UnionType:
-        if stored is None:
-            return None
-        inner = next(part for part in typing.get_args(kind) if part is not type(None))
-        return _build(inner, stored)
-    if origin is tuple:
-        inner = typing.get_args(kind)[0]
-        return tuple(_build(inner, item) for item in stored)
-    if is_dataclass(kind) and isinstance(kind, type):
-        hints = typing.get_type_hints(kind)
-        if unknown := set(stored) - {f.name for f in fields(kind)}:
-            raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
-        return kind(**{name: _build(hints[name], value) for name, value in stored.items()})
-    return float(stored) if kind is float else stored

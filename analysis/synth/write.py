@@ -180,10 +180,13 @@ def _first_s(model: Model, request: Request) -> float:
 
 
 def _reference(model: Model, request: Request) -> Reference:
-    """Return what to compare with; not the rate where another one was asked for."""
-    if request.days is None:
-        return model.reference
-    kept = {k: v for k, v in model.reference.statistics.items() if k != "interarrival.mean_s"}
+    """Return what to compare with: no rate where another is asked for, no users of more jobs."""
+    left_out = set()
+    if request.days is not None:
+        left_out.add("interarrival.mean_s")
+    if request.jobs < model.jobs:
+        left_out.add("users")
+    kept = {k: v for k, v in model.reference.statistics.items() if k not in left_out}
     return replace(model.reference, statistics=kept)
 
 

@@ -184,7 +184,7 @@ def _model(
     from gpuplan.analysis.schema import SourceFile
     from gpuplan.analysis.synth import PRESETS, fit_model, preset_model
     from gpuplan.analysis.synth.fit import COLUMNS
-    from gpuplan.analysis.synth.model import read_model
+    from gpuplan.analysis.synth.store import read_model
     from gpuplan.analysis.trace import read_trace
 
     if like is not None:

@@ -1,0 +1,69 @@
+"""Originals that tests of synthetic traces fit models to, and a way to draw from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import support_traces
+
+from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.synth import Request, Synthesis, fit_model, synthesize
+from gpuplan.analysis.trace import Trace
+
+ZONE = Provenance(source_format="canonical", time_zone="+08:00")
+
+
+def poisson(rng: np.random.Generator, count: int) -> np.ndarray:
+    return np.cumsum(rng.exponential(60, count))
+
+
+def regular(rng: np.random.Generator, count: int) -> np.ndarray:
+    return np.arange(count) * 60.0
+
+
+def bursty(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Bursts of about 20 jobs some seconds apart, an hour between them; some at once."""
+    gaps = np.where(
+        rng.random(count) < 0.05, rng.exponential(3600, count), rng.exponential(2, count)
+    )
+    return np.cumsum(np.floor(gaps))
+
+
+def workload(count: int = 6000, seed: int = 1, arrivals=bursty, **columns) -> Trace:
+    """Return a trace of two classes, six users in two groups, with states, waits and a tail."""
+    rng = np.random.default_rng(seed)
+    wide = rng.random(count) < 0.3
+    gpus = np.where(wide, rng.choice([8.0, 16.0], count), rng.choice([0.0, 1.0, 2.0], count))
+    user = np.repeat(rng.choice(6, count // 4 + 1, p=[0.5, 0.2, 0.1, 0.1, 0.05, 0.05]), 4)[:count]
+    duration = np.rint(np.exp(rng.normal(np.where(wide, 8, 5) + 0.5 * (user % 3), 1.5)))
+    state = np.where(rng.random(count) < np.where(duration > 600, 0.2, 0.6), "completed", "failed")
+    made = {
+        "duration_s": duration,
+        "num_gpus": gpus,
+        "num_workers": np.where(gpus > 8, 2, 1),
+        "queue_s": np.where(rng.random(count) < 0.4, 0.0, np.rint(rng.exponential(90, count))),
+        "state": state,
+        "user": [f"u{n}" for n in user],
+        "group": [f"g{n // 3}" for n in user],
+        "job_class": np.where(wide, "Pretrain", "Eval"),
+        "gpu_type": np.where(wide, "A100-80GB", "V100"),
+        "attempts": np.where(rng.random(count) < 0.9, 1, 2),
+        "priority": [None] * count,
+    }
+    made |= columns
+    submit = np.floor(arrivals(rng, count))
+    frame = support_traces.frame(submit, **{k: v for k, v in made.items() if v is not None})
+    return support_traces.in_memory(frame, ZONE)
+
+
+def synthetic(trace: Trace, path: Path, jobs: int | None = None, **request) -> Synthesis:
+    """Fit a model to a trace, draw from it and write the file."""
+    wanted = Request(jobs or trace.jobs.height, **request)
+    recorded = trace.jobs.select("submit_time", "duration_s", "num_gpus")
+    return synthesize(fit_model(trace), wanted, path, recorded=recorded)
+
+
+def rows(path: Path) -> pl.DataFrame:
+    return pl.read_parquet(path)
