@@ -141,7 +141,7 @@ def synthesize(
         gpuplan_version=gpuplan_version(),
     )
     users = int(np.unique(drawn.owner).size) if model.owners.kind == "user" else None
-    compared = compare(drawn.job_arrays(), users, zone, _reference(model, request))
+    compared = compare(drawn.job_arrays(), users, zone, _reference(model, request, span_s))
     with atomic_output(output) as temporary:
         _write(model, drawn, temporary, provenance)
     return Synthesis(
@@ -179,15 +179,24 @@ def _first_s(model: Model, request: Request) -> float:
     return 0.0 if day is None else float(local_midnight_s(day, model.arrivals.time_zone))
 
 
-def _reference(model: Model, request: Request) -> Reference:
-    """Return what to compare with: no rate where another is asked for, no users of more jobs."""
+def _reference(model: Model, request: Request, span_s: float) -> Reference:
+    """Return what can be compared: no rate where another is asked for, no users of more jobs.
+
+    Hours of the day are compared from two days on, days of the week from two weeks on.
+    """
     left_out = set()
     if request.days is not None:
         left_out.add("interarrival.mean_s")
     if request.jobs < model.jobs:
         left_out.add("users")
-    kept = {k: v for k, v in model.reference.statistics.items() if k not in left_out}
-    return replace(model.reference, statistics=kept)
+    reference = model.reference
+    days = min((model.arrivals.mean_gap_s or 0.0) * model.jobs, span_s) / DAY_S
+    return replace(
+        reference,
+        statistics={k: v for k, v in reference.statistics.items() if k not in left_out},
+        by_hour=reference.by_hour if days >= 2 else (),
+        by_weekday=reference.by_weekday if days >= 14 else (),
+    )
 
 
 def _apart(drawn: Drawn, recorded: pl.DataFrame | None, step_s: float) -> tuple[Drawn, int]:
