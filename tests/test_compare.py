@@ -17,6 +17,7 @@ from gpuplan.cli.compare_tables import trace_names
 from gpuplan.cli.units import show_between, show_duration, show_number, show_share
 
 
+@pytest.mark.filterwarnings("ignore:ks_2samp")  # of its p-value, which is not looked at
 @settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.integers(0, 12), min_size=1, max_size=40),
@@ -25,7 +26,7 @@ from gpuplan.cli.units import show_between, show_duration, show_number, show_sha
 def test_the_distance_is_that_of_scipy(first, second):
     one, two = np.sort(np.array(first, float)), np.sort(np.array(second, float))
     distance, at, p = ks_two_sample(one, two)
-    found = stats.ks_2samp(one, two, method="asymp")
+    found = stats.ks_2samp(one, two)
     assert distance == pytest.approx(found.statistic, abs=1e-12)
     assert abs((one <= at).mean() - (two <= at).mean()) == pytest.approx(distance)
     n, m = one.size, two.size
@@ -74,7 +75,7 @@ def lab(size, median_s, seed):
 
 def test_intervals_of_the_ratio_cover_it_and_traces_draw_apart():
     options = PortraitOptions(ci=95)
-    traces = [in_memory(lab(3000, 300, 1)), in_memory(lab(3000, 900, 4))]
+    traces = [in_memory(lab(3000, 300, 7)), in_memory(lab(3000, 900, 8))]
     drawn = [portray(trace, options, position=i).intervals for i, trace in enumerate(traces)]
     duration, gap, _ = compare(traces, ["a", "b"], intervals=drawn)
     low, high = duration.ratio_ci
