@@ -10,7 +10,7 @@ import typer
 from gpuplan.cli.characterize_tables import headline, workload_tables
 from gpuplan.cli.compare_tables import comparison_headline, comparison_tables, trace_names
 from gpuplan.cli.fit_tables import fit_tables
-from gpuplan.cli.options import Output, TraceChoice, command
+from gpuplan.cli.options import Output, PriceChoice, TraceChoice, command
 from gpuplan.cli.report import Report, trace_input
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
             ),
         ],
         choice: TraceChoice,
+        priced: PriceChoice,
         output: Output,
         top: Annotated[
             int,
@@ -68,23 +69,30 @@ def register(app: typer.Typer) -> None:
             int, typer.Option(help="Resamples of the bootstrap behind --ci.", min=1)
         ] = 200,
     ) -> None:
-        """Say what a workload is: durations, GPU time, arrivals, load, states and groups."""
+        """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
         from gpuplan.cli.emit import check_output, emit
 
         check_output(output, picture=True, rows=False)
+        priced.check()
         from gpuplan.analysis.characterize import COLUMNS
         from gpuplan.analysis.errors import UsageError
         from gpuplan.analysis.portrait import PortraitOptions, portray
         from gpuplan.analysis.trace import read_trace
+        from gpuplan.cli.price_tables import with_prices
 
         if len(trace) > MOST_TRACES:
             raise UsageError(f"{len(trace)} traces: at most {MOST_TRACES} are compared at once")
+        if priced.prices is not None and len(trace) > 1:
+            raise UsageError("--prices: give one trace, to say what it would have cost")
+        columns = COLUMNS if priced.prices is None else (*COLUMNS, "gpu_type")
         options = PortraitOptions(include_running, top, fits, ci, resamples, choice.seed)
-        sources = [read_trace(path, choice.selection(), columns=COLUMNS) for path in trace]
+        sources = [read_trace(path, choice.selection(), columns=columns) for path in trace]
         portraits = [portray(one, options, position=i) for i, one in enumerate(sources)]
         parameters = choice.parameters() | options.parameters()
         if len(sources) == 1:
             report = _one(sources[0], portraits[0], parameters)
+            if priced.prices is not None:
+                report = with_prices(report, sources[0], priced, include_running=include_running)
         else:
             report = _several(sources, portraits, parameters, options)
         emit(report, output)
