@@ -55,6 +55,7 @@ def test_bad_rows_are_kept_aside_with_their_place(tmp_path):
     good = "2026-01-05T07:00:00Z,c,L4,,spot,0.3,"
     bad = [
         ("soon,c,L4,,spot,0.3,", "timestamp", "unreadable"),
+        ("9026-01-05T07:00:00Z,c,L4,,spot,0.3,", "timestamp", "bad_time"),
         ("2026-01-05T07:00:00Z,c,L4,,rented,0.3,", "kind", "unreadable"),
         ("2026-01-05T07:00:00Z,c,L4,,spot,free,", PRICE, "unreadable"),
         ("2026-01-05T07:00:00Z,c,L4,,spot,0,", PRICE, "bad_price"),
@@ -67,9 +68,9 @@ def test_bad_rows_are_kept_aside_with_their_place(tmp_path):
     text = "\n".join([HEADER, good, *(line for line, *_ in bad)])
     result = ingest_text(tmp_path, text, limit=Limit.of("100%"))
     told = result.provenance
-    assert (told.rows_read, told.rows_kept, sum(told.rows_rejected.values())) == (10, 1, 9)
+    assert (told.rows_read, told.rows_kept, sum(told.rows_rejected.values())) == (11, 1, 10)
     aside = pl.read_parquet(result.rejects_file)
-    assert aside["row"].to_list() == list(range(3, 12))
+    assert aside["row"].to_list() == list(range(3, 13))
     assert aside["column"].to_list() == [column for _, column, _ in bad]
     assert aside["reason"].to_list() == [reason for *_, reason in bad]
     assert aside["raw"].to_list() == [line for line, *_ in bad]

@@ -25,9 +25,11 @@ from gpuplan.analysis.prices.schema import (
     PRICES,
     SCHEMA_VERSION,
     SERIES,
+    TIME_EXPECTED,
     TIME_TYPE,
     PriceProvenance,
     is_one_of,
+    is_plausible_time,
 )
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
@@ -181,12 +183,14 @@ def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     if prices.is_empty():
         raise InputError(path, "has no prices", expected="at least one")
     expected = {
-        "timestamp": "a time",
+        "timestamp": TIME_EXPECTED,
         "kind": f"one of {', '.join(KINDS)}",
         PRICE: "US dollars above 0",
     }
     for name in REQUIRED:
         good = pl.col(name).is_not_null()
+        if name == "timestamp":
+            good &= is_plausible_time(name)
         if name == PRICE:
             good &= pl.col(PRICE).is_finite() & (pl.col(PRICE) > 0)
         bad = prices.select((~good.fill_null(False)).arg_true()).to_series()

@@ -10,19 +10,27 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.plan import Rule
 from gpuplan.analysis.prices.format import PriceSight
-from gpuplan.analysis.prices.schema import PRICE, TIME_TYPE
+from gpuplan.analysis.prices.schema import (
+    PRICE,
+    TIME_EXPECTED,
+    TIME_TYPE,
+    is_plausible_time,
+)
 
 DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
-PRICE_RULE = Rule(
-    "bad_price", PRICE, "US dollars per GPU-hour, above 0", ~pl.col(PRICE).is_between(1e-6, 1e4)
-)
-"""A free GPU is no offer, and one of 10,000 dollars an hour is a placeholder."""
 
+def rules(time: str, price: str) -> tuple[Rule, ...]:
+    """Return the rules of every price, for a format with these source columns.
 
-def price_rule(source: str) -> Rule:
-    """Return `PRICE_RULE` for a format that has the price in the column ``source``."""
-    return Rule(PRICE_RULE.reason, source, PRICE_RULE.expected, PRICE_RULE.broken)
+    A free GPU is no offer, one of 10,000 dollars an hour is a placeholder, and a history that
+    spans centuries has a mistyped year.
+    """
+    usd = pl.col(PRICE)
+    return (
+        Rule("bad_time", time, TIME_EXPECTED, ~is_plausible_time("timestamp")),
+        Rule("bad_price", price, "US dollars per GPU-hour, above 0", ~usd.is_between(1e-6, 1e4)),
+    )
 
 
 def fixed(value: str) -> pl.Expr:

@@ -33,6 +33,8 @@ PRICES: dict[str, pl.DataType] = {
 """Column name -> type, in file order (product specification, section 2)."""
 PRICE = "price_usd_per_gpu_hour"
 
+TIME_EXPECTED = "a time from 2000 to 2099"
+
 OFFER = ("provider", "gpu_type", "kind")
 """What tells one source of GPUs from another; its regions are pooled."""
 SERIES = (*OFFER, "region")
@@ -99,6 +101,11 @@ class PriceProvenance:
         fields["change_series"] = tuple(tuple(key) for key in fields.get("change_series", ()))
         fields["notes"] = tuple(fields.get("notes", ()))
         return cls(**fields)
+
+
+def is_plausible_time(column: str) -> pl.Expr:
+    """Return where a time is one that GPU prices can be of."""
+    return pl.col(column).dt.year().is_between(2000, 2099)
 
 
 def is_one_of(series: tuple[tuple[str | None, ...], ...]) -> pl.Expr:

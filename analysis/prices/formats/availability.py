@@ -22,7 +22,7 @@ from gpuplan.analysis.ingest.batch import ROW, Batch, Rows
 from gpuplan.analysis.ingest.plan import Field, Plan, count, number
 from gpuplan.analysis.ingest.source import SourceStream
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight
-from gpuplan.analysis.prices.plan import fixed, price_rule
+from gpuplan.analysis.prices.plan import fixed, rules
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
 
 CHUNK_BYTES = 1 << 20
@@ -96,7 +96,7 @@ def _plan(sight: PriceSight) -> PricePlan:
                 "kind": fixed("spot").cast(KIND_TYPE),
             },
             schema=PRICES,
-            rules=(price_rule(PRICES_KEY),),
+            rules=rules(TICK_S, PRICES_KEY),
             notes=("spot availability: the time of day of the first tick is unknown, taken as 0",),
         )
     )

@@ -21,7 +21,7 @@ from gpuplan.analysis.ingest.tables import Layout, open_table
 from gpuplan.analysis.ingest.times import moment
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip
 from gpuplan.analysis.prices.instances import AWS_INSTANCES
-from gpuplan.analysis.prices.plan import fixed, price_rule
+from gpuplan.analysis.prices.plan import fixed, rules
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 
 ARRAY = "SpotPriceHistory"
@@ -57,7 +57,7 @@ def _plan(sight: PriceSight) -> PricePlan:
             ),
             jobs={"provider": fixed("aws"), "kind": fixed("spot").cast(KIND_TYPE)},
             schema=PRICES,
-            rules=(price_rule("SpotPrice"),),
+            rules=rules("Timestamp", "SpotPrice"),
             notes=("AWS spot prices are per instance, CPUs and memory included",),
         ),
         skips=(

@@ -10,7 +10,7 @@ from gpuplan.analysis.ingest.plan import Field, Plan, count, number, text
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.times import moment
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, need
-from gpuplan.analysis.prices.plan import PRICE_RULE
+from gpuplan.analysis.prices.plan import rules
 from gpuplan.analysis.prices.schema import (
     KIND_TYPE,
     KIND_WORDS,
@@ -49,7 +49,7 @@ def _plan(sight: PriceSight) -> PricePlan:
         plan=Plan(
             fields=tuple(fields),
             schema=PRICES,
-            rules=(PRICE_RULE,),
+            rules=rules("timestamp", PRICE),
             notes=() if before is None else before.notes,
         ),
         changes=AWS_SPOT if before is None else is_one_of(before.change_series),

@@ -16,7 +16,7 @@ from gpuplan.analysis.ingest.records import text as as_text
 from gpuplan.analysis.ingest.source import SourceStream
 from gpuplan.analysis.ingest.times import moment
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight
-from gpuplan.analysis.prices.plan import fixed, price_rule
+from gpuplan.analysis.prices.plan import fixed, rules
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 
 COLUMNS = ("timestamp", "gpu_type", "provider", "min", "count")
@@ -56,7 +56,7 @@ def _plan(sight: PriceSight) -> PricePlan:
             ),
             jobs={"kind": fixed("marketplace").cast(KIND_TYPE)},
             schema=PRICES,
-            rules=(price_rule("min"),),
+            rules=rules("timestamp", "min"),
             notes=("Prime Intellect: cheapest offer per provider; available counts offers",),
         )
     )

@@ -18,7 +18,7 @@ from gpuplan.analysis.ingest.plan import Field, Plan, number, text
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.tables import open_table
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip, need
-from gpuplan.analysis.prices.plan import fixed, price_rule, same_time
+from gpuplan.analysis.prices.plan import fixed, rules, same_time
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice")
@@ -75,7 +75,7 @@ def _plan(sight: PriceSight) -> PricePlan:
             fields=tuple(fields),
             jobs={"timestamp": time, "provider": fixed(_provider(sight))},
             schema=PRICES,
-            rules=(price_rule(USD),),
+            rules=rules(USD, USD),
             notes=(note, "SkyPilot prices are per instance, CPUs and memory included"),
         ),
         skips=(

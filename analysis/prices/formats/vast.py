@@ -15,7 +15,7 @@ from gpuplan.analysis.ingest.plan import Field, Plan, count, number
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.times import moment
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, need
-from gpuplan.analysis.prices.plan import fixed, price_rule
+from gpuplan.analysis.prices.plan import fixed, rules
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 
 COLUMNS = ("timestamp", "machine_id", "dph_total", "num_gpus")
@@ -42,7 +42,7 @@ def _plan(sight: PriceSight) -> PricePlan:
             fields=tuple(fields),
             jobs={"provider": fixed("vast.ai"), "kind": fixed(kind).cast(KIND_TYPE)},
             schema=PRICES,
-            rules=(price_rule("dph_total"),),
+            rules=rules("timestamp", "dph_total"),
             notes=(f"Vast.ai: {'bids, interruptible' if is_bid else 'asks'}, one row per offer",),
         )
     )
