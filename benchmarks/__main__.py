@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 
-NAMES = ("startup", "ingest", "characterize", "boa", "allpass")
+NAMES = ("startup", "ingest", "characterize", "fits", "boa", "allpass")
 
 
 def cell(value: float | None, form: str) -> str:
