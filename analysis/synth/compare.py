@@ -194,14 +194,18 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     """Return the differences to expect of chance alone.
 
     Of the GPU time, its standard error. Of hours and days, the mean of half the sum of |normal|
-    errors whose variance is that of a count with the dispersion of the hourly counts.
+    errors whose variance is that of a count with the dispersion of hourly (daily) counts.
     """
     gpu_s = jobs.gpu_s[jobs.timed_gpu()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
-    hourly = np.bincount((jobs.submit_us - jobs.submit_us[0]) // (HOUR_S * US))
-    dispersion = max(1.0, float(hourly.var() / hourly.mean()))
     found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
-    for name, shares in (("by_hour", here.by_hour), ("by_weekday", here.by_weekday)):
+    at_s = (jobs.submit_us - jobs.submit_us[0]) // US
+    for name, shares, bin_s in (
+        ("by_hour", here.by_hour, HOUR_S),
+        ("by_weekday", here.by_weekday, 24 * HOUR_S),
+    ):
+        counts = np.bincount(at_s // bin_s)
+        dispersion = max(1.0, float(counts.var() / counts.mean()))
         errors = np.sqrt(np.asarray(shares) * dispersion / jobs.jobs)
         found[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
     return found

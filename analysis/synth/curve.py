@@ -23,7 +23,7 @@ FloatArray = NDArray[np.float64]
 
 SPACING = 0.01
 TAIL_SHARE = 0.001
-TAIL_VALUES = 20
+TAIL_VALUES = 10
 INDEX_RANGE = (-20.0, 60.0)
 
 
@@ -70,7 +70,7 @@ def fit_curve(ascending: FloatArray, step_s: float) -> Curve:
     """Return the curve of a sorted sample, shape (n,), n >= 1, values >= 0.
 
     The body has a quantile every 1 %, and more of them towards its end (one every 4 values of a
-    small sample); the tail holds the largest 0.1 % (the largest 20 values of a small sample, at
+    small sample); the tail holds the largest 0.1 % (the largest 10 values of a small sample, at
     most half of it). The longest value is not kept: the tail ends at two of its digits, rounded up.
     """
     count = ascending.size

@@ -15,12 +15,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuplan.analysis.synth.curve import Curve
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 MEMORY_JOBS = (2.0, 16.0, 128.0, 1024.0)
 LAGS = tuple(2**k for k in range(11))
 MOST_SHARED = 0.95
+GRID = 4001
+SHIFT_ROUNDS = 300
+SHIFT_CLOSE = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +143,33 @@ def even_scores(
     result = np.empty(part.size)
     result[order] = ndtri((place + rng.random(part.size)) / jobs[inside]) + shift[inside]
     return result
+
+
+def fit_shifts(
+    curve: Curve, num_gpus: FloatArray, shares: FloatArray, time_shares: FloatArray
+) -> FloatArray:
+    """Return the shift of each cell on one curve that gives it its share of the GPU time.
+
+    A job's duration is the curve at the rank of a normal score around the shift of its cell, so
+    the curve of all jobs stays what it is whatever the shifts. They are found by moving each in
+    proportion to the logarithm of what it lacks; arrays have shape (cells,).
+    """
+    from scipy.special import ndtr
+
+    score = np.linspace(-9, 11, GRID)
+    shift = np.zeros(num_gpus.size)
+    if num_gpus.size == 1:
+        return shift
+    for _ in range(SHIFT_ROUNDS):
+        below = ndtr(score[None, :] - shift[:, None])
+        seconds = curve.at(np.clip(shares @ below, 0.0, 1.0))
+        mean_s = np.diff(below, axis=1) @ ((seconds[1:] + seconds[:-1]) / 2)
+        held = np.maximum(shares * num_gpus * mean_s, 1e-12)
+        lack = np.log(np.maximum(time_shares, 1e-9) / (held / held.sum()))
+        if np.abs(lack).max() < SHIFT_CLOSE:
+            break
+        shift = np.clip(shift + 0.25 * lack, -4.0, 6.0)
+    return shift
 
 
 def ascending(scores: FloatArray) -> IntArray:

@@ -13,7 +13,7 @@ from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import clock_step_s, fit_arrivals
 from gpuplan.analysis.synth.compare import measure
 from gpuplan.analysis.synth.curve import Curve, FloatArray, fit_curve
-from gpuplan.analysis.synth.dependence import Shared, fit_shared, normal_scores
+from gpuplan.analysis.synth.dependence import Shared, fit_shared, fit_shifts, normal_scores
 from gpuplan.analysis.synth.model import (
     Cell,
     Habits,
@@ -45,6 +45,7 @@ MOST_CLASSES = 50
 MOST_CELLS = 1000
 MOST_HOLDINGS = 20
 OWN_CURVE_JOBS = 200
+MOST_FITTED = 60
 STATE_BINS = 20
 WAIT_BANDS = (0.0, 1.0, 8.0, float(2**40))
 OTHER = "other"
@@ -195,7 +196,8 @@ def _fit_cells(
 
     A cell of `OWN_CURVE_JOBS` timed jobs has a curve of its own. Others share one per class, or
     per GPU count, where together they are that many, and one for all that remain; a cell stands on
-    a shared curve with its mean normal score as its shift.
+    a shared curve with the shift that gives it its share of the GPU time (CPU-only jobs count as
+    one GPU), or, where very many share it, with its mean normal score.
     """
     frame = pl.DataFrame({"job_class": classes, "num_gpus": jobs.num_gpus}).with_columns(
         pl.Series("timed", ~np.isnan(jobs.duration_s))
@@ -219,11 +221,7 @@ def _fit_cells(
     ends = np.cumsum(np.bincount(curve_of[cell_of[order]]))
     parts = np.split(order, ends[:-1]) if order.size else []
     curves = tuple(fit_curve(np.sort(jobs.duration_s[part]), step_s) for part in parts)
-    scores = _within(curve_of[cell_of], jobs.duration_s)
-    size = table.height
-    filled = np.bincount(cell_of[timed], minlength=size)
-    shift = np.bincount(cell_of[timed], scores[timed], minlength=size) / np.maximum(filled, 1)
-    sharing = np.bincount(curve_of[curve_of >= 0], minlength=len(curves))
+    shift = _shifts(table, curve_of, curves, cell_of[timed], jobs.duration_s[timed])
     total = int(table["len"].sum())
     cells = tuple(
         Cell(
@@ -232,11 +230,37 @@ def _fit_cells(
             share=many / total,
             timed=known / many,
             curve=int(curve),
-            shift=float(shift[cell]) if curve >= 0 and sharing[curve] > 1 else 0.0,
+            shift=float(shift[cell]),
         )
         for (cell, name, gpus, many, known), curve in zip(table.iter_rows(), curve_of, strict=True)
     )
     return cells, curves, cell_of
+
+
+def _shifts(
+    table: pl.DataFrame,
+    curve_of: IntArray,
+    curves: tuple[Curve, ...],
+    cell_of: IntArray,
+    duration_s: FloatArray,
+) -> FloatArray:
+    """Return the shift of each cell on its curve; 0 where the curve is its own."""
+    size = table.height
+    jobs_of = np.bincount(cell_of, minlength=size)
+    total_s = np.bincount(cell_of, duration_s, minlength=size)
+    width = np.maximum(table["num_gpus"].to_numpy(), 1.0)
+    shift = np.zeros(size)
+    for number, curve in enumerate(curves):
+        cells = np.flatnonzero(curve_of == number)
+        if cells.size > MOST_FITTED:
+            scores = _within(curve_of[cell_of], duration_s)
+            mean = np.bincount(cell_of, scores, minlength=size)[cells] / jobs_of[cells]
+            shift[cells] = mean
+        elif cells.size > 1 and total_s[cells].any():
+            time = width[cells] * total_s[cells]
+            shares = jobs_of[cells] / jobs_of[cells].sum()
+            shift[cells] = fit_shifts(curve, width[cells], shares, time / time.sum())
+    return shift
 
 
 def _curve_of(table: pl.DataFrame) -> IntArray:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.analysis.schema import STATES as STATE_NAMES
-from gpuplan.analysis.synth.curve import Curve, FloatArray, curve_through
-from gpuplan.analysis.synth.dependence import Shared
+from gpuplan.analysis.synth.curve import Curve, curve_through
+from gpuplan.analysis.synth.dependence import Shared, fit_shifts
 from gpuplan.analysis.synth.model import (
     Arrivals,
     Cell,
@@ -46,7 +46,7 @@ def preset_model(name: str) -> Model:
     curve = _durations(told)
     counts, jobs, times = (np.array(column) for column in zip(*told.gpus, strict=True))
     shares = np.diff(jobs, prepend=0.0) / 100
-    shifts = _shifts(curve, counts, shares, np.diff(times, prepend=0.0) / 100)
+    shifts = fit_shifts(curve, counts, shares, np.diff(times, prepend=0.0) / 100)
     return Model(
         source=f"preset {name}: {told.title}",
         jobs=told.jobs,
@@ -102,34 +102,6 @@ def _durations(told: Published) -> Curve:
         body = sorted([(0.0, least), *body, (0.5, told.median_s)])
     levels, values = zip(*body, strict=True)
     return curve_through(levels, values, told.longest_s, told.mean_s, 1.0)
-
-
-def _shifts(
-    curve: Curve, counts: FloatArray, shares: FloatArray, time_shares: FloatArray
-) -> FloatArray:
-    """Return the shift of each GPU count that gives it its share of the GPU time.
-
-    A job's duration is the curve at the rank of a normal score around the shift of its count, so
-    the curve of all jobs stays what it is whatever the shifts. They are found by moving each in
-    proportion to the logarithm of what it lacks.
-    """
-    from scipy.special import ndtr
-
-    score = np.linspace(-9, 11, 8001)
-    shift = np.zeros(counts.size)
-    if counts.size == 1:
-        return shift
-    for _ in range(400):
-        below = ndtr(score[None, :] - shift[:, None])
-        seconds = curve.at(np.clip(shares @ below, 0.0, 1.0))
-        middle = (seconds[1:] + seconds[:-1]) / 2
-        mean_s = np.diff(below, axis=1) @ middle
-        held = shares * counts * mean_s
-        lack = np.log(np.maximum(time_shares, 1e-9) / (held / held.sum()))
-        if np.abs(lack).max() < 1e-4:
-            break
-        shift = np.clip(shift + 0.25 * lack, -4.0, 6.0)
-    return shift
 
 
 def _states(told: Published) -> States:
