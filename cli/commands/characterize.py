@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
                 help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; "
                 "several are compared.",
                 show_default=False,
-                metavar="TRACE...",
+                metavar="TRACE",
             ),
         ],
         choice: TraceChoice,
