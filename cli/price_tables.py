@@ -81,7 +81,7 @@ def cost_table(cost: TraceCost) -> Table:
     )
     rows: list[tuple[object, ...]] = []
     for least in cost.cheapest:
-        name = ("cheapest each hour", "any", least.gpu_hours, None, least.cost_usd)
+        name = ("cheapest", "each hour", least.gpu_hours, None, least.cost_usd)
         rows.append((least.wanted_gpu, *name, None, least.hourly_share))
         rows += [
             (
