@@ -13,6 +13,7 @@ from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.schema import CANONICAL, Provenance
 from gpuplan.analysis.synth import PRESETS, Request, fit_model, preset_model, synthesize
+from gpuplan.analysis.synth.published import PUBLISHED
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.trace import read_trace
 
@@ -317,6 +318,17 @@ def test_presets_meet_what_is_published(name, tmp_path):
     if name in ("wandb", "abc"):  # Allpass, section 2.2
         assert drawn.short[1] > 0.8
         assert drawn.gpu_time.top10pct_longest_share > 0.84
+
+
+@pytest.mark.parametrize("name", ["kalos", "philly", "helios"])
+def test_states_of_presets_hold_their_published_share_of_the_gpu_time(name, tmp_path):
+    synthesize(preset_model(name), Request(100_000, days=300), tmp_path / "t.parquet")
+    gpu_s = pl.col("duration_s") * pl.col("num_gpus")
+    held = rows(tmp_path / "t.parquet").group_by("state").agg(gpu_s.sum().alias("gpu_s"))
+    total = held["gpu_s"].sum()
+    for state, share in PUBLISHED[name].states_by_time.items():
+        found = held.filter(pl.col("state") == state)["gpu_s"].item() / total
+        assert found == pytest.approx(share, abs=0.05)
 
 
 def test_presets_follow_the_figures_of_acmetrace(shared, tmp_path):

@@ -154,22 +154,34 @@ def fit_shifts(
     the curve of all jobs stays what it is whatever the shifts. They are found by moving each in
     proportion to the logarithm of what it lacks; arrays have shape (cells,).
     """
-    from scipy.special import ndtr
-
-    score = np.linspace(-9, 11, GRID)
     shift = np.zeros(num_gpus.size)
     if num_gpus.size == 1:
         return shift
     for _ in range(SHIFT_ROUNDS):
-        below = ndtr(score[None, :] - shift[:, None])
-        seconds = curve.at(np.clip(shares @ below, 0.0, 1.0))
-        mean_s = np.diff(below, axis=1) @ ((seconds[1:] + seconds[:-1]) / 2)
+        density, seconds = on_one_curve(curve, shares, shift)
+        mean_s = density @ seconds
         held = np.maximum(shares * num_gpus * mean_s, 1e-12)
         lack = np.log(np.maximum(time_shares, 1e-9) / (held / held.sum()))
         if np.abs(lack).max() < SHIFT_CLOSE:
             break
         shift = np.clip(shift + 0.25 * lack, -4.0, 6.0)
     return shift
+
+
+def on_one_curve(
+    curve: Curve, shares: FloatArray, shift: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the law of durations of each cell on a curve they share.
+
+    Returns:
+        Probabilities of small pieces of the curve, shape (cells, pieces), and the seconds in the
+        middle of each piece, shape (pieces,), ascending.
+    """
+    from scipy.special import ndtr
+
+    below = ndtr(np.linspace(-9, 11, GRID) - shift[:, None])
+    seconds = curve.at(np.clip(shares @ below, 0.0, 1.0))
+    return np.diff(below, axis=1), (seconds[1:] + seconds[:-1]) / 2
 
 
 def ascending(scores: FloatArray) -> IntArray:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.analysis.schema import STATES as STATE_NAMES
-from gpuplan.analysis.synth.curve import Curve, curve_through
-from gpuplan.analysis.synth.dependence import Shared, fit_shifts
+from gpuplan.analysis.synth.curve import Curve, FloatArray, curve_through
+from gpuplan.analysis.synth.dependence import Shared, fit_shifts, on_one_curve
 from gpuplan.analysis.synth.model import (
     Arrivals,
     Cell,
@@ -30,6 +30,8 @@ DAY_S = 86400.0
 USERS = 300
 GPUS_PER_NODE = 8
 TAIL_FROM = 0.998
+STATE_LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+STATE_ROUNDS = 2000
 LONGEST_WAIT_S = 30 * DAY_S
 BY_HOUR = tuple(1 + 0.6 * float(np.cos((hour - 15) / 12 * np.pi)) for hour in range(24))
 BY_WEEKDAY = (1.15, 1.2, 1.2, 1.2, 1.1, 0.6, 0.55)
@@ -62,7 +64,7 @@ def preset_model(name: str) -> Model:
             Holding(float(count), 1.0, num_workers=int(-(-count // GPUS_PER_NODE)))
             for count in counts
         ),
-        states=_states(told),
+        states=_states(told, curve, counts, shares, shifts),
         waits=_waits(told),
         duration_step_s=1.0,
         reference=_reference(told),
@@ -104,11 +106,53 @@ def _durations(told: Published) -> Curve:
     return curve_through(levels, values, told.longest_s, told.mean_s, 1.0)
 
 
-def _states(told: Published) -> States:
-    row = dict.fromkeys(STATE_NAMES, 0.0)
-    row |= told.states or {"unknown": 1.0}
-    shares = tuple(row.values())
-    return States((), (shares,), (shares,), shares)
+def _states(
+    told: Published, curve: Curve, counts: FloatArray, shares: FloatArray, shifts: FloatArray
+) -> States:
+    """Return the states by duration that give them their shares of jobs and of GPU time.
+
+    The odds of a state grow or fall exponentially with the normal score of the duration; level and
+    growth of each are found by moving them in proportion to the logarithm of what it lacks.
+    """
+    names = list(told.states) or ["unknown"]
+    wanted = np.array([told.states.get(name, 1.0) for name in names])
+    wanted /= wanted.sum()
+    edges, jobs, time = _bins(curve, counts, shares, shifts)
+    level, growth = np.log(wanted), np.zeros(wanted.size)
+    by_time = np.array([told.states_by_time.get(name, 0.0) for name in names])
+    rows = np.tile(wanted, (jobs.size, 1))
+    middle = _middles(jobs)
+    for _ in range(STATE_ROUNDS if told.states_by_time else 0):
+        odds = np.exp(level + np.outer(middle, growth))
+        rows = odds / odds.sum(axis=1, keepdims=True)
+        lack = np.log(by_time / by_time.sum() / (time @ rows))
+        level += np.log(wanted / (jobs @ rows))
+        growth += 0.1 * lack
+    full = np.zeros((jobs.size, len(STATE_NAMES)))
+    full[:, [STATE_NAMES.index(name) for name in names]] = rows
+    table = tuple(tuple(float(x) for x in row) for row in full)
+    return States(edges, table, table, table[0])
+
+
+def _bins(
+    curve: Curve, counts: FloatArray, shares: FloatArray, shifts: FloatArray
+) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
+    """Return edges of duration bins, and their shares of jobs and of GPU time."""
+    density, seconds = on_one_curve(curve, shares, shifts)
+    edges = np.unique(np.rint(curve.at(np.array(STATE_LEVELS))))
+    place = np.searchsorted(edges, seconds, side="left")
+    jobs = np.bincount(place, shares @ density, minlength=edges.size + 1)
+    held = (shares * counts) @ density * seconds
+    time = np.bincount(place, held, minlength=edges.size + 1)
+    return tuple(map(float, edges)), jobs / jobs.sum(), time / time.sum()
+
+
+def _middles(shares: FloatArray) -> FloatArray:
+    """Return the normal score of the middle of each bin."""
+    from scipy.special import ndtri
+
+    result: FloatArray = ndtri(np.cumsum(shares) - shares / 2)
+    return result
 
 
 def _waits(told: Published) -> tuple[Waits, ...]:

@@ -42,6 +42,7 @@ class Published:
         mean_gpus: published mean; None where not published.
         gpu_time_s: GPU time of all jobs, GPU-seconds; None where not published.
         states: state -> share of jobs; empty where not published.
+        states_by_time: state -> share of GPU time; empty where not published.
         wait_mean_s, wait_median_s: waits; None where not published.
         scv: C^2 of the gaps aimed at.
         zero_share: share of zero gaps aimed at.
@@ -64,6 +65,7 @@ class Published:
     mean_gpus: float | None = None
     gpu_time_s: float | None = None
     states: dict[str, float] = field(default_factory=dict)
+    states_by_time: dict[str, float] = field(default_factory=dict)
     wait_mean_s: float | None = None
     wait_median_s: float | None = None
     scv: float = 8.0
@@ -205,6 +207,7 @@ PUBLISHED = {
         mean_gpus=26.77,
         gpu_time_s=5_333_182_061.0,
         states=_states(0.541, 0.062, 0.397),
+        states_by_time=_states(0.313, 0.607, 0.080),
         wait_mean_s=214.179,
         wait_median_s=17.0,
         scv=6.86,
@@ -260,6 +263,7 @@ PUBLISHED = {
         mean_gpus=1.928,
         gpu_time_s=6_894_717_531.0,
         states=_states(0.604, 0.090, 0.305),
+        states_by_time=_states(0.321, 0.294, 0.386),
         wait_mean_s=3760.604,
         wait_median_s=189.0,
         scv=163.0,
@@ -326,6 +330,7 @@ PUBLISHED = {
         mean_gpus=3.716,
         gpu_time_s=77_997_740_147.0,
         states=_states(0.624, 0.221, 0.155),
+        states_by_time=_states(0.513, 0.394, 0.093),
         wait_mean_s=862.047,
         wait_median_s=0.0,
         notes=(GUESSED_ARRIVALS, "the number of users is not published: 300 are assumed"),
