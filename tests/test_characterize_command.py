@@ -258,3 +258,13 @@ def test_philly_reads_well(gpuplan, shared, tmp_path):
         "55,009 jobs over 106 d: half finish within 30 min, the longest 10% take 93% of the GPU "
         "time, 193 GPUs busy on average"
     )
+
+
+def test_the_plain_command_does_without_scipy(trace):
+    """Its import is slow, and only --fits and comparisons need it."""
+    code = (
+        "import sys; from gpuplan.cli.main import main; main(sys.argv[1:]);"
+        "sys.exit('scipy' in sys.modules)"
+    )
+    program = [sys.executable, "-c", code, "characterize", str(trace), "-q"]
+    assert subprocess.run(program, capture_output=True, timeout=60).returncode == 0

@@ -316,3 +316,43 @@ def test_philly_has_a_lognormal_body_and_a_pareto_tail(shared):
     assert 3600 < found.best.model.threshold_s < 4 * 3600
     assert 0.7 < found.best.model.index < 0.9
     assert found.best.ks < 0.06
+
+
+def shapes():
+    """Samples that are hard in different ways."""
+    draw = rng()
+    return {
+        "huge spread": np.exp(draw.uniform(-30, 40, 3000)),
+        "one outlier": np.append(draw.exponential(1, 500), 1e12),
+        "nearly all equal": np.where(draw.random(2000) < 0.98, 60.0, draw.lognormal(5, 2, 2000)),
+        "a narrow hump": 1e9 + draw.normal(0, 1e4, 500),
+        "bounded above": draw.uniform(0, 1, 5000),
+        "few values": draw.integers(1, 5, 300).astype(float),
+        "steep": draw.weibull(8, 6000) * 100,
+    }
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", shapes())
+def test_hard_samples_are_fitted_without_a_warning(name):
+    found = fit_times(np.sort(shapes()[name]))
+    assert len(found.fits) >= 6
+    for fit in found.fits:
+        assert np.isfinite(fit.log_likelihood) and 0 <= fit.ks <= 1
+        assert (np.diff(fit.survival) <= 1e-12).all()
+
+
+def test_the_picture_shows_the_data_and_the_models():
+    from gpuplan.cli.figures.fits import draw_fits
+    from gpuplan.cli.figures.style import new_figure
+
+    found = fit_times(np.sort(rng().lognormal(5, 2, 2000)))
+    (axes,) = new_figure().axes
+    draw_fits(axes, found)
+    data, best = axes.lines[:2]
+    assert data.get_ydata()[0] == pytest.approx(1 - 1 / 2000) and data.get_ydata()[-1] > 0
+    inside = found.best.survival > 0
+    assert best.get_ydata() == pytest.approx(found.best.survival[inside])
+    (empty,) = new_figure().axes
+    draw_fits(empty, fit_times(np.zeros(5)))
+    assert [text.get_text() for text in empty.texts] == ["no fit"]
