@@ -33,9 +33,49 @@ class Format(StrEnum):
 
 
 SELECTION_PANEL = "Which jobs"
+READING_PANEL = "How to read it"
 PRICES_PANEL = "Prices"
 OUTPUT_PANEL = "Output"
 DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+
+OutputFormat = Annotated[
+    Format,
+    typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
+]
+Plot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Draw the picture to this .svg or .png file; may be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
+MaxRejects = Annotated[
+    str,
+    typer.Option(
+        help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count (20).",
+        metavar="SHARE|COUNT",
+        rich_help_panel=READING_PANEL,
+    ),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        help="Count savings against this source, for example aws:on_demand; default: the "
+        "dearest on-demand source of each GPU.",
+        metavar="PROVIDER:KIND",
+        rich_help_panel=PRICES_PANEL,
+        show_default=False,
+    ),
+]
 
 TraceArgument = Annotated[
     Path,
@@ -157,16 +197,7 @@ class PriceChoice:
             show_default=False,
         ),
     ] = None
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            help="Count savings against this source, for example aws:on_demand; default: the "
-            "dearest on-demand source of each GPU.",
-            metavar="PROVIDER:KIND",
-            rich_help_panel=PRICES_PANEL,
-            show_default=False,
-        ),
-    ] = None
+    reference: Reference = None
     as_of: Annotated[
         datetime | None,
         typer.Option(
@@ -201,10 +232,7 @@ class PriceChoice:
 class Output:
     """Where and how a command shows its result."""
 
-    output_format: Annotated[
-        Format,
-        typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
-    ] = Format.table
+    output_format: OutputFormat = Format.table
     out: Annotated[
         Path | None,
         typer.Option(
@@ -216,22 +244,8 @@ class Output:
             show_default=False,
         ),
     ] = None
-    plot: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Draw the picture to this .svg or .png file; may be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
-        ),
-    ] = None
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
-        ),
-    ] = None
+    plot: Plot = None
+    fail_if: FailIf = None
 
 
 @dataclass(frozen=True, slots=True)

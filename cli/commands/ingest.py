@@ -10,14 +10,21 @@ import typer
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import emit
-from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command
+from gpuplan.cli.options import (
+    OUTPUT_PANEL,
+    READING_PANEL,
+    Format,
+    MaxRejects,
+    Output,
+    OutputFormat,
+    command,
+)
 from gpuplan.cli.report import Column, Input, Report, Table
 
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.run import IngestResult
 
 EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
-READING_PANEL = "How to read it"
 
 
 def register(app: typer.Typer) -> None:
@@ -77,18 +84,8 @@ def ingest(
             rich_help_panel=READING_PANEL,
         ),
     ] = None,
-    max_rejects: Annotated[
-        str,
-        typer.Option(
-            help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count (20).",
-            metavar="SHARE|COUNT",
-            rich_help_panel=READING_PANEL,
-        ),
-    ] = "1%",
-    output_format: Annotated[
-        Format,
-        typer.Option("--output-format", help="Form of the account.", rich_help_panel=OUTPUT_PANEL),
-    ] = Format.table,
+    max_rejects: MaxRejects = "1%",
+    output_format: OutputFormat = Format.table,
 ) -> None:
     """Bring a job log into the canonical schema, and account for every row of it."""
     from gpuplan.analysis.ingest.format import Choices

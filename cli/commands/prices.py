@@ -10,7 +10,19 @@ import typer
 
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.options import DATE_FORMATS, OUTPUT_PANEL, Format, Output, command
+from gpuplan.cli.options import (
+    DATE_FORMATS,
+    OUTPUT_PANEL,
+    READING_PANEL,
+    FailIf,
+    Format,
+    MaxRejects,
+    Output,
+    OutputFormat,
+    Plot,
+    Reference,
+    command,
+)
 from gpuplan.cli.price_tables import market_tables
 from gpuplan.cli.report import Column, Input, Report, Table
 
@@ -20,8 +32,6 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.book import PriceBook
     from gpuplan.analysis.prices.run import PricesResult
     from gpuplan.analysis.prices.view import Market
-
-READING_PANEL = "How to read it"
 
 
 def register(app: typer.Typer) -> None:
@@ -96,46 +106,11 @@ def register(app: typer.Typer) -> None:
                 rich_help_panel=READING_PANEL,
             ),
         ] = None,
-        max_rejects: Annotated[
-            str,
-            typer.Option(
-                help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count "
-                "(20).",
-                metavar="SHARE|COUNT",
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = "1%",
-        reference: Annotated[
-            str | None,
-            typer.Option(
-                help="Count savings against this source, for example aws:on_demand; default: the "
-                "dearest on-demand source of each GPU.",
-                metavar="PROVIDER:KIND",
-                show_default=False,
-            ),
-        ] = None,
-        output_format: Annotated[
-            Format,
-            typer.Option(
-                "--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL
-            ),
-        ] = Format.table,
-        plot: Annotated[
-            list[Path] | None,
-            typer.Option(
-                help="Draw prices and availability over time to this .svg or .png file.",
-                show_default=False,
-                rich_help_panel=OUTPUT_PANEL,
-            ),
-        ] = None,
-        fail_if: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Exit with 1 if this holds, for example 'rows_rejected > 0'.",
-                show_default=False,
-                rich_help_panel=OUTPUT_PANEL,
-            ),
-        ] = None,
+        max_rejects: MaxRejects = "1%",
+        reference: Reference = None,
+        output_format: OutputFormat = Format.table,
+        plot: Plot = None,
+        fail_if: FailIf = None,
     ) -> None:
         """Bring GPU price lists and histories into one table, and say what GPUs cost."""
         output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
