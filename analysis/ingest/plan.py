@@ -7,12 +7,14 @@ cannot be read or that break a rule are refused with their reason, the rest are 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
+from gpuplan.analysis.ingest.joins import Join
 from gpuplan.analysis.ingest.times import is_skipped
 from gpuplan.analysis.schema import CANONICAL, DEFAULTS
 
@@ -91,6 +93,10 @@ class Plan:
         time_zone: zone or offset of the source's times; None where they are relative.
         relative_time: whether times count from the start of the log.
         made_ids: whether the log has no ids, so that equal rows are told and kept.
+        nothing: words that stand for an empty cell, in any column.
+        left_out: lines that are no rows, such as the steps of a job: over source columns. They are
+            told in a note, and are neither kept nor rejected.
+        join: how the rows of one job become one; None where a second row of an id is a mistake.
     """
 
     fields: tuple[Field, ...]
@@ -102,11 +108,19 @@ class Plan:
     time_zone: str | None = None
     relative_time: bool = False
     made_ids: bool = False
+    nothing: tuple[str, ...] = ()
+    left_out: tuple[Tally, ...] = ()
+    join: Join | None = None
+
+    def counted(self) -> tuple[str, ...]:
+        """Return what an `Outcome` counts, in the order of its counts."""
+        return tuple(tally.what for tally in self.left_out + self.tallies)
 
     def sources(self) -> list[str]:
         """Return the source columns it reads, each once."""
         named = [f.source for f in self.fields] + [rule.source for rule in self.rules]
-        read = [name for f in self.fields for name in f.value.meta.root_names()]
+        values = [f.value for f in self.fields] + [tally.counted for tally in self.left_out]
+        read = [name for value in values for name in value.meta.root_names()]
         return [name for name in dict.fromkeys(named + read) if name != ROW]
 
 
@@ -120,8 +134,9 @@ class Outcome:
         batch: where they come from.
         positions: place of each kept row in the batch; None where all are kept.
         refused: rows that are not kept, in no particular order.
-        tallies: counts of the plan's tallies over the kept rows.
+        tallies: how often each of the plan's ``counted`` occurs.
         id_column: source column of the ids; None where they are made.
+        beside: the fields that the plan's join reads beside the canonical columns.
     """
 
     jobs: pl.DataFrame
@@ -131,6 +146,7 @@ class Outcome:
     refused: list[Refused]
     tallies: tuple[int, ...]
     id_column: str | None
+    beside: pl.DataFrame | None = None
 
 
 def text(name: str, source: str, *, required: bool = False) -> Field:
@@ -179,6 +195,7 @@ def made_id(prefix: str, number: int) -> pl.Expr:
 
 def apply(plan: Plan, batch: Batch) -> Outcome:
     """Read a batch by a plan."""
+    batch, left_out = _rows_of(plan, batch)
     cells = batch.cells
     fields = _fields(plan, cells)
     refused: list[Refused] = list(batch.refused)
@@ -190,9 +207,10 @@ def apply(plan: Plan, batch: Batch) -> Outcome:
     broken = known.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
     )
+    beside = None if plan.join is None else known.select(plan.join.columns)
     if not bad and not any(column.any() for column in broken.iter_columns()):
-        tallies = _tally(plan, known)
-        return Outcome(jobs, cells[ROW], batch, None, refused, tallies, ids)
+        tallies = left_out + _tally(plan.tallies, known)
+        return Outcome(jobs, cells[ROW], batch, None, refused, tallies, ids, beside)
     problems: dict[int, tuple[str, str, str]] = {}
     for f, reason, positions in bad:
         for position in positions:
@@ -213,9 +231,29 @@ def apply(plan: Plan, batch: Batch) -> Outcome:
         batch,
         keep.arg_true(),
         refused,
-        _tally(plan, known.filter(keep)),
+        left_out + _tally(plan.tallies, known.filter(keep)),
         ids,
+        None if beside is None else beside.filter(keep),
     )
+
+
+def _rows_of(plan: Plan, batch: Batch) -> tuple[Batch, tuple[int, ...]]:
+    """Return the lines that are rows, and how many were left out for each of the plan's reasons."""
+    cells = batch.cells
+    if plan.nothing:
+        cell = pl.exclude(ROW)
+        cells = cells.with_columns(pl.when(~cell.is_in(plan.nothing)).then(cell).name.keep())
+    if not plan.left_out:
+        return replace(batch, cells=cells), ()
+    whys = cells.select(
+        tally.counted.fill_null(False).alias(str(i)) for i, tally in enumerate(plan.left_out)
+    )
+    at = (~whys.fold(operator.or_)).arg_true()
+
+    def as_written(positions: Sequence[int]) -> list[str]:
+        return batch.raw([at[position] for position in positions])
+
+    return replace(batch, cells=cells[at], raw=as_written), tuple(int(w.sum()) for w in whys)
 
 
 def _fields(plan: Plan, cells: pl.DataFrame) -> pl.DataFrame:
@@ -313,10 +351,10 @@ def _common_rules(plan: Plan) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _tally(plan: Plan, known: pl.DataFrame) -> tuple[int, ...]:
-    if not plan.tallies:
+def _tally(tallies: Sequence[Tally], known: pl.DataFrame) -> tuple[int, ...]:
+    if not tallies:
         return ()
-    counts = known.select(t.counted.sum().alias(str(i)) for i, t in enumerate(plan.tallies))
+    counts = known.select(t.counted.sum().alias(str(i)) for i, t in enumerate(tallies))
     return counts.row(0)
 
 

@@ -36,36 +36,49 @@ class Layout:
     Attributes:
         separator: one ASCII character between cells.
         names: column names of a file without a header line; None where the first line has them.
+        quotes: whether a cell may be quoted; otherwise a quote is a character like any other.
+        any_case: whether the names in the header are taken in lower case.
+        clean: makes whole lines regular before they are read, and keeps the number of lines.
     """
 
     separator: str = ","
     names: tuple[str, ...] | None = None
+    quotes: bool = True
+    any_case: bool = False
+    clean: Callable[[bytes], bytes] | None = None
 
 
 COMMA = Layout()
 
 
-def open_table(stream: SourceStream, layout: Layout = COMMA) -> Rows:
+def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = COMMA) -> Rows:
     """Open delimited text; its header is read at once.
+
+    Args:
+        stream: the file.
+        layout: how its lines are laid out, or what tells that from the first line.
 
     Raises:
         InputError: there is no header.
     """
-    rest, lines_before = b"", 0
+    line, rest, number = _first_line(stream)
+    if not isinstance(layout, Layout):
+        layout = layout(line.decode("utf-8", "replace").rstrip("\r"))
+    names = list(layout.names or header_names(line, layout.separator))
+    if not any(names):
+        raise InputError(stream.path, "is empty", expected="a header and rows")
+    if layout.any_case:
+        names = [name.lower() for name in names]
     if layout.names is not None:
-        names = list(layout.names)
-    else:
-        header, rest, lines_before = _first_line(stream)
-        names = header_names(header, layout.separator)
-        if not any(names):
-            raise InputError(stream.path, "is empty", expected="a header and rows")
-    if not rest:
+        number -= 1
+        rest = line + b"\n" + rest if line else rest
+    elif not rest:
         rest = stream.read(1)  # the head, or one byte where it is used up
     shape = Shape(tuple(names), layout.separator)
     return Rows(
         columns=shape.names,
-        sample=_sample(shape, rest),
-        batches=partial(_batches, stream, shape, rest, lines_before),
+        sample=_sample(shape, rest if layout.clean is None else layout.clean(rest)),
+        batches=partial(_batches, stream, shape, layout, rest, number),
     )
 
 
@@ -100,7 +113,12 @@ def _sample(shape: Shape, data: bytes) -> tuple[dict[str, str | None], ...]:
 
 
 def _batches(
-    stream: SourceStream, shape: Shape, rest: bytes, lines_before: int, wanted: Sequence[str]
+    stream: SourceStream,
+    shape: Shape,
+    layout: Layout,
+    rest: bytes,
+    lines_before: int,
+    wanted: Sequence[str],
 ) -> Iterator[Callable[[], Batch]]:
     """Yield one reader per block of lines; quoted blocks are read here, as a cell may span two."""
     first = lines_before + 1
@@ -117,9 +135,11 @@ def _batches(
                 row=first,
                 expected="one job per line",
             )
+        if block and layout.clean is not None:
+            block = layout.clean(block)
         if block:
             lines = _count(block, NEWLINE) + (not block.endswith(b"\n"))
-            if QUOTE in block:
+            if layout.quotes and QUOTE in block:
                 batch, left = read_quoted(block, first, shape, wanted, last)
                 rest = left + rest
                 lines -= _count(left, NEWLINE)
