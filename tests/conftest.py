@@ -20,17 +20,17 @@ def traced_ingest():
     if tracer is None:
         yield
         return
-    from gpuplan.analysis.ingest import run
+    from gpuplan.analysis.ingest.reading import Reading
 
-    pull = run._Reading._jobs
+    pull = Reading._jobs
 
-    def traced(reading):
+    def traced(self):
         sys.settrace(tracer)
-        yield from pull(reading)
+        yield from pull(self)
 
-    run._Reading._jobs = traced
+    Reading._jobs = traced
     yield
-    run._Reading._jobs = pull
+    Reading._jobs = pull
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support_ingest import LOGS, SEREN, SIA, WANDB_CSV, WANDB_RUNS, ingest_text
 
 from gpuplan.analysis.errors import GpuplanError, InputError, OutputError, UsageError
-from gpuplan.analysis.ingest import records, rejects, repeats, source, tables
+from gpuplan.analysis.ingest import records, rejects, repeats, source, tables, work
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.ingest.run import ingest
 from gpuplan.analysis.schema import METADATA_KEY, Provenance
@@ -156,10 +156,8 @@ def test_a_rejected_row_does_not_take_an_id(tmp_path):
 
 
 def test_equal_hashes_are_not_taken_for_equal_ids(tmp_path, monkeypatch):
-    from gpuplan.analysis.ingest import run
-
     # All ids fall on one hash: the ids themselves must be compared.
-    monkeypatch.setattr(run, "hashes_of", lambda rows: repeats.hashes_of(rows) * 0)
+    monkeypatch.setattr(work, "hashes_of", lambda rows: repeats.hashes_of(rows) * 0)
     jobs, _, rejected = ingest_text(tmp_path, sia(*good(5)))
     assert (jobs.height, rejected) == (5, None)
 
@@ -342,8 +340,6 @@ def test_paths_that_cannot_be_meant(tmp_path):
         ingest([log, tmp_path / "." / "log.csv"], tmp_path / "t.parquet")
     with pytest.raises(InputError, match="did you mean"):
         ingest([tmp_path / "lög.csv"], tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="folder"):
-        ingest([tmp_path], tmp_path / "t.parquet")
     with pytest.raises(OutputError, match="does not exist"):
         ingest([log], tmp_path / "none" / "t.parquet")
     result = ingest([log], tmp_path / "t.parquet")
@@ -479,6 +475,7 @@ def test_the_command(gpuplan, tmp_path):
     document = json.loads(out)
     assert document["results"] == {
         "source_format": "sia",
+        "recognized_by": "the columns name, time, application, num_replicas, batch_size",
         "rows_read": 201,
         "rows_kept": 200,
         "rows_rejected": 1,

@@ -31,23 +31,9 @@ def format_named(name: str) -> Format:
     raise UsageError(f"--source-format {name}: unknown; expected one of {_names()}")
 
 
-def detect(head: Head) -> Format:
-    """Return the one format that recognizes a file.
-
-    Raises:
-        InputError: none does, or several do; the message has the evidence.
-    """
-    seen = [(known, sign) for known in FORMATS if (sign := known.recognizes(head)) is not None]
-    if len(seen) == 1:
-        return seen[0][0]
-    if seen:
-        signs = "; ".join(f"{known.name} ({sign})" for known, sign in seen)
-        raise InputError(
-            head.path,
-            f"could be of several formats: {signs}",
-            hint="choose one with --source-format",
-        )
-    raise InputError(
+def unknown(head: Head) -> InputError:
+    """Return the error for a file that no format recognizes."""
+    return InputError(
         head.path,
         f"is no known job log; it starts with {head.shown()}",
         expected=f"one of {_names()}",

@@ -22,6 +22,7 @@ SCHEMA: dict[str, pl.DataType] = {
 }
 MAX_HELD = 100_000
 FOUND_LETTERS = 80
+REJECTS = ".rejects.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,16 @@ class Limit:
         return self.share is not None and rejected <= self.share * read
 
 
+DEFAULT_LIMIT = Limit("1%", share=0.01)
+
+
 class RejectLog:
     """The rejected rows of one ingest, in the order of the sources."""
 
-    def __init__(self, limit: Limit) -> None:
+    def __init__(self, limit: Limit, taken_for: str | None = None) -> None:
+        """Start empty; ``taken_for`` is the guessed format and its evidence, which may be wrong."""
         self._limit = limit
+        self._taken_for = taken_for
         self._rows: list[tuple[str, Refused]] = []
         self.by_reason: Counter[str] = Counter()
 
@@ -97,6 +103,11 @@ class RejectLog:
         path, first = self._rows[0]
         found = "nothing" if first.found is None else repr(_short(first.found))
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
+        format_doubt = "check --source-format"
+        if self._taken_for is not None:
+            format_doubt = (
+                f"say what it is with --source-format (it is taken for {self._taken_for})"
+            )
         raise InputError(
             path,
             f"found {found} ({first.reason})",
@@ -104,8 +115,8 @@ class RejectLog:
             column=first.column,
             expected=f"{first.expected}; {len(self):,} of {read:,} rows cannot be used ({reasons}),"
             f" more than --max-rejects {self._limit.text}",
-            hint="correct the log, check --source-format, or allow more with --max-rejects 5%; "
-            "nothing was written",
+            hint=f"correct the log, {format_doubt}, or allow more with --max-rejects 5%; nothing "
+            "was written",
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -122,7 +133,7 @@ class RejectLog:
 
 def rejects_path(output: Path) -> Path:
     """Return where the rejects of a trace go: ``trace.rejects.parquet`` for ``trace.parquet``."""
-    return output.with_suffix(f".rejects{output.suffix}")
+    return output.with_suffix(REJECTS)
 
 
 def _short(text: str) -> str:

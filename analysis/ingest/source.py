@@ -1,4 +1,4 @@
-"""A source file as a stream of bytes: decompressed, hashed while it is read, told by its head."""
+"""A source as a stream of bytes: decompressed, hashed while it is read, told by its head."""
 
 from __future__ import annotations
 
@@ -6,37 +6,77 @@ import csv
 import gzip
 import hashlib
 import io
+import lzma
+import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
+from zipfile import BadZipFile, ZipFile
 
-from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.errors import InputError, OutputError
 
 HEAD_BYTES = 1 << 16
+COPY_BYTES = 1 << 20
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 PARQUET_MAGIC = b"PAR1"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One log to read.
+
+    Attributes:
+        path: what messages, provenance and rejects call it: the path as the user gave it, one below
+            a folder given, or ``archive.zip!member``.
+        file: the file that holds it.
+        size: bytes that reading it takes from the disk or out of its archive.
+        member: its name in the archive ``file``; None where it is the file itself.
+        is_named: whether the user means this very file; what a folder or an archive of several
+            holds need not be a log.
+    """
+
+    path: Path
+    file: Path
+    size: int
+    member: str | None = None
+    is_named: bool = True
+
+    def open(self) -> BinaryIO:
+        """Open its bytes as they are stored; those of a member are unpacked from its archive."""
+        if self.member is None:
+            return cast(BinaryIO, self.file.open("rb", buffering=0))
+        with ZipFile(self.file) as archive:  # the member keeps its file open
+            return cast(BinaryIO, archive.open(self.member))
 
 
 class SourceStream:
-    """The bytes of one file in order, without compression and byte order mark.
+    """The bytes of one source in order, without compression and byte order mark.
 
     Attributes:
-        path: the file, as the user gave it.
+        path: what messages call it.
     """
 
-    def __init__(self, path: Path, on_bytes: Callable[[int], None] | None = None) -> None:
-        """Open a file; ``on_bytes`` is told how many bytes have been read from the disk."""
-        self.path = existing_file(path)
-        self._disk = _HashedFile(path, on_bytes)
-        magic = self._disk.peek()
+    def __init__(self, source: Source, on_bytes: Callable[[int], None] | None = None) -> None:
+        """Open a source; ``on_bytes`` is told how many of its bytes have been read.
+
+        Raises:
+            InputError: it is damaged or cannot be read.
+        """
+        self.path = source.path
+        self._source = source
+        self._packing = "" if source.member is None else "zip"
+        self._unpacked: Path | None = None
+        with self._told():
+            self._disk = _HashedFile(source.open(), on_bytes)
+            magic = self._disk.peek()
         self._text: BinaryIO = cast(BinaryIO, self._disk)
-        self._packing = ""
         if magic.startswith(GZIP_MAGIC):
             self._packing = "gzip"
             self._text = cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, self._disk)))
@@ -46,46 +86,93 @@ class SourceStream:
             self._packing = "zstd"
             self._text = pa.CompressedInputStream(pa.PythonFile(self._disk, "r"), "zstd")
         self._ahead = b""
-        self._ahead = self.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)
+        try:
+            self._ahead = self.read(HEAD_BYTES).removeprefix(BYTE_ORDER_MARK)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def head(self) -> bytes:
         """The first bytes; only right before `read` has been called."""
         return self._ahead
 
+    @property
+    def file(self) -> Path:
+        """The file with the plain bytes, once `to_file` has been called where they are packed."""
+        return self._unpacked or self._source.file
+
     def read(self, size: int) -> bytes:
         """Return the next bytes, about ``size`` of them; none at the end.
 
         Raises:
-            InputError: the file is damaged or cannot be read.
+            InputError: the source is damaged or cannot be read.
         """
         if self._ahead:
             ahead, self._ahead = self._ahead, b""
             return ahead
         parts = []
-        try:
+        with self._told():
             while size > 0 and (part := self._text.read(size)):
                 parts.append(part)
                 size -= len(part)
-        except (OSError, EOFError, zlib.error) as error:
-            what = f"is a damaged {self._packing} file" if self._packing else "cannot be read"
-            raise InputError(self.path, f"{what} ({error})", hint="fetch it again") from error
         return b"".join(parts)
 
+    def to_file(self) -> Path:
+        """Return a file with the plain bytes, for a reader that moves about in them.
+
+        Bytes that are packed are written to a temporary file, which `close` removes.
+        """
+        if self._packing and self._unpacked is None:
+            handle, name = tempfile.mkstemp(prefix="gpuplan-")
+            self._unpacked = Path(name)
+            with open(handle, "wb") as plain:
+                copy(self.read, plain, self.path)
+        return self.file
+
     def close(self) -> None:
-        """Close the file."""
+        """Close the source."""
         self._disk.close()
+        if self._unpacked is not None:
+            self._unpacked.unlink(missing_ok=True)
 
     def sha256(self) -> str:
-        """Return the hash of the whole file on disk, reading what is left of it."""
-        return self._disk.sha256()
+        """Return the hash of all its bytes as they are stored, reading what is left of them."""
+        with self._told():
+            return self._disk.sha256()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what reading may raise into an error that names the source."""
+        try:
+            yield
+        except DAMAGE as error:
+            what = f"is a damaged {self._packing} file" if self._packing else "cannot be read"
+            raise InputError(self.path, f"{what} ({error})", hint="fetch it again") from error
+        except (RuntimeError, NotImplementedError) as error:  # a password, or an odd method
+            raise InputError(
+                self.path, f"cannot be unpacked ({error})", hint="unpack the archive yourself"
+            ) from error
+
+
+def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path) -> None:
+    """Write all bytes that ``read`` gives to a temporary file. Raises `OutputError`."""
+    try:
+        while data := read(COPY_BYTES):
+            plain.write(data)
+        plain.flush()
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be kept in {tempfile.gettempdir()} while it is read: "
+            f"{error.strerror or error}\n  next: set TMPDIR to a folder with room"
+        ) from error
 
 
 class _HashedFile(io.RawIOBase):
     """A file that is read once from start to end and hashed on the way."""
 
-    def __init__(self, path: Path, on_bytes: Callable[[int], None] | None) -> None:
-        self._stream = path.open("rb", buffering=0)
+    def __init__(self, stream: BinaryIO, on_bytes: Callable[[int], None] | None) -> None:
+        self._stream = stream
         self._digest = hashlib.sha256()
         self._on_bytes = on_bytes
         self._peeked = b""
@@ -113,7 +200,7 @@ class _HashedFile(io.RawIOBase):
         super().close()
 
     def sha256(self) -> str:
-        while self.read(1 << 20):
+        while self.read(COPY_BYTES):
             pass
         return self._digest.hexdigest()
 
@@ -123,12 +210,14 @@ class Head:
     """What the first bytes of a file show; formats are recognized by it.
 
     Attributes:
-        path: the file.
+        path: what messages call it.
         data: its first bytes, decompressed.
+        file: where its plain bytes are, for a format that is read from a file.
     """
 
     path: Path
     data: bytes
+    file: Path | None = None
 
     @property
     def is_parquet(self) -> bool:

@@ -31,23 +31,9 @@ def price_format_named(name: str) -> PriceFormat:
     raise UsageError(f"--source-format {name}: unknown; expected one of {_names()}")
 
 
-def detect_prices(head: Head) -> PriceFormat:
-    """Return the one format that recognizes a file.
-
-    Raises:
-        InputError: none does, or several do; the message has the evidence.
-    """
-    seen = [(known, sign) for known in PRICE_FORMATS if (sign := known.recognizes(head))]
-    if len(seen) == 1:
-        return seen[0][0]
-    if seen:
-        signs = "; ".join(f"{known.name} ({sign})" for known, sign in seen)
-        raise InputError(
-            head.path,
-            f"could be of several formats: {signs}",
-            hint="choose one with --source-format",
-        )
-    raise InputError(
+def unknown_prices(head: Head) -> InputError:
+    """Return the error for a file that no format recognizes."""
+    return InputError(
         head.path,
         f"is no known price list; it starts with {head.shown()}",
         expected=f"one of {_names()}",

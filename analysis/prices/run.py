@@ -18,12 +18,13 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.gpu_names import is_known_gpu
 from gpuplan.analysis.ingest.batch import Batch
+from gpuplan.analysis.ingest.detect import guesses, left_out_notes
+from gpuplan.analysis.ingest.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.ingest.plan import apply
-from gpuplan.analysis.ingest.rejects import Limit, RejectLog, rejects_path
-from gpuplan.analysis.ingest.run import DEFAULT_LIMIT, check_paths, head_of, share_of_bytes
-from gpuplan.analysis.ingest.source import Head, SourceStream
+from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.ingest.source import Head, Source, SourceStream
 from gpuplan.analysis.prices.format import PriceChoices, PriceFormat, PricePlan, PriceSight, Skip
-from gpuplan.analysis.prices.registry import detect_prices, price_format_named
+from gpuplan.analysis.prices.registry import PRICE_FORMATS, price_format_named, unknown_prices
 from gpuplan.analysis.prices.schema import (
     METADATA_KEY,
     SERIES,
@@ -94,7 +95,8 @@ def ingest_prices(
     Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all.
 
     Args:
-        sources: the files, plain or compressed with gzip or zstd.
+        sources: files, plain or compressed with gzip or zstd, zip archives and folders of them,
+            or ``-`` for standard input.
         output: the table; its name ends in ``.parquet``.
         source_format: name of the format of all; None detects that of each.
         choices: what the user says that the sources do not.
@@ -106,14 +108,15 @@ def ingest_prices(
         OutputError: the table cannot be written.
         UsageError: the options do not fit together.
     """
-    check_paths(sources, output)
     forced = None if source_format is None else price_format_named(source_format)
-    formats = [forced or detect_prices(head_of(path)) for path in sources]
     reading = _Reading(choices or PriceChoices(), RejectLog(limit))
-    advance = share_of_bytes(sources, on_progress)
-    for path, known in zip(sources, formats, strict=True):
-        reading.take(path, known, advance)
-    prices = reading.prices(sources[0])
+    with opened_inputs(sources, output) as inputs:
+        lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
+        advance = share_of_bytes([one.source for one in lists], on_progress)
+        reading.notes += left_out_notes(left_out)
+        for one in lists:
+            reading.take(one.source, one.format, advance)
+    prices = reading.prices(lists[0].source.path)
     provenance = reading.provenance()
     rejects = rejects_path(output)
     with atomic_output(output) as table:
@@ -144,12 +147,15 @@ class _Reading:
     def usable(self) -> int:
         return self.kept + len(self.log)
 
-    def take(self, path: Path, known: PriceFormat, advance: Callable[[int], None] | None) -> None:
+    def take(
+        self, source: Source, known: PriceFormat, advance: Callable[[int], None] | None
+    ) -> None:
         """Read one source to its end."""
-        before, changes = self.kept, 0
-        with closing(SourceStream(path, advance)) as stream:
-            head = Head(path, stream.head)
+        before, changes, path = self.kept, 0, source.path
+        with closing(SourceStream(source, advance)) as stream:
+            data = stream.head
             rows = known.open(stream)
+            head = Head(path, data, stream.file)
             plan = known.plan(PriceSight(head, rows.columns, self.choices))
             is_change = plan.changes
             if self.choices.sampling is not None:

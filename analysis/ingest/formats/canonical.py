@@ -25,7 +25,7 @@ def _open(stream: SourceStream) -> Rows:
     if not Head(stream.path, stream.head).is_parquet:
         return open_table(stream)
     try:
-        scan = pl.scan_parquet(stream.path)
+        scan = pl.scan_parquet(stream.to_file())
         schema = scan.collect_schema()
         sample = scan.head(20).select(_as_text(schema)).collect()
     except pl.exceptions.PolarsError as error:
@@ -94,7 +94,7 @@ def _provenance(head: Head) -> Provenance | None:
     if not head.is_parquet:
         return None
     try:
-        return Provenance.from_json(pl.read_parquet_metadata(head.path)[METADATA_KEY])
+        return Provenance.from_json(pl.read_parquet_metadata(head.file or head.path)[METADATA_KEY])
     except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError):
         return None  # written by another tool
 

@@ -60,7 +60,8 @@ def _provenance(head: Head) -> PriceProvenance | None:
     if not head.is_parquet:
         return None
     try:
-        return PriceProvenance.from_json(pl.read_parquet_metadata(head.path)[METADATA_KEY])
+        stored = pl.read_parquet_metadata(head.file or head.path)[METADATA_KEY]
+        return PriceProvenance.from_json(stored)
     except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError):
         return None  # written by another tool
 

@@ -1,0 +1,169 @@
+"""What the user names as sources: files, folders, zip archives, pipes and standard input.
+
+A folder or an archive stands for all files in it, in the order of their names. What can be read
+only once (``-``, a named pipe) is kept in a temporary file for as long as it is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from zipfile import BadZipFile, ZipFile
+
+from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.ingest.rejects import REJECTS, rejects_path
+from gpuplan.analysis.ingest.source import Source, copy
+
+STANDARD_INPUT = Path("-")
+ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
+MACOS = "__MACOSX"  # what its archiver adds beside the files
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What the arguments stand for.
+
+    Attributes:
+        first: the first argument.
+        sources: files that may be logs, in order.
+        left_out: hidden files and outputs of gpuplan in folders and archives.
+    """
+
+    first: Path
+    sources: list[Source] = field(default_factory=list)
+    left_out: list[Path] = field(default_factory=list)
+
+
+@contextmanager
+def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
+    """Yield the files that the arguments stand for; temporary ones are removed at the end.
+
+    Args:
+        paths: files, folders, archives, pipes, or ``-`` for standard input.
+        output: the Parquet file to write; it must harm no source.
+
+    Raises:
+        InputError: a path is missing or cannot be read.
+        OutputError: the output is one of the sources, or there is no room for a pipe's bytes.
+        UsageError: a source is given twice, none is given, or the output is not called Parquet.
+    """
+    if output.suffix != ".parquet":
+        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
+    if not paths:
+        raise UsageError("no source given; name at least one log")
+    inputs = Inputs(paths[0])
+    with tempfile.TemporaryDirectory(prefix="gpuplan-") as spool:
+        written = (output.resolve(), rejects_path(output).resolve())
+        for number, path in enumerate(paths):
+            _take(inputs, path, Path(spool, str(number)), written)
+        _check(inputs.sources, output)
+        yield inputs
+
+
+def share_of_bytes(
+    sources: Sequence[Source], on_progress: Callable[[float], None] | None
+) -> Callable[[int], None] | None:
+    """Return what turns bytes read into the share of all, for `SourceStream`."""
+    if on_progress is None:
+        return None
+    total = sum(source.size for source in sources) or 1
+    done = 0
+
+    def advance(size: int) -> None:
+        nonlocal done
+        done += size
+        on_progress(min(done / total, 1.0))
+
+    return advance
+
+
+def _take(inputs: Inputs, path: Path, spool: Path, outputs: tuple[Path, Path]) -> None:
+    """Add what one argument stands for."""
+    if path.is_dir():
+        found: list[Source] = []
+        for file in _files(path, inputs.left_out):
+            if file.name.endswith(REJECTS) or file.resolve() in outputs:
+                inputs.left_out.append(file)
+            else:
+                found += _in_file(file, existing_file(file), inputs.left_out, is_named=False)
+        inputs.sources += _only_one_is_meant(found)
+        return
+    if path == STANDARD_INPUT:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError("-: nothing is piped in; give a file, or pipe a log into gpuplan")
+        with spool.open("wb") as plain:
+            copy(sys.stdin.buffer.read, plain, path)
+        file = spool
+    elif existing_file(path).is_file():
+        file = path
+    else:  # a named pipe, or the shell's <(command)
+        with path.open("rb") as pipe, spool.open("wb") as plain:
+            copy(pipe.read, plain, path)
+        file = spool
+    inputs.sources += _in_file(path, file, inputs.left_out, is_named=True)
+
+
+def _files(folder: Path, left_out: list[Path]) -> list[Path]:
+    """Return the files below a folder in the order of their paths; hidden ones are left out."""
+
+    def refuse(error: OSError) -> None:
+        where = error.filename or folder
+        raise InputError(where, f"cannot be read: {error.strerror}", hint="check its mode")
+
+    found: list[Path] = []
+    for name, folders, files in os.walk(folder, onerror=refuse):
+        here = Path(name)
+        left_out += sorted(here / one for one in [*folders, *files] if one.startswith("."))
+        folders[:] = [one for one in folders if not one.startswith(".")]
+        found += [here / one for one in files if not one.startswith(".")]
+    return sorted(file for file in found if file.is_file() or not file.exists())
+
+
+def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) -> list[Source]:
+    """Return a file as a source, or the members of an archive."""
+    with file.open("rb") as stream:
+        magic = stream.read(len(ZIP_MAGICS[0]))
+    if magic not in ZIP_MAGICS:
+        return [Source(path, file, file.stat().st_size, is_named=is_named)]
+    try:
+        with ZipFile(file) as archive:
+            members = sorted(archive.infolist(), key=lambda member: member.filename)
+    except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        problem = f"is a damaged zip file ({error})"
+        raise InputError(path, problem, hint="fetch it again") from error
+    sources = []
+    for member in members:
+        name = Path(f"{path}!{member.filename}")
+        if member.is_dir():
+            continue
+        if any(p.startswith((".", MACOS)) for p in PurePosixPath(member.filename).parts):
+            left_out.append(name)
+        else:
+            sources.append(Source(name, file, member.file_size, member.filename, is_named=False))
+    if not sources:
+        raise InputError(path, "is a zip file with no file in it", expected="a log in it")
+    return _only_one_is_meant(sources) if is_named else sources
+
+
+def _only_one_is_meant(found: list[Source]) -> list[Source]:
+    """Where there is only one file, the user means it: what is wrong with it is then told."""
+    return [Source(s.path, s.file, s.size, s.member) for s in found] if len(found) == 1 else found
+
+
+def _check(sources: Sequence[Source], output: Path) -> None:
+    """Refuse what is given twice and an output that would harm a source."""
+    seen = set()
+    for source in sources:
+        key = (source.file.resolve(), source.member)
+        if key in seen:
+            raise UsageError(f"{source.path}: given twice; every row of it would be a duplicate")
+        seen.add(key)
+        for written in (output, rejects_path(output)):
+            if written.resolve() == key[0] or (written.exists() and written.samefile(source.file)):
+                raise OutputError(f"{written}: is also a source; write to another file")

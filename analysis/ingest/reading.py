@@ -1,0 +1,232 @@
+"""One pass over the sources of a trace: read, write, and account for every row."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.batch import Batch, Refused
+from gpuplan.analysis.ingest.format import Choices, Format, Sight
+from gpuplan.analysis.ingest.joins import Join, Parts
+from gpuplan.analysis.ingest.plan import Outcome, Plan
+from gpuplan.analysis.ingest.rejects import RejectLog
+from gpuplan.analysis.ingest.repeats import Hashes
+from gpuplan.analysis.ingest.source import Head, Source, SourceStream
+from gpuplan.analysis.ingest.work import Hashed, in_order, work
+from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.version import gpuplan_version
+
+ROW_GROUP_ROWS = 1 << 18
+MAX_WORDS_TOLD = 5
+SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
+
+
+@dataclass(slots=True)
+class Reading:
+    """One pass over the sources; its counts are complete once `write` has returned."""
+
+    sources: Sequence[Source]
+    format: Format
+    choices: Choices
+    log: RejectLog
+    advance: Callable[[int], None] | None
+    notes: Sequence[str] = ()
+    repeated: frozenset[str] = frozenset()
+    files: list[SourceFile] = field(default_factory=list)
+    rows_by_source: list[int] = field(default_factory=list)
+    kept: int = 0
+    ids: Hashes = field(default_factory=Hashes)
+    rows: Hashes = field(default_factory=Hashes)
+    plans: list[Plan] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)
+    seen: set[str] = field(default_factory=set)
+    parts: Parts = field(default_factory=Parts)
+
+    @property
+    def read(self) -> int:
+        """Rows so far, kept or rejected."""
+        return self.kept + len(self.log)
+
+    def write(self, path: Path) -> None:
+        """Read every source and write the jobs, the account in the footer."""
+        failure: list[Exception] = []
+        stopped = Event()
+
+        def batches(*_: object) -> Iterator[pl.DataFrame]:
+            # An error must not unwind through the writer, whose threads would go on for a while.
+            try:
+                for jobs in self._jobs():
+                    if stopped.is_set():
+                        return
+                    yield jobs
+            except Exception as error:
+                failure.append(error)
+
+        def metadata(_: object) -> dict[str, str]:
+            # Asked for when the footer is written, so the counts are complete.
+            incomplete = failure or stopped.is_set()
+            return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
+
+        scan = register_io_source(batches, schema=dict(CANONICAL))
+        try:
+            # The file, not its path, which may be gone when a writer gets to it; and another
+            # thread, so that an interruption arrives here, ends the rows and waits for the writer.
+            with path.open("wb") as file, ThreadPoolExecutor(1) as writer:
+                done = writer.submit(
+                    scan.sink_parquet, file, row_group_size=ROW_GROUP_ROWS, metadata=metadata
+                )
+                try:
+                    done.result()
+                except BaseException:
+                    stopped.set()
+                    raise
+        except pl.exceptions.PolarsError as error:  # a full disk, for example
+            raise OSError(str(error)) from error
+        except KeyboardInterrupt:
+            time.sleep(SETTLE_S)
+            raise
+        if failure:
+            raise failure[0]
+
+    def check(self) -> None:
+        """Refuse sources without a usable row. Raises `InputError`."""
+        self.log.check(self.read)
+        if self.kept == 0:
+            raise InputError(
+                self.sources[0].path,
+                "has a header but no rows" if self.read == 0 else "has no usable rows",
+                expected="at least one job",
+            )
+
+    def provenance(self) -> Provenance:
+        """Return the account of this pass."""
+        plan = self.plans[0]
+        return Provenance(
+            source_format=self.format.name,
+            sources=tuple(self.files),
+            rows_read=self.read,
+            rows_kept=self.kept,
+            rows_rejected=dict(sorted(self.log.by_reason.items())),
+            relative_time=plan.relative_time,
+            time_zone=plan.time_zone,
+            notes=tuple(self._notes()),
+            gpuplan_version=gpuplan_version(),
+        )
+
+    def _notes(self) -> Iterator[str]:
+        yield from self.notes
+        yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
+        joins = [plan.join.what for plan in self.plans if plan.join is not None]
+        for what in dict.fromkeys([w for plan in self.plans for w in plan.counted()] + joins):
+            if self.counts[what]:
+                yield f"{what}: {self.counts[what]:,}"
+        if self.words:
+            told = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
+            more = ", ..." if len(self.words) > MAX_WORDS_TOLD else ""
+            total = sum(self.words.values())
+            yield f"jobs whose state is unknown, as its word is ({told}{more}): {total:,}"
+        if equal := self.counts["equal rows"]:
+            yield (
+                "rows equal to an earlier one, all kept as a log without ids cannot tell a repeat "
+                f"from another job: {equal:,}"
+            )
+
+    def _jobs(self) -> Iterator[pl.DataFrame]:
+        for number, source in enumerate(self.sources):
+            before, path = self.read, source.path
+            with closing(SourceStream(source, self.advance)) as stream:
+                tasks, plan = self._open(stream, number)
+                self.plans.append(plan)
+                for outcome, hashed in in_order(partial(work, plan), tasks):
+                    yield self._take(path, plan, outcome, hashed)
+                self.files.append(SourceFile(str(path), stream.sha256()))
+            self.rows_by_source.append(self.read - before)
+        join = next((plan.join for plan in self.plans if plan.join is not None), None)
+        if join is not None and (joined := self.parts.joined(join)) is not None:
+            yield joined
+        self.counts["equal rows"] = len(self.rows.repeated())
+
+    def _open(
+        self, stream: SourceStream, number: int
+    ) -> tuple[Iterator[Callable[[], Batch]], Plan]:
+        data = stream.head
+        rows = self.format.open(stream)
+        sight = Sight(
+            Head(stream.path, data, stream.file), rows.columns, rows.sample, number, self.choices
+        )
+        plan = self.format.plan(sight)
+        return rows.batches(plan.sources()), plan
+
+    def _take(self, path: Path, plan: Plan, outcome: Outcome, hashed: Hashed) -> pl.DataFrame:
+        jobs, refused = outcome.jobs, outcome.refused
+        if self.repeated and plan.join is not None:
+            jobs = self._without_parts(outcome, plan.join)
+        elif self.repeated:
+            jobs, again = self._without_repeats(outcome)
+            refused = refused + again
+        elif hashed.ids is not None:
+            self.ids.add(hashed.ids)
+        if hashed.rows is not None:
+            self.rows.add(hashed.rows)
+        self.kept += jobs.height
+        self.log.add(path, refused, self.read + len(refused))
+        for what, n in zip(plan.counted(), outcome.tallies, strict=True):
+            self.counts[what] += n
+        self.words.update(hashed.unknown_words)
+        return jobs
+
+    def _without_parts(self, outcome: Outcome, join: Join) -> pl.DataFrame:
+        """Return the jobs of one row; the rows of others are set aside, each job counts once."""
+        is_part = outcome.jobs["job_id"].is_in(list(self.repeated))
+        if outcome.beside is None or not is_part.any():
+            return outcome.jobs
+        rows = pl.concat([outcome.jobs, outcome.beside], how="horizontal").filter(is_part)
+        new = self.parts.add(rows)
+        self.kept += new
+        self.counts[join.what] += rows.height - new
+        return outcome.jobs.filter(~is_part)
+
+    def _without_repeats(self, outcome: Outcome) -> tuple[pl.DataFrame, list[Refused]]:
+        """Return the jobs whose id is new, and the others as refused rows."""
+        ids = outcome.jobs["job_id"]
+        again: list[int] = []
+        for position in ids.is_in(list(self.repeated)).arg_true():
+            if ids[position] in self.seen:
+                again.append(position)
+            self.seen.add(ids[position])
+        if not again:
+            return outcome.jobs, []
+        at = again if outcome.positions is None else outcome.positions.gather(again).to_list()
+        refused = [
+            Refused(row, "duplicate_id", outcome.id_column, job_id, "an id of its own", raw)
+            for row, job_id, raw in zip(
+                outcome.rows.gather(again), ids.gather(again), outcome.batch.raw(at), strict=True
+            )
+        ]
+        keep = pl.Series([True]).new_from_index(0, len(ids)).scatter(again, False)
+        return outcome.jobs.filter(keep), refused
+
+
+def repeated_ids(reading: Reading, trace: Path) -> frozenset[str]:
+    """Return the ids that occur more than once in a written trace."""
+    hashes = reading.ids.repeated()
+    if hashes.size == 0:
+        return frozenset()
+    # Equal hashes are not yet equal ids: look at the ids themselves.
+    ids = pl.scan_parquet(trace).select("job_id")
+    suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
+    counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)
+    return frozenset(counted.collect()["job_id"].to_list())
