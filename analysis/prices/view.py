@@ -40,7 +40,7 @@ class Market:
         hourly: their prices by the hour; none where they are a list.
         cheapest: who leads, per GPU; none where they are a list.
         references: GPU -> ``provider:kind`` that savings are counted against.
-        notes: what a reader should know.
+        notes: where the prices are old, or gpuplan's own.
     """
 
     source: str
@@ -106,7 +106,7 @@ def market(
     else:
         hourly = hourly_prices(book)
         offers = offers_of(book, hourly, as_of)
-        source, notes = str(book.path), list(book.provenance.notes)
+        source, notes = str(book.path), []
     name = None if reference is None else _reference(reference, offers)
     chosen = {
         gpu: found
