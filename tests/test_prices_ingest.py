@@ -277,6 +277,18 @@ def test_sources_of_several_formats_in_one_table(tmp_path):
     assert read_prices(result.output).prices["is_change"].to_list() == [True, False]
 
 
+def test_a_folder_of_catalogues(tmp_path):
+    for cloud, price in (("aws", 1.0), ("gcp", 2.0)):
+        file = tmp_path / "catalogs" / cloud / "vms.csv"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{SKYPILOT}\ni,L4,1,2,3,{price},r,,\n")
+    (tmp_path / "catalogs" / "notes.txt").write_text("not prices\n")
+    out = tmp_path / "out.parquet"
+    result = ingest_prices([tmp_path / "catalogs"], out, choices=PriceChoices(as_of=at(0)))
+    assert rows(result, "provider", PRICE) == [("aws", 1.0), ("gcp", 2.0)]
+    assert any("notes.txt" in note for note in result.provenance.notes)
+
+
 def test_sampling_can_be_forced(tmp_path):
     text = f"{HEADER}\n2016-04-25T12:00:00Z,cloud,K520,,spot,0.3,5\n"
     forced = ingest_text(tmp_path, text, choices=PriceChoices(sampling="change"))

@@ -42,8 +42,8 @@ def register(app: typer.Typer) -> None:
         sources: Annotated[
             list[Path],
             typer.Argument(
-                help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, .gz, "
-                ".zst or .zip, folders of them, or - for standard input; of one format or several.",
+                help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, "
+                ".gz, .zst or .zip, folders of them, or - for standard input; of one format or several.",
                 metavar="SRC...",
                 show_default=False,
             ),
