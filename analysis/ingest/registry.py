@@ -6,19 +6,28 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.ingest.format import Format
 from gpuplan.analysis.ingest.formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.ingest.formats.canonical import CANONICAL_FORMAT
+from gpuplan.analysis.ingest.formats.genai import GENAI
+from gpuplan.analysis.ingest.formats.helios import HELIOS
 from gpuplan.analysis.ingest.formats.mapped import CSV
+from gpuplan.analysis.ingest.formats.openb import OPENB
 from gpuplan.analysis.ingest.formats.philly import PHILLY_FORMAT
 from gpuplan.analysis.ingest.formats.sia import SIA
+from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
+from gpuplan.analysis.ingest.others import other_table
 from gpuplan.analysis.ingest.source import Head
 
 FORMATS: tuple[Format, ...] = (
     CANONICAL_FORMAT,
     CSV,
+    GENAI,
+    HELIOS,
     KALOS,
+    OPENB,
     PHILLY_FORMAT,
     SEREN,
     SIA,
+    SPOT_GPU,
     WANDB_FORMAT,
 )
 
@@ -33,7 +42,7 @@ def format_named(name: str) -> Format:
 
 def unknown(head: Head) -> InputError:
     """Return the error for a file that no format recognizes."""
-    return InputError(
+    return other_table(head) or InputError(
         head.path,
         f"is no known job log; it starts with {head.shown()}",
         expected=f"one of {_names()}",

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 import polars as pl
+from support_clusters import CLUSTER_LOGS
 
 SEREN = """\
 job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time
@@ -135,6 +136,7 @@ LOGS = {
     "wandb_json": ("wandb", "log.json", WANDB_JSON),
     "wandb_jsonl": ("wandb", "log.jsonl", WANDB_JSONL),
     "canonical_csv": ("canonical", "log.csv", CANONICAL_CSV),
+    **CLUSTER_LOGS,
 }
 """Name -> (format, file name, text) of a log without a bad row."""
 

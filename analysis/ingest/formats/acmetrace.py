@@ -6,6 +6,7 @@ NSDI 2024. The run time is always end - start: the column ``duration`` of Kalos 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import polars as pl
@@ -17,31 +18,45 @@ from gpuplan.analysis.ingest.states import SLURM
 from gpuplan.analysis.ingest.times import moment, seconds_between
 from gpuplan.analysis.schema import CANONICAL
 
-COLUMNS = (
-    "job_id", "user", "node_num", "gpu_num", "type", "state",
+COMMON = (
+    "job_id", "user", "node_num", "gpu_num", "state",
     "submit_time", "start_time", "end_time", "duration",
 )  # fmt: skip
+"""Columns that Helios, of the same laboratory, has too."""
+COLUMNS = (*COMMON, "type")
 KALOS_ONLY = ("fail_time", "stop_time")
 CLOCK_S = 1.0  # resolution of the times
 STATE = CANONICAL["state"]
 INSTANT = "a time with its offset, like 2023-04-02 10:00:00+08:00"
+LOCAL = "a local time like 2020-07-01 09:00:00"
 
 
-def cluster_log(sight: Sight, name: str, time_zone: str) -> Plan:
-    """Return the plan of a table with submission, start and end of each job."""
+def _plan(sight: Sight, name: str, time_zone: str) -> Plan:
     need(sight, COLUMNS, name)
+    own = (text("job_id", "job_id", required=True), text("job_class", "type"))
+    return cluster_log(own, time_zone)
+
+
+def cluster_log(own: Sequence[Field], time_zone: str, zone: str | None = None) -> Plan:
+    """Return the plan of a table with submission, start and end of each job.
+
+    Args:
+        own: the fields that a log has beside those of `COMMON`, its ids among them.
+        time_zone: zone of its clock.
+        zone: zone of times without an offset; None where all have one.
+    """
+    expected = INSTANT if zone is None else LOCAL
     started = pl.col("start_time").is_not_null()
     ended = pl.col("end_time").is_not_null()
     waited = seconds_between("start_time", "submit_time")
     ran = seconds_between("end_time", "start_time")
     return Plan(
         fields=(
-            text("job_id", "job_id", required=True),
+            *own,
             text("user", "user"),
-            text("job_class", "type"),
-            Field("submit_time", "submit_time", moment("submit_time"), INSTANT, required=True),
-            Field("start_time", "start_time", moment("start_time"), INSTANT),
-            Field("end_time", "end_time", moment("end_time"), INSTANT),
+            Field("submit_time", "submit_time", moment("submit_time", zone), expected, True, zone),
+            Field("start_time", "start_time", moment("start_time", zone), expected, zone=zone),
+            Field("end_time", "end_time", moment("end_time", zone), expected, zone=zone),
             number("num_gpus", "gpu_num", required=True),
             count("nodes", "node_num", least=0),
             text("source_state", "state"),
@@ -97,12 +112,12 @@ SEREN = Format(
     description="AcmeTrace, cluster Seren: 818 thousand jobs, March to August 2023",
     source="InternLM/AcmeTrace on GitHub, data/job_trace/trace_seren.csv",
     recognizes=_recognizes_seren,
-    plan=partial(cluster_log, name="seren", time_zone="+08:00"),
+    plan=partial(_plan, name="seren", time_zone="+08:00"),
 )
 KALOS = Format(
     name="kalos",
     description="AcmeTrace, cluster Kalos: 62 thousand jobs, May to August 2023",
     source="InternLM/AcmeTrace on GitHub, data/job_trace/trace_kalos.csv",
     recognizes=_recognizes_kalos,
-    plan=partial(cluster_log, name="kalos", time_zone="+00:00"),
+    plan=partial(_plan, name="kalos", time_zone="+00:00"),
 )
