@@ -42,7 +42,7 @@ POWERS = (0.2, 4.0)
 FIRST_RISE = 2.0
 """Guessed rise of log(C^2) with the power, until two points tell it."""
 LULLS_FROM = 0.9
-LONG_TICKS = 10
+LATEST_S = 900.0
 STEPS_US = (60 * US, US, 1000, 1)
 
 _Path = Callable[[float, float], IntArray]
@@ -225,28 +225,27 @@ def draw_submissions(
         busy = np.concatenate([[0.0], np.cumsum(gaps)])
         busy *= total / busy[-1]
         return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
-            (clock.back(busy) - origin_s) * (US / step_us)
+            (clock.back(busy) - origin_s) * (US / step_us),
+            min(LATEST_S, span_s / 100) * US / step_us,
         )
 
     return _calibrated(path, arrivals)
 
 
-def _on_clock(ticks: FloatArray) -> IntArray:
-    """Return whole ticks near ascending ones that begin at 0, no positive gap made zero.
+def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
+    """Return whole ticks for ascending ones, no positive gap made zero: later where it must be.
 
-    What short gaps gain that way is taken from the long ones. Where jobs come so fast that these
-    have not enough, positions are rounded down and gaps below a tick may be lost.
+    Within a burst jobs are at least a tick apart and fall behind, between bursts they catch up. If
+    that takes longer than ``latest`` ticks, positions are rounded down instead, and gaps below a
+    tick may be lost.
     """
-    gaps = np.diff(ticks)
-    whole = np.maximum(np.rint(gaps), gaps > 0)
-    gained = float(whole.sum() - ticks[-1])
-    long = whole >= LONG_TICKS
-    room = float(whole[long].sum())
-    if abs(gained) > room / LONG_TICKS:
-        return np.floor(ticks).astype(np.int64)
-    if room:
-        whole[long] = np.rint(whole[long] * (1 - gained / room))
-    return np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
+    whole = np.floor(ticks).astype(np.int64)
+    apart = np.concatenate([[0], np.cumsum(np.diff(ticks) > 0)])
+    moved: IntArray = apart + np.maximum.accumulate(whole - apart)
+    if float((moved - whole).max()) > latest:
+        return whole
+    moved = np.minimum(moved, whole[-1])
+    return moved
 
 
 def _calibrated(path: _Path, arrivals: Arrivals) -> IntArray:

@@ -76,7 +76,7 @@ def fit_curve(ascending: FloatArray, step_s: float) -> Curve:
     count = ascending.size
     start = 1 - min(0.5, max(TAIL_SHARE, TAIL_VALUES / count))
     spacing = max(SPACING, 4 / count)
-    finer = 1 - np.geomspace(0.1, TAIL_SHARE, 15)
+    finer = 1 - np.geomspace(0.1, TAIL_SHARE, 40)
     levels = np.union1d(np.arange(0, start - spacing / 4, spacing), finer[finer < start])
     levels = np.unique(np.concatenate([[0.0], levels[levels < start - 1e-6], [start]]))
     values = np.quantile(ascending, levels)
