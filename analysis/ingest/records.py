@@ -19,6 +19,7 @@ from gpuplan.analysis.ingest.source import SourceStream
 CHUNK_BYTES = 1 << 20
 MAX_RECORD_BYTES = 1 << 26
 ROWS_PER_BATCH = 20_000
+LETTERS_PER_BATCH = 1 << 23
 SPACE = " \t\r\n"
 
 Cell = str | None
@@ -56,8 +57,20 @@ def open_records(
     """
     is_array = stream.head.lstrip()[:1] == b"[" or key is not None
     records = _array(stream, key) if is_array else _lines(stream)
-    # The records are read in one thread, in order; only the columns are made elsewhere.
-    return Rows(columns=tuple(columns), sample=(), batches=partial(_batches, records, flatten))
+    return open_rows(partial(_flat, records, flatten), columns)
+
+
+def open_rows(
+    rows: Callable[[Sequence[str]], Iterator[Flat | Refused]], columns: Sequence[str]
+) -> Rows:
+    """Open rows that are made one by one.
+
+    Args:
+        rows: makes them, with the cells of the columns that it is given.
+        columns: the columns that it can make.
+    """
+    # The rows are read in one thread, in order; only the columns are made elsewhere.
+    return Rows(columns=tuple(columns), sample=(), batches=partial(_batches, rows))
 
 
 def text(value: Any) -> str | None:
@@ -70,12 +83,24 @@ def text(value: Any) -> str | None:
 
 
 def _batches(
-    records: Iterator[Record], flatten: Flatten, wanted: Sequence[str]
+    make: Callable[[Sequence[str]], Iterator[Flat | Refused]], wanted: Sequence[str]
 ) -> Iterator[Callable[[], Batch]]:
-    """Yield the records in groups; each is flattened at once, for the parsed form is large."""
-    rows = _flat(records, flatten, wanted)
-    while group := list(islice(rows, ROWS_PER_BATCH)):
+    """Yield the rows in groups; each is flattened at once, for the parsed form is large."""
+    rows = make(wanted)
+    while group := _group(rows):
         yield partial(_batch, group, wanted)
+
+
+def _group(rows: Iterator[Flat | Refused]) -> list[Flat | Refused]:
+    """Take the rows of one batch: not many, and not much text, as a record may be long."""
+    group: list[Flat | Refused] = []
+    letters = 0
+    for row in islice(rows, ROWS_PER_BATCH):
+        group.append(row)
+        letters += len(row.raw if isinstance(row, Refused) else row[2])
+        if letters > LETTERS_PER_BATCH:
+            break
+    return group
 
 
 def _flat(
@@ -156,6 +181,12 @@ def _skip_to_member(
 
 def _lines(stream: SourceStream) -> Iterator[Record]:
     """Yield one element per line with its line number; a bad line is refused alone."""
+    for number, line in text_lines(stream):
+        yield number, *_line(line)
+
+
+def text_lines(stream: SourceStream) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that are not blank with their numbers. Raises `InputError`."""
     rest, number = b"", 0
     while True:
         chunk = stream.read(CHUNK_BYTES)
@@ -167,7 +198,7 @@ def _lines(stream: SourceStream) -> Iterator[Record]:
         for line in lines:
             number += 1
             if line.strip():
-                yield number, *_line(line)
+                yield number, line
         if not chunk:
             return
 
