@@ -25,6 +25,7 @@ class Other:
 
 OPENB_JOBS = "openb_pod_list_default.csv of the same folder"
 HELIOS_JOBS = "cluster_log.csv of HeliosData"
+ACME_JOBS = "trace_seren.csv or trace_kalos.csv of AcmeTrace"
 OTHERS = (
     Other(
         "the list of the nodes of Alibaba openb", ("sn", "cpu_milli", "gpu", "model"), OPENB_JOBS
@@ -39,6 +40,19 @@ OTHERS = (
         ("time", "total_gpu_num", "running_gpu_num", "pending_gpu_num"),
         HELIOS_JOBS,
     ),
+    Other(
+        "the throughputs of Gavel's job types",
+        ("worker_type", "job_type", "scale_factor", "steps_per_second"),
+        "a .trace file of the same simulator",
+    ),
+    Other(
+        "the cluster of a Tiresias simulation",
+        ("num_switch", "num_node_p_switch", "num_gpu_p_node"),
+        "a job list such as 60_job.csv",
+    ),
+    Other("sums per trace", ("id", "job_num", "gpu_job_num", "avg_run_time_gpu"), ACME_JOBS),
+    Other("shares of jobs by duration", ("duration_s", "Seren", "Kalos", "Philly"), ACME_JOBS),
+    Other("shares of jobs by GPUs", ("quantity", "trace", "gpus", "cdf_percent"), ACME_JOBS),
     Other("sums per cluster", ("id", "gpu_num", "job_num", "avg_run_time_gpu"), HELIOS_JOBS),
 )
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.ingest.format import Format
 from gpuplan.analysis.ingest.formats.acmetrace import KALOS, SEREN
+from gpuplan.analysis.ingest.formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.ingest.formats.canonical import CANONICAL_FORMAT
+from gpuplan.analysis.ingest.formats.dilu import DILU
+from gpuplan.analysis.ingest.formats.gavel import GAVEL
 from gpuplan.analysis.ingest.formats.genai import GENAI
 from gpuplan.analysis.ingest.formats.helios import HELIOS
 from gpuplan.analysis.ingest.formats.mapped import CSV
@@ -13,13 +16,17 @@ from gpuplan.analysis.ingest.formats.openb import OPENB
 from gpuplan.analysis.ingest.formats.philly import PHILLY_FORMAT
 from gpuplan.analysis.ingest.formats.sia import SIA
 from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
+from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
 from gpuplan.analysis.ingest.others import other_table
 from gpuplan.analysis.ingest.source import Head
 
 FORMATS: tuple[Format, ...] = (
+    AZURE_LLM,
     CANONICAL_FORMAT,
     CSV,
+    DILU,
+    GAVEL,
     GENAI,
     HELIOS,
     KALOS,
@@ -28,6 +35,7 @@ FORMATS: tuple[Format, ...] = (
     SEREN,
     SIA,
     SPOT_GPU,
+    TIRESIAS,
     WANDB_FORMAT,
 )
 

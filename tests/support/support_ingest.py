@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 from support_clusters import CLUSTER_LOGS
+from support_schedulers import SCHEDULER_LOGS
 
 SEREN = """\
 job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time
@@ -136,6 +137,7 @@ LOGS = {
     "wandb_json": ("wandb", "log.json", WANDB_JSON),
     "wandb_jsonl": ("wandb", "log.jsonl", WANDB_JSONL),
     "canonical_csv": ("canonical", "log.csv", CANONICAL_CSV),
+    **SCHEDULER_LOGS,
     **CLUSTER_LOGS,
 }
 """Name -> (format, file name, text) of a log without a bad row."""

@@ -1,0 +1,166 @@
+"""Logs of schedulers and simulators; every expected value is worked out by hand."""
+
+from datetime import UTC, datetime
+
+import pytest
+from support_ingest import ingest_text
+from support_schedulers import AZURE_LLM, BY_WORKER, DILU, GAVEL_LONG, GAVEL_SHORT, TIRESIAS
+
+from gpuplan.analysis.errors import InputError
+
+
+def utc(*parts):
+    return datetime(*parts, tzinfo=UTC)
+
+
+def micros(jobs):
+    return jobs["submit_time"].dt.epoch("us").to_list()
+
+
+def test_gavel_with_seven_fields(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, GAVEL_SHORT, "a.trace")
+    assert jobs["job_id"].to_list() == ["gavel-000001", "gavel-000002"]
+    assert jobs["job_class"].to_list() == ["ResNet-18 (batch size 32)", "LM (batch size 10)"]
+    assert micros(jobs) == [0, 360_500_000]
+    assert jobs["num_gpus"].to_list() == [2.0, 12.0]
+    assert jobs["duration_s"].to_list() == [None, None]
+    assert result.provenance.relative_time
+    assert "no durations" in result.provenance.notes[0]
+
+
+def test_gavel_with_ten_fields(tmp_path):
+    jobs, _, _ = ingest_text(tmp_path, GAVEL_LONG, "a.trace")
+    assert micros(jobs) == [0, 90_250_000]
+    assert jobs["num_gpus"].to_list() == [1.0, 4.0]
+
+
+def test_gavel_lines_of_another_width_are_rejected(tmp_path):
+    jobs, _, rejects = ingest_text(tmp_path, GAVEL_SHORT + GAVEL_LONG, "a.trace")
+    assert jobs.height == 2
+    assert rejects.select("row", "reason").rows() == [
+        (3, "wrong_number_of_fields"),
+        (4, "wrong_number_of_fields"),
+    ]
+
+
+@pytest.mark.parametrize("name", [None, "gavel"])
+def test_gavel_descendants_are_refused_with_the_way_out(tmp_path, name):
+    text = "".join(f"{line}\tstatic\t3600\n" for line in GAVEL_LONG.splitlines())
+    with pytest.raises(InputError, match="12 tab-separated fields") as caught:
+        ingest_text(tmp_path, text, "a.trace", source_format=name)
+    assert "cut -f 1-10" in str(caught.value)
+    assert not (tmp_path / "trace.parquet").exists()
+
+
+def test_gavel_forced_on_another_file(tmp_path):
+    with pytest.raises(InputError, match="1 tab-separated fields"):
+        ingest_text(tmp_path, TIRESIAS, source_format="gavel")
+    with pytest.raises(InputError, match="1 tab-separated fields"):
+        ingest_text(tmp_path, "\n", source_format="gavel")
+
+
+def test_tiresias(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, TIRESIAS)
+    assert jobs["duration_s"].to_list() == [164.0, 147.0]
+    assert jobs["num_gpus"].to_list() == [1.0, 8.0]
+    assert micros(jobs) == [0, 30_000_000]
+    assert jobs["job_class"].to_list() == ["vgg19", "vgg11"]
+    assert result.provenance.relative_time
+
+
+def test_tiresias_forks_may_add_and_move_columns(tmp_path):
+    text = "model_name,job_id,duration,num_gpu,scale,submit_time,iterations\nvgg,7,10,2,x,1.5,9\n"
+    jobs, result, _ = ingest_text(tmp_path, text)
+    assert result.provenance.source_format == "tiresias"
+    assert jobs.select("job_id", "duration_s", "num_gpus").row(0) == ("7", 10.0, 2.0)
+
+
+def test_tiresias_by_worker(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, BY_WORKER)
+    assert jobs["num_gpus"].to_list() == [64.0, 7.0]  # 3 workers of 7/3 GPUs, which is rounded
+    assert jobs["num_workers"].to_list() == [8, 3]
+    assert jobs["duration_s"].to_list() == [104.0, 1.5]
+    assert micros(jobs) == [0, 313_500_000]
+    assert "includes the wait" in result.provenance.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ("2,5,-1,0.5,0,1,0,1", "negative_duration"),
+        ("2,5,1,-0.5,0,1,0,1", "negative_duration"),
+        ("2,5,1,0.5,0,,0,1", "missing"),
+        ("2,5,1,0.5,0,1,0,-1", "negative_gpus"),
+        ("2,5,1,0.5,0,1.5,0,1", "unreadable"),
+        ("0,5,1,0.5,0,1,0,1", "duplicate_id"),
+    ],
+)
+def test_tiresias_by_worker_bad_rows(tmp_path, row, reason):
+    jobs, _, rejects = ingest_text(tmp_path, BY_WORKER + row + "\n")
+    assert jobs.height == 2
+    assert rejects.select("row", "reason").rows() == [(4, reason)]
+
+
+def test_azure_requests(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, AZURE_LLM.replace("\n", "\r\n"))
+    assert jobs["submit_time"][0] == utc(2023, 11, 16, 18, 17, 3, 979_960)
+    assert jobs["num_gpus"].to_list() == [1.0, 1.0]
+    assert jobs["duration_s"].null_count() == 2
+    assert "1 GPU per request is assumed" in result.provenance.notes[0]
+    late, _, _ = ingest_text(tmp_path, AZURE_LLM, time_zone="America/New_York")
+    assert late["submit_time"][0] == utc(2023, 11, 16, 23, 17, 3, 979_960)
+
+
+def test_azure_requests_of_later_years(tmp_path):
+    header = "TIMESTAMP,ContextTokens,GeneratedTokens,NumImages"
+    text = f"{header}\n2024-05-10 00:00:00.009930+00:00,2,1,0\n"
+    jobs, _, _ = ingest_text(tmp_path, text, time_zone="Europe/Berlin")
+    assert jobs["submit_time"][0] == utc(2024, 5, 10, 0, 0, 0, 9_930)
+
+
+def test_dilu_pairs_the_start_and_the_deletion_of_a_service(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, DILU, "instances-2.txt")
+    assert jobs["job_id"].to_list() == ["inference-ab12cd", "training-x1"]
+    assert jobs["duration_s"].to_list() == [240.0, None]
+    assert jobs["state"].to_list() == ["completed", "running"]
+    assert jobs["num_gpus"].to_list() == [1.0, 2.0]
+    assert jobs["submit_time"][0] == utc(2026, 1, 1, 0, 0, 5)
+    assert result.provenance.rows_read == 2
+    assert any(note.endswith("still running (no duration): 1") for note in result.provenance.notes)
+
+
+def event(name, action="start", time="2026-01-01 00:00:09", **more):
+    return repr({"Time": time, "Action": action, "Instance": {"service_name": name, **more}})
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "found"),
+    [
+        (event("b", "delete"), "delete_without_start", "b"),
+        (event("training-x1", gpu_num=1), "duplicate_id", "training-x1"),
+        (event("b", "pause", gpu_num=1), "unreadable", "the action 'pause'"),
+        (event(None, gpu_num=1), "unreadable", "an instance without a service_name"),
+        (event(["b"], gpu_num=1), "unreadable", "a list where a text or a number belongs"),
+        (event("b"), "missing", None),
+        (event("b", gpu_num="two"), "unreadable", "two"),
+        (event("b", gpu_num=-1), "negative_gpus", "-1"),
+        (event("b", gpu_num=1, time=None), "missing", None),
+        (event("b", gpu_num=1, time="noon"), "unreadable", "noon"),
+        ("[1, 2]", "unreadable", "no event of an instance"),
+        ("__import__('os').abort()", "unreadable", "no Python literal"),
+        ("(" * 3000, "unreadable", "no Python literal"),
+        ("'" + "x" * 70_000 + "'", "unreadable", "a line longer than 64 KB"),
+    ],
+)
+def test_dilu_bad_events(tmp_path, line, reason, found):
+    jobs, result, rejects = ingest_text(tmp_path, DILU + line + "\n")
+    assert jobs.height == 2
+    assert rejects.select("row", "reason", "found").rows() == [(4, reason, found)]
+    assert rejects["raw"][0] == line
+    assert result.provenance.rows_read == 3
+
+
+def test_dilu_deletion_before_its_start(tmp_path):
+    text = DILU.replace("2026-01-01 00:04:05", "2025-01-01 00:04:05")
+    _, _, rejects = ingest_text(tmp_path, text)
+    assert rejects.select("row", "reason").rows() == [(1, "end_before_start")]
