@@ -108,6 +108,9 @@ def test_a_local_day_begins_at_local_midnight_in_summer_and_winter():
     assert when.local_midnight_s("1970-01-02", "+08:00") == 16 * 3600
     assert when.local_midnight_s("2017-07-01", "America/Los_Angeles") % 86400 == 7 * 3600
     assert when.local_midnight_s("2017-12-01", "America/Los_Angeles") % 86400 == 8 * 3600
+    # The clocks went back at 2 in the morning of 2017-11-05: the day before and the one after.
+    assert when.local_midnight_s("2017-11-05", "America/Los_Angeles") % 86400 == 7 * 3600
+    assert when.local_midnight_s("2017-11-06", "America/Los_Angeles") % 86400 == 8 * 3600
     assert when.local_day(16 * 3600 - 1, "+08:00") == "1970-01-01"
 
 

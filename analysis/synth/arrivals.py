@@ -14,15 +14,14 @@ and the share of zero gaps are the wanted ones: a power on the longest tenth of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, timezone
-from zoneinfo import ZoneInfo
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.characterize.arrivals import interarrival
-from gpuplan.analysis.characterize.clock import OFFSET, is_zone, local_time
+from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.synth.curve import FloatArray, fit_curve
 from gpuplan.analysis.synth.dependence import (
     IntArray,
@@ -92,26 +91,23 @@ def local_hours(hours: IntArray, zone: str) -> tuple[IntArray, IntArray]:
 
 def local_midnight_s(day: str, zone: str | None) -> int:
     """Return the start of a local day in seconds since 1970-01-01 UTC."""
-    midnight = datetime.combine(date.fromisoformat(day), datetime.min.time())
-    if zone is None or zone == "UTC":
-        return int(midnight.replace(tzinfo=UTC).timestamp())
-    known = timezone(_shift(zone)) if OFFSET.match(zone) else ZoneInfo(zone)
-    return int(midnight.replace(tzinfo=known).timestamp())
+    midnight = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
+    second = wall = int(midnight.timestamp())
+    for _ in range(2):  # the second time with the offset that holds there
+        second = wall - (_wall_s(second, zone) - second)
+    return second
 
 
 def local_day(second: float, zone: str | None) -> str:
     """Return the local day, ``YYYY-MM-DD``, of an instant."""
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
-    if zone is not None and zone != "UTC":
-        known = timezone(_shift(zone)) if OFFSET.match(zone) else ZoneInfo(zone)
-        moment = moment.astimezone(known)
-    return moment.date().isoformat()
+    wall = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=_wall_s(int(second), zone))
+    return wall.date().isoformat()
 
 
-def _shift(zone: str) -> timedelta:
-    sign, hours, minutes = OFFSET.match(zone).groups()  # type: ignore[union-attr]
-    shift = timedelta(hours=int(hours), minutes=int(minutes))
-    return -shift if sign == "-" else shift
+def _wall_s(second: int, zone: str | None) -> int:
+    """Return what the wall clock of a zone shows, as seconds since 1970-01-01 there."""
+    local = local_time(pl.Series([second * US]), zone or "UTC")
+    return int(local.dt.replace_time_zone(None).dt.epoch("s").item())
 
 
 def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Arrivals:
@@ -120,39 +116,26 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
     start = local_day(submit_us[0] / US, zone) if calendar else None
     step_s = clock_step_s(submit_us)
     gaps = interarrival(submit_us)
-    if not gaps.mean_s:  # one job, or all at once: there is no rate
-        zeros = 1.0 if submit_us.size > 1 else 0.0
-        return Arrivals(None, None, zeros, None, time_zone=zone, start=start, step_s=step_s)
-    flat = Arrivals(
-        gaps.mean_s, gaps.scv, gaps.zero_share or 0.0, None, time_zone=zone, start=start
-    )
-    shape = _weekly_shape(submit_us, flat) if calendar else ((), ())
-    bent = Arrivals(
+    model = Arrivals(
         gaps.mean_s,
         gaps.scv,
         gaps.zero_share or 0.0,
         None,
-        by_hour=shape[0],
-        by_weekday=shape[1],
         time_zone=zone,
         start=start,
         step_s=step_s,
     )
+    if not gaps.mean_s:  # one job, or all at once: there is no rate
+        return replace(model, mean_gap_s=None)
+    if calendar:
+        by_hour, by_weekday = _weekly_shape(submit_us, model)
+        model = replace(model, by_hour=by_hour, by_weekday=by_weekday)
     real_s = submit_us / US
-    busy = np.diff(busy_time(bent, real_s[0], real_s[-1]).into(real_s))
+    busy = np.diff(busy_time(model, real_s[0], real_s[-1]).into(real_s))
     busy[np.diff(submit_us) == 0] = 0.0
     positive = np.sort(busy[busy > 0])
-    return Arrivals(
-        mean_gap_s=bent.mean_gap_s,
-        scv=bent.scv,
-        zero_share=bent.zero_share,
-        gap=fit_curve(positive, step_s / 2),
-        memory=fit_memory(normal_scores(busy)),
-        by_hour=bent.by_hour,
-        by_weekday=bent.by_weekday,
-        time_zone=zone,
-        start=start,
-        step_s=step_s,
+    return replace(
+        model, gap=fit_curve(positive, step_s / 2), memory=fit_memory(normal_scores(busy))
     )
 
 
