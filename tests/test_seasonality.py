@@ -108,3 +108,10 @@ def test_shares_are_shares_and_the_strength_does_not_depend_on_the_rate(counts, 
     many = seasonality(submissions([factor * count for count in counts]), None)
     assert many.daily_strength == pytest.approx(one.daily_strength, abs=1e-9)
     assert many.peak_p == pytest.approx(one.peak_p, rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("hours", [49, 64, 65, 66, 73, 129])
+def test_the_shortest_period_is_no_reason_to_fail(hours):
+    """Every other hour is busy: the peak stands at the end of the spectrum, at 2 hours or none."""
+    period_h, _, _ = find_peak(np.arange(hours) % 2 * 1.0)
+    assert period_h is None or period_h == pytest.approx(2, abs=0.05)

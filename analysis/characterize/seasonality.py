@@ -121,7 +121,8 @@ def find_peak(series: FloatArray) -> tuple[float | None, float | None, float | N
         return None, None, p
     size = 1 << (min(8 * hours, max(hours, MAX_HOURS)) - 1).bit_length()
     fine = np.abs(np.fft.rfft(residual, size))
-    near = np.arange((peak - 1) * size // hours + 1, (peak + 1) * size // hours + 1)
+    end = min((peak + 1) * size // hours + 1, fine.size)  # at the shortest period it ends there
+    near = np.arange((peak - 1) * size // hours + 1, end)
     best = int(near[fine[near].argmax()])
     share = 2 * float(power[peak]) / (hours * float(residual @ residual))
     return size / best, share, p
