@@ -4,7 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 from support_ingest import ingest_text
-from support_schedulers import AZURE_LLM, BY_WORKER, DILU, GAVEL_LONG, GAVEL_SHORT, TIRESIAS
+from support_schedulers import (
+    AZURE_LLM,
+    BY_WORKER,
+    DILU,
+    GAVEL_LONG,
+    GAVEL_SHORT,
+    SWF,
+    TIRESIAS,
+)
 
 from gpuplan.analysis.errors import InputError
 
@@ -164,3 +172,93 @@ def test_dilu_deletion_before_its_start(tmp_path):
     text = DILU.replace("2026-01-01 00:04:05", "2025-01-01 00:04:05")
     _, _, rejects = ingest_text(tmp_path, text)
     assert rejects.select("row", "reason").rows() == [(1, "end_before_start")]
+
+
+SWF_ROW = "9 40 5 60 8 -1 -1 16 100 -1 1 3 2 7 1 1 -1 -1"
+
+
+def swf_row(**changes):
+    cells = SWF_ROW.split()
+    for place, cell in changes.items():
+        cells[int(place.removeprefix("f")) - 1] = cell
+    return " ".join(cells)
+
+
+def test_swf(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, SWF, "log.swf")
+    assert jobs["job_id"].to_list() == ["1", "2", "3"]
+    assert jobs["submit_time"].to_list() == [
+        utc(2026, 1, 1),
+        utc(2026, 1, 1, 0, 0, 30),
+        utc(2026, 1, 1, 0, 0, 31, 500_000),
+    ]
+    assert jobs["queue_s"].to_list() == [5.0, None, 0.0]
+    assert jobs["duration_s"].to_list() == [60.0, None, 0.0]
+    assert jobs["num_gpus"].to_list() == [8.0, 4.0, 4.0]  # the request where nothing is allocated
+    assert jobs["state"].to_list() == ["completed", "not_started", "failed"]
+    assert jobs["source_state"].to_list() == ["1", "5", "0"]
+    assert jobs.select("user", "group", "job_class").rows() == [
+        ("3", "2", "7"),
+        ("3", "2", "7"),
+        ("4", "2", None),
+    ]
+    told = result.provenance
+    assert (told.relative_time, told.time_zone) == (False, "Europe/Berlin")
+    assert told.notes == (
+        "num_gpus holds processors: the log knows no GPUs",
+        "jobs that were cancelled before they started (no duration): 1",
+        "jobs whose allocation is unknown: the request counts: 1",
+    )
+
+
+@pytest.mark.parametrize("header", ["", "; Version: 2.2\n; TimeZoneString: Mars/Base\n"])
+def test_swf_without_a_start_is_relative(tmp_path, header):
+    jobs, result, _ = ingest_text(tmp_path, header + SWF_ROW, "log.swf")
+    assert micros(jobs) == [40_000_000]
+    assert (result.provenance.relative_time, result.provenance.time_zone) == (True, None)
+
+
+def test_swf_leaves_partial_executions_out(tmp_path):
+    rows = [swf_row(), swf_row(f4="20", f11="2"), swf_row(f4="40", f11="3")]
+    jobs, result, rejects = ingest_text(tmp_path, "\n".join(rows), "log.swf")
+    assert (jobs.height, result.provenance.rows_read, rejects) == (1, 1, None)
+    assert jobs["duration_s"].to_list() == [60.0]
+    assert any("partial executions" in n and n.endswith(": 2") for n in result.provenance.notes)
+
+
+def test_swf_jobs_that_tell_little(tmp_path):
+    rows = [
+        swf_row(f1="1", f4="0", f5="0", f11="5"),  # cancelled while it waited
+        swf_row(f1="2", f4="0", f5="8", f11="5"),  # cancelled in its first second
+        swf_row(f1="3", f4="-1", f5="-1", f8="-1", f11="-1"),
+        swf_row(f1="4", f3="-7"),
+    ]
+    jobs, result, _ = ingest_text(tmp_path, "\n".join(rows), "log.swf")
+    assert jobs["state"].to_list() == ["not_started", "cancelled", "unknown", "completed"]
+    assert jobs["duration_s"].to_list() == [None, 0.0, None, 60.0]
+    assert jobs["num_gpus"].to_list() == [0.0, 8.0, 0.0, 8.0]
+    assert jobs["queue_s"].to_list() == [None, 5.0, 5.0, None]
+    notes = dict(note.rpartition(": ")[::2] for note in result.provenance.notes)
+    assert notes["jobs of unknown duration"] == "1"
+    assert notes["jobs that tell no processors (0)"] == "1"
+    assert notes["jobs of negative wait (no wait recorded)"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        (swf_row(f2="-1"), "missing"),
+        (swf_row(f1="-1"), "missing"),
+        (swf_row(f2="soon"), "unreadable"),
+        (swf_row(f4="-60"), "negative_duration"),
+        (swf_row(f5="-8"), "negative_gpus"),
+        (swf_row(f5="-1", f8="-8"), "negative_gpus"),
+        (swf_row() + " 1", "wrong_number_of_fields"),
+        ("9 40 5", "wrong_number_of_fields"),
+        (swf_row(f1="1"), "duplicate_id"),
+    ],
+)
+def test_swf_bad_rows(tmp_path, row, reason):
+    jobs, _, rejects = ingest_text(tmp_path, SWF + "; a comment between\n" + row, "log.swf")
+    assert jobs.height == 3
+    assert rejects.select("row", "reason", "raw").rows() == [(9, reason, row)]

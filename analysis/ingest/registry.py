@@ -16,6 +16,7 @@ from gpuplan.analysis.ingest.formats.openb import OPENB
 from gpuplan.analysis.ingest.formats.philly import PHILLY_FORMAT
 from gpuplan.analysis.ingest.formats.sia import SIA
 from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
+from gpuplan.analysis.ingest.formats.swf import SWF
 from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
 from gpuplan.analysis.ingest.others import other_table
@@ -35,6 +36,7 @@ FORMATS: tuple[Format, ...] = (
     SEREN,
     SIA,
     SPOT_GPU,
+    SWF,
     TIRESIAS,
     WANDB_FORMAT,
 )

@@ -32,11 +32,21 @@ DILU = """\
 {'Time': '2026-01-01 00:00:06', 'Action': 'start', 'Instance': {'service_name': 'training-x1', 'type': 'training', 'gpu_num': 2, 'sm_requests': 0.5, 'sm_limits': 0.9, 'memory': [6, 6]}}
 {'Time': '2026-01-01 00:04:05', 'Action': 'delete', 'Instance': {'service_name': 'inference-ab12cd', 'type': 'inference', 'gpu_num': 1, 'sm_requests': 0.3, 'sm_limits': 0.5, 'memory': [6]}}
 """
+SWF = """\
+; UnixStartTime: 1767225600
+; TimeZoneString: Europe/Berlin
+; MaxProcs:\t64
+
+    1      0      5    60   8   -1 -1   16  100 -1 1 3 2 7 1 1 -1 -1
+    2     30     -1    -1  -1   -1 -1    4  100 -1 5 3 2 7 1 1 -1 -1
+    3     31.5    0     0   4   12 -1   -1   -1 -1 0 4 2 -1 1 1  1 10\t
+"""
 SCHEDULER_LOGS = {
     "azure_llm": ("azure-llm", "log.csv", AZURE_LLM),
     "dilu": ("dilu", "instances-2.txt", DILU),
     "gavel_short": ("gavel", "a.trace", GAVEL_SHORT),
     "gavel_long": ("gavel", "a.trace", GAVEL_LONG),
+    "swf": ("swf", "log.swf", SWF),
     "tiresias": ("tiresias", "log.csv", TIRESIAS),
     "tiresias_by_worker": ("tiresias", "log.csv", BY_WORKER),
 }
