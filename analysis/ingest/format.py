@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.plan import Plan
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.tables import open_table
+
+LOST = "lost"
+"""Column of a side table: whether a row of this key is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,7 @@ class Sight:
         sample: cells of a few first rows.
         number: position of the source among all of them, from 0.
         choices: what the user says.
+        sides: name -> rows of the side tables given, one per key (see `SideTable`).
     """
 
     head: Head
@@ -42,6 +48,32 @@ class Sight:
     sample: Sequence[Mapping[str, str | None]]
     number: int
     choices: Choices
+    sides: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SideTable:
+    """A table that a log of several tables keeps beside its jobs, to which it adds.
+
+    Its rows are not jobs: they count only where they are rejected.
+
+    Attributes:
+        name: what it is called.
+        key: source column, and field of its plan, that says to which jobs a row belongs.
+        plan: says what its rows hold; the schema is its own.
+        per_key: brings rows to one per key. It gets rows of the plan's schema and of what it has
+            returned, with `LOST`: true where a row of this key is rejected.
+    """
+
+    name: str
+    key: str
+    plan: Callable[[Sight], Plan]
+    per_key: Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def no_side(head: Head) -> SideTable | None:
+    """Return None: the sources of most formats are jobs."""
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +89,8 @@ class Format:
         open: brings a source into columns.
         takes_zone: whether its times may be local, so that ``--time-zone`` means something.
         takes_columns: whether it is told its columns with ``--map``.
+        jobs_table: name of the table with the jobs, in a log of several tables.
+        side: returns the side table that a source is; None where its rows are jobs.
     """
 
     name: str
@@ -67,6 +101,8 @@ class Format:
     open: Callable[[SourceStream], Rows] = open_table
     takes_zone: bool = False
     takes_columns: bool = False
+    jobs_table: str | None = None
+    side: Callable[[Head], SideTable | None] = no_side
 
 
 def has_columns(head: Head, names: Sequence[str]) -> str | None:

@@ -18,11 +18,12 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Batch, Refused
-from gpuplan.analysis.ingest.format import Choices, Format, Sight
+from gpuplan.analysis.ingest.format import Choices, Format, SideTable, Sight
 from gpuplan.analysis.ingest.joins import Join, Parts
 from gpuplan.analysis.ingest.plan import Outcome, Plan
 from gpuplan.analysis.ingest.rejects import RejectLog
 from gpuplan.analysis.ingest.repeats import Hashes
+from gpuplan.analysis.ingest.sides import pieces
 from gpuplan.analysis.ingest.source import Head, Source, SourceStream
 from gpuplan.analysis.ingest.work import Hashed, in_order, work
 from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
@@ -54,6 +55,7 @@ class Reading:
     words: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
     parts: Parts = field(default_factory=Parts)
+    sides: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @property
     def read(self) -> int:
@@ -148,27 +150,44 @@ class Reading:
         for number, source in enumerate(self.sources):
             before, path = self.read, source.path
             with closing(SourceStream(source, self.advance)) as stream:
-                tasks, plan = self._open(stream, number)
-                self.plans.append(plan)
-                for outcome, hashed in in_order(partial(work, plan), tasks):
-                    yield self._take(path, plan, outcome, hashed)
+                side = self.format.side(Head(path, stream.head))
+                if side is not None:
+                    rows = self._read_side(side, stream, number)
+                else:
+                    tasks, plan = self._open(stream, number, self.format.plan)
+                    self.plans.append(plan)
+                    for outcome, hashed in in_order(partial(work, plan), tasks):
+                        yield self._take(path, plan, outcome, hashed)
+                    rows = self.read - before
                 self.files.append(SourceFile(str(path), stream.sha256()))
-            self.rows_by_source.append(self.read - before)
+            self.rows_by_source.append(rows)
         join = next((plan.join for plan in self.plans if plan.join is not None), None)
         if join is not None and (joined := self.parts.joined(join)) is not None:
             yield joined
         self.counts["equal rows"] = len(self.rows.repeated())
 
     def _open(
-        self, stream: SourceStream, number: int
+        self, stream: SourceStream, number: int, planned: Callable[[Sight], Plan]
     ) -> tuple[Iterator[Callable[[], Batch]], Plan]:
         data = stream.head
         rows = self.format.open(stream)
-        sight = Sight(
-            Head(stream.path, data, stream.file), rows.columns, rows.sample, number, self.choices
-        )
-        plan = self.format.plan(sight)
+        head = Head(stream.path, data, stream.file)
+        plan = planned(Sight(head, rows.columns, rows.sample, number, self.choices, self.sides))
         return rows.batches(plan.sources()), plan
+
+    def _read_side(self, side: SideTable, stream: SourceStream, number: int) -> int:
+        """Read a side table; returns its rows, of which only the refused ones are counted."""
+        tasks, plan = self._open(stream, number, side.plan)
+        rows = 0
+        for piece in pieces(side, plan, tasks):
+            self.log.add(stream.path, piece.refused, self.read + len(piece.refused))
+            rows += piece.read
+            last = piece.rows
+        earlier = self.sides.get(side.name)
+        self.sides[side.name] = (
+            last if earlier is None else side.per_key(pl.concat([earlier, last]))
+        )
+        return rows
 
     def _take(self, path: Path, plan: Plan, outcome: Outcome, hashed: Hashed) -> pl.DataFrame:
         jobs, refused = outcome.jobs, outcome.refused

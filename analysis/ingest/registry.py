@@ -13,6 +13,7 @@ from gpuplan.analysis.ingest.formats.genai import GENAI
 from gpuplan.analysis.ingest.formats.helios import HELIOS
 from gpuplan.analysis.ingest.formats.mapped import CSV
 from gpuplan.analysis.ingest.formats.openb import OPENB
+from gpuplan.analysis.ingest.formats.pai import PAI
 from gpuplan.analysis.ingest.formats.philly import PHILLY_FORMAT
 from gpuplan.analysis.ingest.formats.sia import SIA
 from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
@@ -32,6 +33,7 @@ FORMATS: tuple[Format, ...] = (
     HELIOS,
     KALOS,
     OPENB,
+    PAI,
     PHILLY_FORMAT,
     SEREN,
     SIA,

@@ -15,6 +15,7 @@ from gpuplan.analysis.ingest.inputs import Inputs, opened_inputs, share_of_bytes
 from gpuplan.analysis.ingest.reading import Reading, repeated_ids
 from gpuplan.analysis.ingest.registry import FORMATS, format_named, unknown
 from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.ingest.sides import sides_first
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.times import check_zone
 from gpuplan.analysis.schema import Provenance
@@ -93,7 +94,7 @@ def ingest(
         logs, left_out = _logs(inputs, forced, choices)
         known, evidence = logs[0].format, logs[0].evidence
         _check_choices(known, choices)
-        files = [log.source for log in logs]
+        files = sides_first(known, [log.source for log in logs])
         advance = share_of_bytes(files, on_progress)
         taken_for = None if evidence is None else f"a {known.name} log by {evidence}"
 

@@ -33,7 +33,45 @@ gmt_create,predict_type,predict_status,exec_time_seconds,groupId,prompt_length,n
 2024-11-15 18:17:06,INPAINTING,FAILED,3.5,G2,,,8.0,40.0,M1,2
 2024-11-15 18:17:09,IMG_2_IMG,PENDING,0.0,G2,,,,,,0
 """
+PAI_SAMPLE = """\
+job_id,num_inst,submit_time,num_cpu,num_gpu,gpu_type,duration,user
+a1,1,0,6.0,0.5,T4,120,ua
+a2,4,30,6.0,1,V100M32,3600,ub
+a3,1,30,12.0,,CPU,0,ub
+"""
+PAI_TABLES = {
+    "pai_job_table.csv": """\
+j01,i01,ua,Terminated,1000095.0,1003702.0
+j02,i02,ub,Failed,1000100.0,1000400.0
+j03,i03,ub,Running,1000200.0,
+j04,i04,uc,Waiting,1000300.0,0
+j05,i05,uc,Terminated,1000400.0,1000900.0
+""",
+    "pai_task_table.csv": """\
+j01,worker,4.0,Terminated,1000100.0,1003700.0,600.0,29.296875,50.0,T4
+j01,ps,2.0,Terminated,1000098.0,1003700.0,400.0,20.0,,MISC
+j02,worker,1.0,Failed,1000110.0,1000400.0,600.0,29.296875,800.0,V100M32
+j03,worker,2.0,Running,1000210.0,,600.0,29.296875,25.0,P100
+j04,worker,1.0,Waiting,0,0,600.0,29.296875,100.0,V100
+j05,evaluator,1.0,Terminated,1000410.0,1000900.0,600.0,29.0,100.0,P100
+j05,chief,1.0,Terminated,1000410.0,1000900.0,600.0,29.0,100.0,T4
+""",
+    "pai_instance_table.csv": """\
+j01,worker,n1,w1,i01,Terminated,1000130.0,1003650.0,m1
+j01,worker,n2,w2,i01,Failed,1000120.0,1000150.0,m1
+j01,worker,n2,w2,i01,Terminated,1000200.0,1003690.0,m2
+j01,ps,n3,w3,i01,Terminated,0,0,m2
+j02,worker,n4,w4,i02,Failed,1000150.0,1000390.0,m2
+j03,worker,n5,w5,i03,Running,1000260.0,,m2
+""",
+    "pai_group_tag_table.csv": """\
+i01,ua,T4,g1,bert
+i03,ub,,g2,ctr
+i09,ub,,g2,
+""",
+}
 CLUSTER_LOGS = {
+    "pai_sample": ("pai", "log.csv", PAI_SAMPLE),
     "helios": ("helios", "log.csv", HELIOS),
     "openb": ("openb", "log.csv", OPENB),
     "spot_gpu": ("spot-gpu", "log.csv", SPOT_GPU),
