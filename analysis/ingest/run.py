@@ -27,7 +27,8 @@ class IngestResult:
 
     Attributes:
         provenance: what is stored in the trace: format, sources, counts, notes.
-        rows_by_source: rows read per source, in their order.
+        rows_by_source: rows read per source, in their order; of a side table all it has, while
+            `Provenance.rows_read` counts only those rejected.
         output: the trace.
         rejects_file: the rejected rows; None where there are none.
         recognized_by: the sign that told the format; None where the user said it.
