@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -18,37 +20,63 @@ from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.tables import open_table
 from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, Provenance
 
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch, Table
+    from pyarrow.parquet import ParquetFile
+
 ROWS_PER_BATCH = 50_000
+SAMPLE_ROWS = 20
+DAMAGE = (ValueError, LookupError, OSError, MemoryError, NotImplementedError,
+          pl.exceptions.PolarsError)  # fmt: skip
+"""What reading a damaged Parquet file raises; the errors of pyarrow are of these."""
 
 
 def _open(stream: SourceStream) -> Rows:
     if not Head(stream.path, stream.head).is_parquet:
         return open_table(stream)
+    # By pyarrow, as polars panics at some damaged files and writes about it on the terminal.
+    from pyarrow.parquet import ParquetFile
+
     try:
-        scan = pl.scan_parquet(stream.to_file())
-        schema = scan.collect_schema()
-        sample = scan.head(20).select(_as_text(schema)).collect()
-    except pl.exceptions.PolarsError as error:
+        file = ParquetFile(stream.to_file())
+        schema = _frame(file.schema_arrow.empty_table()).schema
+        sample = [
+            row
+            for part in islice(file.iter_batches(SAMPLE_ROWS), 1)
+            for row in _frame(part).select(_as_text(schema)).to_dicts()
+        ]
+    except DAMAGE as error:
         raise _damaged(stream.path, error) from error
     return Rows(
         columns=tuple(schema),
-        sample=tuple(sample.to_dicts()),
-        batches=partial(_batches, stream.path, scan, schema),
+        sample=tuple(sample),
+        batches=partial(_batches, stream.path, file, schema),
     )
 
 
 def _batches(
-    path: Path, scan: pl.LazyFrame, schema: pl.Schema, wanted: Sequence[str]
+    path: Path, file: ParquetFile, schema: pl.Schema, wanted: Sequence[str]
 ) -> Iterator[Callable[[], Batch]]:
     first = 1
-    chosen = scan.select(_as_text({name: schema[name] for name in wanted}))
+    chosen = _as_text({name: schema[name] for name in wanted})
     try:
-        for cells in chosen.collect_batches(maintain_order=True, chunk_size=ROWS_PER_BATCH):
+        for part in file.iter_batches(ROWS_PER_BATCH, columns=list(wanted)):
+            cells = _frame(part).select(chosen)
             rows = pl.int_range(first, first + cells.height, eager=True).alias(ROW)
             yield partial(_batch, cells.with_columns(rows))
             first += cells.height
-    except pl.exceptions.PolarsError as error:
+    except DAMAGE as error:
         raise _damaged(path, error) from error
+
+
+def _frame(part: Table | RecordBatch) -> pl.DataFrame:
+    """Return columns of pyarrow, checked, as polars takes text that is no UTF-8 on trust.
+
+    They go one by one, without the metadata of the schema, which it does not check either.
+    """
+    part.validate(full=True)
+    names = part.schema.names
+    return pl.DataFrame([pl.Series(n, c) for n, c in zip(names, part.columns, strict=True)])
 
 
 def _batch(cells: pl.DataFrame) -> Batch:
