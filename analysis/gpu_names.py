@@ -96,15 +96,16 @@ def same_gpu(wanted: str, offered: str) -> bool:
     return one[0] == other[0] and (one[1] is None or other[1] is None)
 
 
-def gpu_names(source: str) -> pl.Expr:
+def gpu_names(source: str | pl.Expr) -> pl.Expr:
     """Return the normalized names of a text column; each distinct one is worked out once."""
+    column = pl.col(source) if isinstance(source, str) else source
 
     def name_each(cells: pl.Series) -> pl.Series:
         written = cells.drop_nulls().unique(maintain_order=True).to_list()
         table = {word: gpu_name(word) for word in written}
         return cells.replace_strict(table, default=None, return_dtype=pl.String)
 
-    return pl.col(source).map_batches(name_each, return_dtype=pl.String)
+    return column.map_batches(name_each, return_dtype=pl.String)
 
 
 @cache

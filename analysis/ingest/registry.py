@@ -16,6 +16,7 @@ from gpuplan.analysis.ingest.formats.openb import OPENB
 from gpuplan.analysis.ingest.formats.pai import PAI
 from gpuplan.analysis.ingest.formats.philly import PHILLY_FORMAT
 from gpuplan.analysis.ingest.formats.sia import SIA
+from gpuplan.analysis.ingest.formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.ingest.formats.swf import SWF
 from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
@@ -37,6 +38,7 @@ FORMATS: tuple[Format, ...] = (
     PHILLY_FORMAT,
     SEREN,
     SIA,
+    SLURM_FORMAT,
     SPOT_GPU,
     SWF,
     TIRESIAS,

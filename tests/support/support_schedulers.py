@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import json
+
 GAVEL_SHORT = (
     'ResNet-18 (batch size 32)\tcd %s/cifar10 && python3 main.py --name "a b --batch_size 32\t--num_steps\t1\t120000\t0.000000\t2\n'
     "LM (batch size 10)\tcd %s/lm && python3 main.py --batch_size 10\t--steps\t1\t48000\t360.500000\t12\n"
@@ -41,7 +43,56 @@ SWF = """\
     2     30     -1    -1  -1   -1 -1    4  100 -1 5 3 2 7 1 1 -1 -1
     3     31.5    0     0   4   12 -1   -1   -1 -1 0 4 2 -1 1 1  1 10\t
 """
+SACCT = """\
+JobID|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|NNodes|AllocTRES|ReqTRES
+700|ada|nlp|gpu|COMPLETED|2026-01-10T08:00:00|2026-01-10T08:00:05|2026-01-10T10:00:05|7200|1|billing=16,cpu=16,gres/gpu:h100=2,gres/gpu=2,mem=128G,node=1|billing=16,cpu=16,gres/gpu=2,mem=128G,node=1
+700.batch||nlp||COMPLETED|2026-01-10T08:00:05|2026-01-10T08:00:05|2026-01-10T10:00:05|7200|1|cpu=16,gres/gpu:h100=2,gres/gpu=2,mem=128G,node=1|
+700.0||nlp||COMPLETED|2026-01-10T08:00:09|2026-01-10T08:00:09|2026-01-10T10:00:05|7196|1|cpu=16,gres/gpu=2,node=1|
+701_3|bob|cv|gpu|CANCELLED by 1002|2026-01-10T08:01:00|None|2026-01-10T08:05:00|0|0||cpu=8,gres/gpu=4,node=1
+701_[4-9%2]|bob|cv|gpu|PENDING|2026-01-10T08:01:00|Unknown|Unknown|0|1||cpu=8,gres/gpu=4,node=1
+702|bob|cv|gpu|RUNNING|2026-01-10T09:00:00|2026-01-10T09:00:02|Unknown|3600|2|cpu=8,gres/gpu:a100=8,gres/gpu:v100=4|cpu=8
+703|ada|nlp|cpu|TIMEOUT|2026-01-10T09:10:00|2026-01-10T09:10:00|2026-01-10T10:10:00|3600|1|billing=4,cpu=4,mem=8G,node=1|cpu=4
+"""
+SACCT_P = "".join(f"{line}|\n" for line in SACCT.splitlines())
+SACCT_JOBS = [
+    {
+        "account": "nlp",
+        "allocation_nodes": 2,
+        "array": {"job_id": 0, "task_id": {"set": False, "infinite": False, "number": 0}, "task": ""},
+        "het": {"job_id": 0, "job_offset": {"set": False, "infinite": False, "number": 0}},
+        "job_id": 700,
+        "name": "a|b",
+        "partition": "gpu",
+        "state": {"current": ["COMPLETED"], "reason": "None"},
+        "steps": [{"tres": {"allocated": [{"type": "gres", "name": "gpu", "id": 1001, "count": 8}]}}],
+        "time": {"elapsed": 7200, "submission": 1768032000, "start": 1768032005, "end": 1768039205},
+        "tres": {
+            "allocated": [
+                {"type": "cpu", "name": "", "id": 1, "count": 16},
+                {"type": "gres", "name": "gpu", "id": 1001, "count": 8},
+                {"type": "gres", "name": "gpu:a100", "id": 1002, "count": 8},
+            ],
+            "requested": [],
+        },
+        "user": "ada",
+    },
+    {
+        "array": {"job_id": 701, "task_id": 3, "task": ""},
+        "job_id": 705,
+        "state": {"current": "PENDING"},
+        "time": {"elapsed": 0, "submission": {"set": True, "infinite": False, "number": 1768032060},
+                 "start": 0, "end": 0},
+        "tres": {"allocated": [], "requested": [{"type": "gres", "name": "gpu", "id": 1001, "count": 4}]},
+        "user": "bob",
+    },
+]  # fmt: skip
+SACCT_JSON = json.dumps(
+    {"meta": {"plugin": {"name": "slurm"}}, "jobs": SACCT_JOBS, "errors": []}, indent=1
+)
 SCHEDULER_LOGS = {
+    "slurm": ("slurm", "log.txt", SACCT),
+    "slurm_p": ("slurm", "log.txt", SACCT_P),
+    "slurm_json": ("slurm", "log.json", SACCT_JSON),
     "azure_llm": ("azure-llm", "log.csv", AZURE_LLM),
     "dilu": ("dilu", "instances-2.txt", DILU),
     "gavel_short": ("gavel", "a.trace", GAVEL_SHORT),
