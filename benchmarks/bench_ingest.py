@@ -1,11 +1,13 @@
-"""Ingest: a million Seren-shaped rows against a bare polars scan, and ten million for memory."""
+"""Ingest: Seren-shaped tables against a bare polars scan, and the memory of large logs."""
 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
+from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -15,6 +17,8 @@ import polars as pl
 
 ROWS = 1_000_000
 RUNS = 7
+LARGE = 10  # times the rows
+JSON_MB = 300  # of a Philly log; another size as an argument of this module
 SEED = 0
 START_S = 1_677_600_000  # 2023-02-28 16:00 UTC, midnight at +08:00
 SPAN_S = 184 * 86_400
@@ -89,7 +93,7 @@ def measure(script: str, source: Path, output: Path) -> tuple[float, float | Non
     return seconds, peak_mb
 
 
-def run() -> list[dict[str, Any]]:
+def run(json_mb: int = JSON_MB) -> list[dict[str, Any]]:
     """Measure in turn, so that a drift of the machine's speed falls on both."""
     rng = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as name:
@@ -123,7 +127,7 @@ def run() -> list[dict[str, Any]]:
                     "peak_mb": None,
                 }
             )
-        write_large(small, large, 10)
+        write_large(small, large, LARGE)
         seconds, large_mb = measure(OURS, large, output)
         results.append(
             {
@@ -135,7 +139,24 @@ def run() -> list[dict[str, Any]]:
                 "peak_mb": large_mb,
             }
         )
+        large.unlink()
+        results.append(run_json(folder, json_mb))
     return results
+
+
+def run_json(folder: Path, json_mb: int) -> dict[str, Any]:
+    """Measure a Philly log, one JSON array."""
+    log, output = folder / "philly.json", folder / "o.parquet"
+    size_mb = write_philly(log, json_mb)
+    ours_s, peak_mb = measure(OURS, log, output)
+    return {
+        "work": f"peak memory of a Philly JSON / its {size_mb:,.0f} MB",
+        "ours_s": ours_s,
+        "reference_s": None,
+        "ratio": peak_mb / size_mb if peak_mb else None,
+        "bar": "<= 3x its size",
+        "peak_mb": peak_mb,
+    }
 
 
 def write_large(small: Path, large: Path, times: int) -> None:
@@ -150,6 +171,42 @@ def write_large(small: Path, large: Path, times: int) -> None:
             target.write(prefix + body[:-1].replace(b"\n", b"\n" + prefix) + b"\n")
 
 
+def write_philly(path: Path, size_mb: int) -> float:
+    """Write a log in the layout of Philly's ``cluster_job_log``; returns its size in MB.
+
+    The same jobs come again and again under new ids.
+    """
+    rng = random.Random(SEED)
+    jobs = ",\n".join(json.dumps(philly_job(rng, number)) for number in range(20_000))
+    with path.open("w") as target:
+        for part in range(max(1, round(size_mb * 1e6 / len(jobs)))):
+            target.write(",\n" if part else "[")
+            target.write(jobs.replace("application_", f"application_{part}_"))
+        target.write("]\n")
+    return path.stat().st_size / 1e6
+
+
+def philly_job(rng: random.Random, number: int) -> dict[str, Any]:
+    """Return a job of no, one or a few attempts."""
+    clock = datetime(2017, 8, 7) + timedelta(minutes=9 * number)
+    submitted, attempts = str(clock), []
+    for _ in range(rng.choice([0, 1, 1, 1, 1, 2, 3])):
+        start = clock + timedelta(seconds=rng.randrange(900))
+        clock = start + timedelta(seconds=rng.randrange(90_000))
+        gpus = [f"gpu{i}" for i in range(rng.choice([1, 1, 2, 4, 8]))]
+        servers = rng.sample(range(500), rng.choice([1, 1, 1, 2, 4]))
+        detail = [{"ip": f"m{server}", "gpus": gpus} for server in servers]
+        attempts.append({"start_time": str(start), "end_time": str(clock), "detail": detail})
+    return {
+        "status": rng.choice(["Pass", "Killed", "Failed"]),
+        "vc": f"{rng.randrange(14):06x}",
+        "jobid": f"application_{1_500_000_000_000 + number}_{number:04d}",
+        "attempts": attempts,
+        "submitted_time": submitted,
+        "user": f"{rng.randrange(400):06x}",
+    }
+
+
 def has_pandas() -> bool:
     try:
         import pandas  # noqa: F401
@@ -159,5 +216,5 @@ def has_pandas() -> bool:
 
 
 if __name__ == "__main__":
-    for row in run():
+    for row in run(*map(int, sys.argv[1:])):
         print(row)

@@ -78,6 +78,8 @@ def text(value: Any) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, str):
+        if value.isascii():
+            return value
         return value.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no text
     return json.dumps(value)
 
