@@ -92,6 +92,18 @@ def test_a_folder_stands_for_its_logs(tmp_path):
     assert str(logs / ".git") in note
 
 
+def test_names_that_are_no_text(gpuplan, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / os.fsdecode(b"a\xff.csv")).write_text(sia("a") + "short\n")
+    (tmp_path / "logs" / os.fsdecode(b".\xff")).write_text("hidden")
+    arguments = [tmp_path / "logs", "-o", tmp_path / "t.parquet", "--max-rejects", 1]
+    code, out, _ = gpuplan("ingest", *arguments, "--output-format", "json")
+    assert code == 0
+    shown = str(tmp_path / "logs" / "a\\xff.csv")
+    assert json.loads(out)["inputs"][0]["path"] == shown
+    assert pl.read_parquet(tmp_path / "t.rejects.parquet")["file"].to_list() == [shown]
+
+
 def test_a_folder_may_hold_its_own_trace(tmp_path):
     logs = files(tmp_path / "logs", {"a.csv": sia("a", "b"), "b.csv": sia("c") + "short\n"})
     first = ingest([logs], logs / "t.parquet", limit=Limit.of("1"))

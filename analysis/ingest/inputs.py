@@ -89,7 +89,7 @@ def _take(inputs: Inputs, path: Path, spool: Path, outputs: tuple[Path, Path]) -
         found: list[Source] = []
         for file in _files(path, inputs.left_out):
             if file.name.endswith(REJECTS) or file.resolve() in outputs:
-                inputs.left_out.append(file)
+                inputs.left_out.append(_shown(file))
             else:
                 found += _in_file(file, existing_file(file), inputs.left_out, is_named=False)
         inputs.sources += _only_one_is_meant(found)
@@ -119,7 +119,7 @@ def _files(folder: Path, left_out: list[Path]) -> list[Path]:
     found: list[Path] = []
     for name, folders, files in os.walk(folder, onerror=refuse):
         here = Path(name)
-        left_out += sorted(here / one for one in [*folders, *files] if one.startswith("."))
+        left_out += sorted(_shown(here / one) for one in [*folders, *files] if one.startswith("."))
         folders[:] = [one for one in folders if not one.startswith(".")]
         found += [here / one for one in files if not one.startswith(".")]
     return sorted(file for file in found if file.is_file() or not file.exists())
@@ -130,7 +130,7 @@ def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) ->
     with file.open("rb") as stream:
         magic = stream.read(len(ZIP_MAGICS[0]))
     if magic not in ZIP_MAGICS:
-        return [Source(path, file, file.stat().st_size, is_named=is_named)]
+        return [Source(_shown(path), file, file.stat().st_size, is_named=is_named)]
     try:
         with ZipFile(file) as archive:
             members = sorted(archive.infolist(), key=lambda member: member.filename)
@@ -139,7 +139,7 @@ def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) ->
         raise InputError(path, problem, hint="fetch it again") from error
     sources = []
     for member in members:
-        name = Path(f"{path}!{member.filename}")
+        name = _shown(Path(f"{path}!{member.filename}"))
         if member.is_dir():
             continue
         if any(p.startswith((".", MACOS)) for p in PurePosixPath(member.filename).parts):
@@ -149,6 +149,11 @@ def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) ->
     if not sources:
         raise InputError(path, "is a zip file with no file in it", expected="a log in it")
     return _only_one_is_meant(sources) if is_named else sources
+
+
+def _shown(path: Path) -> Path:
+    """Return a path whose bytes that are no UTF-8 can be told: as ``\\xff``."""
+    return Path(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
 def _only_one_is_meant(found: list[Source]) -> list[Source]:
