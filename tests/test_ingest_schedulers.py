@@ -1,7 +1,10 @@
 """Logs of schedulers and simulators; every expected value is worked out by hand."""
 
+import gzip
+import json
 from datetime import UTC, datetime
 
+import polars as pl
 import pytest
 from support_ingest import ingest_text
 from support_schedulers import (
@@ -14,7 +17,9 @@ from support_schedulers import (
     TIRESIAS,
 )
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.ingest.format import Choices
+from gpuplan.analysis.ingest.run import ingest
 
 
 def utc(*parts):
@@ -65,6 +70,88 @@ def test_gavel_forced_on_another_file(tmp_path):
         ingest_text(tmp_path, TIRESIAS, source_format="gavel")
     with pytest.raises(InputError, match="1 tab-separated fields"):
         ingest_text(tmp_path, "\n", source_format="gavel")
+
+
+RATES = """\
+worker_type,job_type,scale_factor,steps_per_second
+v100,ResNet-18 (batch size 32),2,40.0
+v100,LM (batch size 10),1,8
+v100,LM (batch size 10),4,0
+k80_unconsolidated,ResNet-18 (batch size 32),2,10.0
+"""
+RATES_JSON = json.dumps(
+    {
+        "v100": {
+            "('ResNet-18 (batch size 32)', 2)": {"null": 40.0, "('LM (batch size 10)', 1)": [1, 2]},
+            "('LM (batch size 10)', 1)": {"null": 8},
+            "('LM (batch size 10)', 4)": {"null": 0.0},
+            "('A3C', 1)": {"('A3C', 1)": [1, 2]},
+        },
+        "k80_unconsolidated": {"('ResNet-18 (batch size 32)', 2)": {"null": 10.0}},
+    }
+)
+
+
+def gavel_with(tmp_path, text, rates, worker):
+    log, table, trace = tmp_path / "a.trace", tmp_path / "rates", tmp_path / "t.parquet"
+    log.write_text(text)
+    table.write_bytes(rates if isinstance(rates, bytes) else rates.encode())
+    told = ingest([log], trace, choices=Choices(throughputs=table, worker_type=worker)).provenance
+    return pl.read_parquet(trace), told
+
+
+@pytest.mark.parametrize("rates", [RATES, RATES_JSON, gzip.compress(RATES_JSON.encode())])
+def test_gavel_durations_from_throughputs(tmp_path, rates):
+    jobs, told = gavel_with(tmp_path, GAVEL_SHORT, rates, "v100")
+    assert jobs["duration_s"].to_list() == [3000.0, None]  # 120000 / 40; no LM on 12 GPUs
+    assert jobs["gpu_type"].to_list() == ["V100", "V100"]
+    assert told.notes == (
+        "durations are total_steps over the throughputs of v100 in rates",
+        "jobs whose type and GPUs have no throughput on v100 (no duration): 1",
+    )
+    jobs, _ = gavel_with(tmp_path, GAVEL_LONG, rates, "v100")
+    assert jobs["duration_s"].to_list() == [6000.0, None]  # a throughput of 0 is none
+    jobs, _ = gavel_with(tmp_path, GAVEL_SHORT, rates, "k80_unconsolidated")
+    assert jobs.select("duration_s", "gpu_type").row(0) == (12_000.0, "K80")
+
+
+@pytest.mark.parametrize(
+    ("rates", "worker", "error", "says"),
+    [
+        (RATES, None, UsageError, "--worker-type: k80_unconsolidated, v100"),
+        (RATES, "a100", InputError, "no worker type 'a100'"),
+        (RATES + "v100,LM (batch size 10),1,9\n", "v100", InputError, "two throughputs"),
+        (TIRESIAS, "v100", InputError, "no table of throughputs"),
+        (RATES.replace("40.0", "fast"), "v100", InputError, "no table of throughputs"),
+        (RATES_JSON[:60], "v100", InputError, "no table of throughputs"),
+        ('{"v100": 1}', "v100", InputError, "no table of throughputs"),
+        ('{"v100": {"7": {"null": 1}}}', "v100", InputError, "no table of throughputs"),
+        ('{"v100": {"(1, 2)": {"null": []}}}', "v100", InputError, "no table of throughputs"),
+        (b"\xff\xfe", "v100", InputError, "no table of throughputs"),
+        ("{}", None, InputError, "no worker type"),
+    ],
+)
+def test_bad_throughputs(tmp_path, rates, worker, error, says):
+    with pytest.raises(error, match=says):
+        gavel_with(tmp_path, GAVEL_SHORT, rates, worker)
+    assert not (tmp_path / "t.parquet").exists()
+
+
+def test_throughputs_only_where_they_mean_something(gpuplan, tmp_path):
+    log, table, trace = tmp_path / "log.csv", tmp_path / "rates.csv", tmp_path / "t.parquet"
+    log.write_text(TIRESIAS)
+    table.write_text(RATES)
+    code, _, err = gpuplan("ingest", log, "-o", trace, "--throughputs", table)
+    assert code == 2
+    assert "tells no steps" in err
+    code, _, err = gpuplan("ingest", log, "-o", trace, "--worker-type", "v100")
+    assert code == 2
+    assert "--throughputs FILE" in err
+    log.write_text(GAVEL_SHORT)
+    options = ("--throughputs", table, "--worker-type", "v100", "--output-format", "json")
+    code, out, _ = gpuplan("ingest", log, "-o", trace, *options)
+    assert code == 0
+    assert json.loads(out)["parameters"]["worker_type"] == "v100"
 
 
 def test_tiresias(tmp_path):

@@ -8,10 +8,12 @@ import pytest
 
 from gpuplan.analysis.characterize import COLUMNS, characterize
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.format import Choices
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.ingest.run import ingest
 from gpuplan.analysis.trace import read_trace
 
+NONE = Limit.of("0")
 DURATION = ("mean", "p50", "p90", "p95", "p99", "min", "max")
 
 
@@ -19,10 +21,9 @@ DURATION = ("mean", "p50", "p90", "p95", "p99", "min", "max")
 def facts(shared, tmp_path):
     """Ingest files with nothing forced and no row rejected: (provenance, summary, jobs)."""
 
-    def of(*files):
-        trace = tmp_path / "trace.parquet"
-        paths = [shared / "data" / file for file in files]
-        told = ingest(paths, trace, limit=Limit.of("0")).provenance
+    def of(file, **choices):
+        trace, chosen = tmp_path / "trace.parquet", Choices(**choices)
+        told = ingest([shared / "data" / file], trace, choices=chosen, limit=NONE).provenance
         summary = characterize(read_trace(trace, columns=COLUMNS)).summary()
         return told, summary, pl.read_parquet(trace)
 
@@ -52,7 +53,8 @@ def rounded(values, names, digits=1):
 def test_gavel(shared, facts):
     rows = readme_rows(shared, "gavel")
     assert len(rows) == 15
-    for name, jobs, _, mix, scv, _ in rows:
+    rates = shared / "data/gavel/throughputs_isolated.csv"
+    for name, jobs, without, mix, scv, durations in rows:
         file = next((shared / "data/gavel").rglob(f"{name.rpartition('/')[2]}.trace*"))
         told, summary, _ = facts(file)
         assert (told.source_format, told.relative_time) == ("gavel", True)
@@ -60,6 +62,22 @@ def test_gavel(shared, facts):
         assert gpu_mix(summary) == counts(mix)
         found = summary["interarrival"]["scv"]
         assert (found is None and scv == "nan") or round(found, 3) == float(scv)
+        _, summary, frame = facts(file, throughputs=rates, worker_type="v100")
+        assert frame["duration_s"].null_count() == int(without)
+        assert rounded(summary["duration_s"], ("mean", "p50", "p90", "p99", "max"), None) == [
+            int(value) for value in durations.split(" / ")
+        ]
+
+
+def test_gavel_throughputs_as_the_simulator_has_them(shared, facts):
+    folder = shared / "data/gavel"
+    tables = (folder / "throughputs_isolated.csv", folder / "simulation_throughputs.json.gz")
+    one, other = (
+        facts("gavel/msr-seed0/2869ce.trace.gz", throughputs=table, worker_type="p100")[2]
+        for table in tables
+    )
+    assert one.equals(other)
+    assert 0 < one["duration_s"].null_count() < one.height
 
 
 def test_tiresias(facts):

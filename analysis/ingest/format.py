@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import polars as pl
 
@@ -24,10 +25,14 @@ class Choices:
     Attributes:
         columns: canonical column -> source column (``--map``).
         time_zone: zone of times without an offset (``--time-zone``).
+        throughputs: table of steps per second (``--throughputs``).
+        worker_type: the one of its worker types that jobs run on (``--worker-type``).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
+    throughputs: Path | None = None
+    worker_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Format:
         open: brings a source into columns.
         takes_zone: whether its times may be local, so that ``--time-zone`` means something.
         takes_columns: whether it is told its columns with ``--map``.
+        takes_throughputs: whether it tells steps, which ``--throughputs`` turns into durations.
         jobs_table: name of the table with the jobs, in a log of several tables.
         side: returns the side table that a source is; None where its rows are jobs.
     """
@@ -101,6 +107,7 @@ class Format:
     open: Callable[[SourceStream], Rows] = open_table
     takes_zone: bool = False
     takes_columns: bool = False
+    takes_throughputs: bool = False
     jobs_table: str | None = None
     side: Callable[[Head], SideTable | None] = no_side
 

@@ -47,7 +47,7 @@ OTHERS = (
     Other(
         "the throughputs of Gavel's job types",
         ("worker_type", "job_type", "scale_factor", "steps_per_second"),
-        "a .trace file of the same simulator",
+        "a .trace file, and give this one with --throughputs",
     ),
     Other(
         "the cluster of a Tiresias simulation",

@@ -157,3 +157,7 @@ def _check_choices(known: Format, choices: Choices) -> None:
         if not known.takes_zone:
             raise UsageError(f"--time-zone: the times of {known.name} need no zone; leave it out")
         check_zone(choices.time_zone)
+    if choices.throughputs is not None and not known.takes_throughputs:
+        raise UsageError(f"--throughputs: the format {known.name} tells no steps; leave it out")
+    if choices.worker_type is not None and choices.throughputs is None:
+        raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")

@@ -85,6 +85,26 @@ def ingest(
             rich_help_panel=READING_PANEL,
         ),
     ] = None,
+    throughputs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Steps per second of each job type, from which the steps of a Gavel trace become "
+            "durations: CSV of worker_type, job_type, scale_factor, steps_per_second, or Gavel's "
+            "own JSON; plain, .gz or .zst.",
+            metavar="FILE",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    worker_type: Annotated[
+        str | None,
+        typer.Option(
+            help="The worker type of --throughputs that the jobs run on, for example v100.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
     max_rejects: MaxRejects = "1%",
     output_format: OutputFormat = Format.table,
 ) -> None:
@@ -98,7 +118,7 @@ def ingest(
             sources,
             out,
             source_format=source_format,
-            choices=Choices(columns=_mapping(columns or []), time_zone=time_zone),
+            choices=Choices(_mapping(columns or []), time_zone, throughputs, worker_type),
             limit=Limit.of(max_rejects),
             on_progress=advance,
         )
@@ -106,6 +126,8 @@ def ingest(
         "source_format": source_format,
         "map": columns or [],
         "time_zone": time_zone,
+        "throughputs": None if throughputs is None else str(throughputs),
+        "worker_type": worker_type,
         "max_rejects": max_rejects,
     }
     emit(_report(result, parameters), Output(output_format=output_format))

@@ -1,4 +1,4 @@
-"""Traces of the Gavel simulator: arrivals, GPU counts and training steps, no run times.
+"""Traces of the Gavel simulator: arrivals, GPU counts and training steps.
 
 Source: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning
 Workloads", OSDI 2020. A job runs for its steps over the throughput of its type on a GPU.
@@ -6,12 +6,17 @@ Workloads", OSDI 2020. A job runs for its steps over the throughput of its type 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+import polars as pl
+
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
-from gpuplan.analysis.ingest.plan import Field, Plan, made_id, number, text
+from gpuplan.analysis.ingest.formats.gavel_throughputs import read_throughputs
+from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, text
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.tables import Layout, open_table
 from gpuplan.analysis.ingest.times import is_number, seconds
@@ -26,6 +31,7 @@ LONG = (
 )  # fmt: skip
 NUMBERS = ("needs_data_dir", "total_steps", "arrival_time", "scale_factor")
 LAYOUTS = {len(names): names for names in (SHORT, LONG)}
+UNCONSOLIDATED = "_unconsolidated"
 ARRIVAL = "seconds from the start of the trace"
 
 
@@ -48,6 +54,42 @@ def _layout(stream: SourceStream, line: str) -> Layout:
 
 
 def _plan(sight: Sight) -> Plan:
+    told = sight.choices.throughputs
+    if told is None:
+        return _arrivals(sight)
+    worker, rates = read_throughputs(told, sight.choices.worker_type)
+    plan = _arrivals(sight)
+    return replace(
+        plan,
+        jobs={
+            **plan.jobs,
+            "duration_s": _duration_s(rates),
+            "gpu_type": pl.lit(gpu_name(worker.removesuffix(UNCONSOLIDATED))),
+        },
+        tallies=(
+            Tally(f"jobs whose type and GPUs have no throughput on {worker} (no duration)",
+                  pl.col("duration_s").is_null()),
+        ),
+        notes=(f"durations are total_steps over the throughputs of {worker} in {told.name}",),
+    )  # fmt: skip
+
+
+def _duration_s(rates: pl.DataFrame) -> pl.Expr:
+    """Return steps over the throughput of a type and scale factor; null where that is not told."""
+    rate = pl.col("steps_per_s")
+    known = rates.filter(rate.is_finite() & (rate > 0))
+
+    def look_up(jobs: pl.Series) -> pl.Series:
+        found = jobs.struct.unnest().join(
+            known, on=["job_class", "num_gpus"], how="left", maintain_order="left"
+        )
+        return found["steps"] / found["steps_per_s"]
+
+    jobs = pl.struct("job_class", "num_gpus", "steps")
+    return jobs.map_batches(look_up, return_dtype=pl.Float64)
+
+
+def _arrivals(sight: Sight) -> Plan:
     return Plan(
         fields=(
             text("job_class", "job_type", required=True),
@@ -55,10 +97,11 @@ def _plan(sight: Sight) -> Plan:
             number("num_gpus", "scale_factor", required=True),
             number("steps", "total_steps", required=True),
         ),
+        rules=(Rule("negative_duration", "total_steps", "at least 0", pl.col("steps") < 0),),
         jobs={"job_id": made_id("gavel", sight.number)},
         notes=(
             "the log has no durations: a job runs for its total_steps over the throughput of its "
-            "type on a GPU",
+            "type on a GPU, which --throughputs tells",
         ),
         relative_time=True,
         made_ids=True,
@@ -83,4 +126,5 @@ GAVEL = Format(
     recognizes=_recognizes,
     plan=_plan,
     open=_open,
+    takes_throughputs=True,
 )
