@@ -23,8 +23,14 @@ EXPECTED = (
     f"a CSV table of {', '.join(COLUMNS)}, or JSON as "
     """{"v100": {"('ResNet-18 (batch size 32)', 1)": {"null": 13.4}}}"""
 )
-SCHEMA = {"worker_type": pl.String(), "job_class": pl.String(), "num_gpus": pl.Float64(),
-          "steps_per_s": pl.Float64()}  # fmt: skip
+SCHEMA = pl.Schema(
+    {
+        "worker_type": pl.String(),
+        "job_class": pl.String(),
+        "num_gpus": pl.Float64(),
+        "steps_per_s": pl.Float64(),
+    }
+)
 
 
 def read_throughputs(path: Path, worker_type: str | None) -> tuple[str, pl.DataFrame]:
