@@ -38,7 +38,7 @@ def _open(stream: SourceStream) -> Rows:
     from pyarrow.parquet import ParquetFile
 
     try:
-        file = ParquetFile(stream.to_file())
+        file = ParquetFile(stream.to_file(), pre_buffer=False)
         schema = _frame(file.schema_arrow.empty_table()).schema
         sample = [
             row
