@@ -149,7 +149,11 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
     summary = result.summary()
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
     told = result.provenance
-    facts = [(key, value) for key, value in summary.items() if not isinstance(value, dict | list)]
+    facts = [
+        (key, value)
+        for key, value in summary.items()
+        if not isinstance(value, dict | list) and key != "recognized_by"  # a long sentence
+    ]
     tables = [Table("Trace", (Column("field", "field"), Column("value", "value")), facts)]
     if by_reason:
         reasons = (Column("reason", "reason"), Column("rows", "rows"))
