@@ -72,9 +72,7 @@ LAWS = {
     "power": _LawEntry(
         Power,
         ("ALPHA",),
-        SpeedupSource(
-            "power:ALPHA", "s(k) = k^ALPHA", "an assumption of constant elasticity", "-"
-        ),
+        SpeedupSource("power:ALPHA", "s(k) = k^ALPHA", "an assumption of constant elasticity", "-"),
     ),
 }
 PROFILES = {
