@@ -10,6 +10,8 @@ import polars as pl
 
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan"
+UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+"""What polars raises on a Parquet file whose pages are damaged; some damage makes it panic."""
 
 STATES = (
     "completed",

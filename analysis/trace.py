@@ -18,6 +18,7 @@ from gpuplan.analysis.schema import (
     METADATA_KEY,
     REQUIRED,
     SCHEMA_VERSION,
+    UNREADABLE,
     Provenance,
 )
 
@@ -125,7 +126,7 @@ def read_trace(
     try:
         rows = _check_values(path, scan)
         jobs = _matching(scan, selection, wanted)
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
         raise InputError(
@@ -160,7 +161,7 @@ def _read_provenance(path: Path) -> Provenance:
     """Return the stored provenance; a file of another tool has an unknown one."""
     try:
         stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except UNREADABLE as error:
         raise _damaged(path, error) from error
     if stored is None:
         return Provenance(source_format="canonical")
@@ -180,7 +181,7 @@ def _read_provenance(path: Path) -> Provenance:
     return provenance
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
+def _damaged(path: Path, error: BaseException) -> InputError:
     reason = str(error).strip().partition("\n")[0]
     return InputError(path, f"is a damaged Parquet file ({reason})", hint="ingest the log again")
 

@@ -79,7 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
         return _told(_usage_message(error), USAGE)
-    except Exception as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # a panic of polars is no Exception
         problem = f"internal error ({type(error).__name__}: {error})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
     if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code

@@ -1,11 +1,12 @@
 """Reading a canonical trace: what is refused and how, what is filled, selection and scaling."""
 
+import contextlib
 from datetime import timedelta
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support_traces import ORIGIN, frame, write
 
@@ -135,6 +136,20 @@ def test_a_damaged_file_is_named(ten):
         ten.write_bytes(damaged)
         with pytest.raises(InputError, match="is a damaged Parquet file"):
             read_trace(ten)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_damage_is_told_as_such_or_does_no_harm(ten, tmp_path, data):
+    content = bytearray(ten.read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        content[data.draw(st.integers(4, len(content) - 1))] = data.draw(st.integers(0, 255))
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(content[: data.draw(st.integers(5, len(content)))])
+    with contextlib.suppress(InputError):
+        read_trace(damaged)
 
 
 def test_metadata_is_read_and_a_newer_schema_refused(tmp_path):

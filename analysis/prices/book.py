@@ -31,6 +31,7 @@ from gpuplan.analysis.prices.schema import (
     is_one_of,
     is_plausible_time,
 )
+from gpuplan.analysis.schema import UNREADABLE
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
 PARQUET_MAGIC = b"PAR1"
@@ -85,7 +86,7 @@ def read_prices(path: Path) -> PriceBook:
     try:
         provenance = _provenance(path)
         prices = _canonical(path, pl.read_parquet(path))
-    except pl.exceptions.PolarsError as error:
+    except UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
         hint = "write it again with gpuplan prices"
         raise InputError(path, f"is a damaged price table ({reason})", hint=hint) from error
