@@ -59,9 +59,3 @@ class InfeasibleError(GpuplanError):
     """No plan meets what was asked, for example a budget under the load."""
 
     exit_code = 4
-
-
-class SolverError(GpuplanError):
-    """A numerical solver stopped without an optimum."""
-
-    exit_code = 4

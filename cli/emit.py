@@ -59,9 +59,10 @@ def emit(report: Report, output: Output) -> None:
 
     Raises:
         GateFailed: a ``--fail-if`` condition holds; everything has been written by then.
-        OutputError: a file cannot be written.
+        OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
+    _spare_inputs(report, output)
     for warning in report.warnings:
         talk.warn(warning)
     for plot in output.plot or ():
@@ -70,6 +71,14 @@ def emit(report: Report, output: Output) -> None:
         _write(report, output.out)
     write_stdout(_text(report, output.output_format))
     check_gates(report.results, output.fail_if or [])
+
+
+def _spare_inputs(report: Report, output: Output) -> None:
+    """Refuse to write over a file that the result was computed from."""
+    inputs = {Path(source.path).resolve() for source in report.inputs}
+    for path in (output.out, *(output.plot or ())):
+        if path is not None and path.resolve() in inputs:
+            raise OutputError(f"{path}: is the input; write to another file")
 
 
 def write_stdout(text: str) -> None:

@@ -258,7 +258,9 @@ class Talk:
     ] = False
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Say more.", rich_help_panel=OUTPUT_PANEL),
+        typer.Option(
+            "--verbose", "-v", help="Also say time and memory.", rich_help_panel=OUTPUT_PANEL
+        ),
     ] = False
     debug: Annotated[
         bool,
@@ -292,8 +294,9 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
             talk = _take(Talk, values)
             talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
             talking.manners.debug = talk.debug
-            filled = {name: _take(kind, values) for name, kind in groups.items()}
-            function(**values, **filled)
+            filled = {group: _take(kind, values) for group, kind in groups.items()}
+            with talking.effort(name):
+                function(**values, **filled)
 
         call.__signature__ = inspect.Signature([*own, *spread])  # type: ignore[attr-defined]
         call.__annotations__ = {p.name: p.annotation for p in (*own, *spread)}

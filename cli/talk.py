@@ -31,10 +31,24 @@ def note(message: str) -> None:
         print(message, file=sys.stderr)
 
 
-def detail(message: str) -> None:
-    """Say something only ``--verbose`` shows."""
+@contextmanager
+def effort(what: str) -> Iterator[None]:
+    """Say with ``--verbose`` what the work inside the block took."""
+    started = time.perf_counter()
+    yield
     if manners.verbose:
-        print(message, file=sys.stderr)
+        took = f"{time.perf_counter() - started:.2f} s"
+        print(f"{what} took {took}{_peak_memory()}", file=sys.stderr)
+
+
+def _peak_memory() -> str:
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return ""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    return f" and at most {peak * unit / 1e6:,.0f} MB"
 
 
 def warn(message: str) -> None:

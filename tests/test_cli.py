@@ -1,7 +1,9 @@
 """The command line itself: start-up, errors, exit codes, the two output streams."""
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -167,7 +169,68 @@ def test_a_bug_is_one_message_and_a_traceback_only_on_request(gpuplan, trace, mo
     assert "Traceback" in gpuplan("characterize", trace, "--debug")[2]
 
 
+def test_an_input_is_never_written_over(gpuplan, trace):
+    content = trace.read_bytes()
+    code, out, err = gpuplan("simulate", trace, "-o", trace)
+    assert (code, out) == (3, "")
+    assert "is the input" in err
+    assert trace.read_bytes() == content
+
+
+def test_verbose_says_what_the_work_took(gpuplan, trace):
+    assert re.search(
+        r"characterize took \d+\.\d\d s", gpuplan("characterize", trace, "--verbose")[2]
+    )
+    assert "took" not in gpuplan("characterize", trace)[2]
+
+
 def test_progress_is_silent_where_no_terminal_watches(capfd):
     with talk.progress("working") as advance:
         advance(0.5)
     assert capfd.readouterr() == ("", "")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("after_s", "shown"), [(0.0, True), (60.0, False)])
+def test_progress_shows_on_a_terminal_after_a_while(monkeypatch, after_s, shown):
+    watched = Terminal()
+    monkeypatch.setattr("sys.stderr", watched)
+    monkeypatch.setattr(talk, "SHOW_AFTER_S", after_s)
+    with talk.progress("counting sheep") as advance:
+        advance(0.5)
+        advance(1.0)
+    assert ("counting sheep" in watched.getvalue()) is shown
+
+
+def test_quiet_silences_progress_and_notes(monkeypatch):
+    watched = Terminal()
+    monkeypatch.setattr("sys.stderr", watched)
+    monkeypatch.setattr(talk, "SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(talk.manners, "quiet", True)
+    with talk.progress("counting sheep") as advance:
+        advance(1.0)
+    talk.note("a note")
+    assert watched.getvalue() == ""
+    talk.warn("trouble")
+    assert watched.getvalue() == "warning: trouble\n"
+
+
+def test_the_demo_runs_the_main_job(gpuplan, tmp_path):
+    folder = tmp_path / "demo"
+    code, out, err = gpuplan("demo", "-o", folder)
+    assert code == 0, err
+    commands = [line.split()[2] for line in out.splitlines() if line.startswith("$ gpuplan ")]
+    assert commands == ["ingest", "characterize", "pareto", "sweep"]
+    pictures = {"workload.svg", "frontier.svg", "sweep.svg"}
+    assert {path.name for path in folder.iterdir()} == {"seren.parquet", *pictures}
+
+
+def test_a_demo_that_cannot_write_says_so(gpuplan, tmp_path):
+    (tmp_path / "demo").write_text("in the way")
+    code, _, err = gpuplan("demo", "-o", tmp_path / "demo")
+    assert code == 3
+    assert "cannot be made" in err

@@ -1,13 +1,13 @@
 """The style of the pictures: reproducible, swappable to dark, text as text."""
 
-from gpuplan.cli.figures.style import INK, PAPER, direct_label, new_figure, save
+from gpuplan.cli.figures.style import INK, PAPER, new_figure, save
 
 
 def drawn():
     figure = new_figure(2)
     left, right = figure.axes
     left.plot([1, 2, 3], [1, 4, 9])
-    direct_label(left, 3, 9, "a label")
+    left.annotate("a label", (3, 9))
     right.set_xlabel("Budget, GPUs")
     return figure
 

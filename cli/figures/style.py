@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INK = "#24292f"
@@ -69,19 +68,6 @@ def new_figure(panels: int = 1, *, width_in: float = 8.0, height_in: float = 4.5
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
         figure.subplots(1, panels)
     return figure
-
-
-def direct_label(axes: Axes, x: float, y: float, text: str, colour: str = INK) -> None:
-    """Write ``text`` just right of a data point, in place of a legend entry."""
-    axes.annotate(
-        text,
-        (x, y),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=9,
-        color=colour,
-    )
 
 
 def save(figure: Figure, path: Path) -> None:
