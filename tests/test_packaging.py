@@ -1,6 +1,8 @@
 """The wheel holds what the repository holds, and works where nothing else is installed."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -88,6 +90,43 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return programs
+
+
+def test_the_wheel_holds_the_samples_and_the_marks_of_typing(installed):
+    where = run(
+        installed / "python",
+        "-c",
+        "import gpuplan.sample_traces as s; print(s.__file__)",
+        cwd=installed,
+    )
+    folder = Path(where.strip()).parent
+    shipped = {path.name for path in (ROOT / "sample_traces").iterdir() if path.is_file()}
+    assert shipped <= {path.name for path in folder.iterdir()}
+    assert all((folder.parent / part / "py.typed").exists() for part in PARTS)
+    metadata = next(folder.parent.parent.glob("gpuplan-*.dist-info/METADATA")).read_text()
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for dependency in config["project"]["dependencies"]:
+        assert f"Requires-Dist: {dependency}" in metadata
+
+
+def test_every_package_that_the_code_imports_is_a_dependency():
+    """The wheel is tested with this environment's packages, so a missing one would not show."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = {re.split(r"[<>=!~ ]", name)[0] for name in config["project"]["dependencies"]}
+    imported = {
+        name.split(".")[0]
+        for part in PARTS
+        for file in (ROOT / part).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+    }
+    assert imported - set(sys.stdlib_module_names) - {"gpuplan"} <= declared
 
 
 def test_the_wheel_runs_the_demo(installed, tmp_path):
