@@ -201,25 +201,57 @@ def test_limits_that_cannot_be_meant(text):
         Limit.of(text)
 
 
-def test_too_many_rejects_leave_what_was_there(tmp_path):
-    ingest_text(tmp_path, sia(*good(3)))
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.parquet")}
-    rows = [*good(3), "x,soon,bert,1,32"]
+def test_too_many_rejects_leave_the_trace_and_are_told(tmp_path):
+    _, first, _ = ingest_text(tmp_path, sia(*good(3)))
+    before = first.output.read_bytes()
+    rows = [*good(3), "x,soon,bert,1,32", "y,1,bert,-1,32"]
     with pytest.raises(InputError) as caught:
         ingest_text(tmp_path, sia(*rows), limit="1%")
+    aside = tmp_path / "trace.rejects.parquet"
     assert "log.csv:5: column 'time': found 'soon' (unreadable)" in str(caught.value)
-    assert "1 of 4 rows" in str(caught.value)
-    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.suffix != ".csv"} == (
-        before
-    )
+    assert "2 of 5 rows" in str(caught.value)
+    assert f"the rows that cannot be used are in {aside}, and nothing else" in str(caught.value)
+    told = pl.read_parquet(aside).select("row", "reason", "raw").rows()
+    assert told == [(5, "unreadable", rows[3]), (6, "negative_gpus", rows[4])]
+    assert first.output.read_bytes() == before
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["log.csv", "trace.parquet", "trace.rejects.parquet"]
 
 
-def test_far_too_many_rejects_stop_early(tmp_path, monkeypatch):
+def test_a_log_of_rejects_only_keeps_them(tmp_path):
+    with pytest.raises(InputError, match=r"(?s)no usable rows.*are in .*trace\.rejects\.parquet"):
+        ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="100%")
+    assert pl.read_parquet(tmp_path / "trace.rejects.parquet").height == 1
+    assert not (tmp_path / "trace.parquet").exists()
+
+
+def test_rejects_that_cannot_be_written_do_not_hide_the_refusal(tmp_path):
+    (tmp_path / "trace.rejects.parquet").mkdir()
+    with pytest.raises(InputError, match=r"(?s)1 of 1 rows.*are not kept \(.*is a folder"):
+        ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="1%")
+
+
+def test_a_share_is_of_all_rows_wherever_the_bad_ones_are(tmp_path, monkeypatch, tiny_blocks):
     monkeypatch.setattr(rejects, "MAX_HELD", 3)
-    bad = ["x,soon,bert,1,32"] * 5
-    with pytest.raises(InputError, match="5 of 8 rows"):
-        ingest_text(tmp_path, sia(*good(3), *bad), limit="50%")
-    assert ingest_text(tmp_path, sia(*good(3), *bad), limit="70%")[0].height == 3
+    bad = [f"x{i},soon,bert,1,32" for i in range(10)]
+    rows = [*bad, *good(20), "last,soon,bert,1,32"]
+    jobs, result, rejected = ingest_text(tmp_path, sia(*rows), limit="36%")  # 11 of 31
+    assert (jobs.height, result.provenance.rows_rejected) == (20, {"unreadable": 11})
+    assert rejected["row"].to_list() == [*range(2, 12), 32]
+    assert rejected["raw"].to_list() == [*bad, rows[-1]]
+    with pytest.raises(InputError, match="11 of 31 rows"):
+        ingest_text(tmp_path, sia(*rows), limit="35%")
+    assert pl.read_parquet(result.rejects_file).equals(rejected)
+
+
+def test_far_more_rejects_than_a_count_stop_early(tmp_path, monkeypatch, tiny_blocks):
+    monkeypatch.setattr(rejects, "MAX_HELD", 3)
+    bad = [f"x{i},soon,bert,1,32" for i in range(10)]
+    text = sia(*bad, *good(200))
+    with pytest.raises(InputError, match=r"of [4-9] rows"):
+        ingest_text(tmp_path, text, limit="2")
+    assert 3 < pl.read_parquet(tmp_path / "trace.rejects.parquet").height < 10
+    assert ingest_text(tmp_path, text, limit="10")[0].height == 200
 
 
 def test_stale_rejects_go(tmp_path):
@@ -282,7 +314,6 @@ def test_progress_ends_at_one(tmp_path, tiny_blocks):
         (b"\x1f\x8b\x08\x00 and then text", "damaged gzip"),
         (b"\x28\xb5\x2f\xfd and then text", "damaged zstd"),
         (b"PAR1 and then text", "damaged Parquet"),
-        (sia("a,soon,bert,1,2").encode(), "found 'soon'"),
     ],
 )
 def test_unusable_sources(tmp_path, data, says):

@@ -31,11 +31,13 @@ class Inputs:
 
     Attributes:
         first: the first argument.
+        spool: a folder for temporary files.
         sources: files that may be logs, in order.
         left_out: hidden files and outputs of gpuplan in folders and archives.
     """
 
     first: Path
+    spool: Path
     sources: list[Source] = field(default_factory=list)
     left_out: list[Path] = field(default_factory=list)
 
@@ -57,8 +59,8 @@ def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
         raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
     if not paths:
         raise UsageError("no source given; name at least one log")
-    inputs = Inputs(paths[0])
     with tempfile.TemporaryDirectory(prefix="gpuplan-") as spool:
+        inputs = Inputs(paths[0], Path(spool))
         written = (output.resolve(), rejects_path(output).resolve())
         for number, path in enumerate(paths):
             _take(inputs, path, Path(spool, str(number)), written)

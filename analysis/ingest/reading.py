@@ -106,12 +106,11 @@ class Reading:
     def check(self) -> None:
         """Refuse sources without a usable row. Raises `InputError`."""
         self.log.check(self.read)
+        path, expected = self.sources[0].path, "at least one job"
+        if self.read == 0:
+            raise InputError(path, "has a header but no rows", expected=expected)
         if self.kept == 0:
-            raise InputError(
-                self.sources[0].path,
-                "has a header but no rows" if self.read == 0 else "has no usable rows",
-                expected="at least one job",
-            )
+            raise InputError(path, "has no usable rows", expected=expected, hint=self.log.leave())
 
     def provenance(self) -> Provenance:
         """Return the account of this pass."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.ingest.batch import Refused
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -72,35 +74,57 @@ DEFAULT_LIMIT = Limit("1%", share=0.01)
 
 
 class RejectLog:
-    """The rejected rows of one ingest, in the order of the sources."""
+    """The rejected rows of one ingest, in the order of the sources.
 
-    def __init__(self, limit: Limit, taken_for: str | None = None) -> None:
-        """Start empty; ``taken_for`` is the guessed format and its evidence, which may be wrong."""
+    Beyond `MAX_HELD` rows they are set aside in temporary files.
+    """
+
+    def __init__(self, path: Path, spool: Path, limit: Limit, taken_for: str | None = None) -> None:
+        """Start empty.
+
+        Args:
+            path: where the rows are to be written.
+            spool: folder for temporary files, which must outlive the log.
+            limit: how many may be rejected.
+            taken_for: the guessed format and its evidence, which may be wrong.
+        """
+        self._path = path
+        self._spool = spool
         self._limit = limit
         self._taken_for = taken_for
-        self._rows: list[tuple[str, Refused]] = []
+        self._first: tuple[str, Refused] | None = None
+        self._held: list[tuple[str, Refused]] = []
+        self._parts: list[Path] = []
         self.by_reason: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self.by_reason.total()
 
     def add(self, path: Path, refused: Iterable[Refused], read: int) -> None:
         """Take the rows refused in one batch; ``read`` counts all rows so far.
 
         Raises:
-            InputError: already there are far more than can be allowed.
+            InputError: far more than a count allows; a share is of all rows, known at the end.
+            OutputError: there is no room for them.
         """
         batch = sorted(refused, key=lambda row: row.row)
-        self._rows += [(str(path), row) for row in batch]
+        self._held += [(str(path), row) for row in batch]
         self.by_reason.update(row.reason for row in batch)
-        if len(self) > MAX_HELD:
-            self.check(read)
+        if self._first is None and self._held:
+            self._first = self._held[0]
+        if len(self._held) > MAX_HELD:
+            if self._limit.rows is not None:
+                self.check(read)
+            self._set_aside()
 
     def check(self, read: int) -> None:
-        """Refuse the source if more rows than allowed are rejected. Raises `InputError`."""
-        if self._limit.allows(len(self), read):
+        """Refuse the source if more rows than allowed are rejected; they are written then too.
+
+        Raises `InputError`.
+        """
+        if self._first is None or self._limit.allows(len(self), read):
             return
-        path, first = self._rows[0]
+        path, first = self._first
         found = "nothing" if first.found is None else repr(_short(first.found))
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
         format_doubt = "check --source-format"
@@ -115,20 +139,50 @@ class RejectLog:
             column=first.column,
             expected=f"{first.expected}; {len(self):,} of {read:,} rows cannot be used ({reasons}),"
             f" more than --max-rejects {self._limit.text}",
-            hint=f"correct the log, {format_doubt}, or allow more with --max-rejects 5%; nothing "
-            "was written",
+            hint=f"correct the log, {format_doubt}, or allow more with --max-rejects 5%; "
+            f"{self.leave()}, and nothing else was written",
         )
 
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per rejected row, in the columns of `SCHEMA`."""
-        return pl.DataFrame(
-            [
-                (path, row.row, row.reason, row.column, row.found, row.raw)
-                for path, row in self._rows
-            ],
-            schema=SCHEMA,
-            orient="row",
-        )
+    def leave(self) -> str:
+        """Write the rows of a source that is refused; return where they are, or why nowhere."""
+        try:
+            self.write()
+        except OutputError as error:
+            return f"the rows that cannot be used are not kept ({error})"
+        return f"the rows that cannot be used are in {self._path}"
+
+    def write(self) -> None:
+        """Write one row per rejected row, in the columns of `SCHEMA`; none where there is none.
+
+        A file of an earlier run is replaced or removed. Raises `OutputError`.
+        """
+        if not len(self):
+            self._path.unlink(missing_ok=True)
+            return
+        with atomic_output(self._path) as aside, _room(self._path):
+            parts = [pl.scan_parquet(part) for part in self._parts]
+            pl.concat([*parts, self._frame().lazy()]).sink_parquet(aside)
+
+    def _set_aside(self) -> None:
+        """Move the rows held into a temporary file."""
+        part = self._spool / f"rejects-{len(self._parts)}.parquet"
+        with _room(self._path):
+            self._frame().write_parquet(part)
+        self._parts.append(part)
+        self._held = []
+
+    def _frame(self) -> pl.DataFrame:
+        rows = [(path, r.row, r.reason, r.column, r.found, r.raw) for path, r in self._held]
+        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+@contextmanager
+def _room(path: Path) -> Iterator[None]:
+    """Turn a full disk into an error about the file that is to be written."""
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise OutputError(f"{path}: cannot be written: {error}") from error
 
 
 def rejects_path(output: Path) -> Path:

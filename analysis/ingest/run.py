@@ -70,7 +70,8 @@ def ingest(
 ) -> IngestResult:
     """Write the jobs of some logs of one format to a canonical Parquet file.
 
-    Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all.
+    Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all. Where
+    too many rows are rejected, or all, only theirs does.
 
     Args:
         sources: logs, plain or compressed with gzip or zstd, zip archives and folders of them,
@@ -100,7 +101,7 @@ def ingest(
         taken_for = None if evidence is None else f"a {known.name} log by {evidence}"
 
         def reading(repeated: frozenset[str] = frozenset()) -> Reading:
-            log = RejectLog(limit, taken_for)
+            log = RejectLog(rejects, inputs.spool, limit, taken_for)
             notes = left_out_notes(left_out)
             return Reading(files, known, choices, log, advance, notes, repeated)
 
@@ -112,11 +113,7 @@ def ingest(
                 done = reading(repeated)
                 done.write(trace)
             done.check()
-            if len(done.log):
-                with atomic_output(rejects) as aside:
-                    done.log.to_frame().write_parquet(aside)
-    if not len(done.log):
-        rejects.unlink(missing_ok=True)  # of an earlier run
+            done.log.write()
     return IngestResult(
         provenance=done.provenance(),
         rows_by_source=tuple(done.rows_by_source),

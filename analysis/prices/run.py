@@ -92,7 +92,8 @@ def ingest_prices(
 ) -> PricesResult:
     """Write the prices of some lists and histories, of one format or several, to a Parquet file.
 
-    Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all.
+    Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all. Where
+    too many rows are rejected only theirs does.
 
     Args:
         sources: files, plain or compressed with gzip or zstd, zip archives and folders of them,
@@ -109,24 +110,21 @@ def ingest_prices(
         UsageError: the options do not fit together.
     """
     forced = None if source_format is None else price_format_named(source_format)
-    reading = _Reading(choices or PriceChoices(), RejectLog(limit))
+    rejects = rejects_path(output)
     with opened_inputs(sources, output) as inputs:
+        log = RejectLog(rejects, inputs.spool, limit)
+        reading = _Reading(choices or PriceChoices(), log)
         lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
         advance = share_of_bytes([one.source for one in lists], on_progress)
         reading.notes += left_out_notes(left_out)
         for one in lists:
             reading.take(one.source, one.format, advance)
-    prices = reading.prices(lists[0].source.path)
-    provenance = reading.provenance()
-    rejects = rejects_path(output)
-    with atomic_output(output) as table:
-        prices.write_parquet(table, metadata={METADATA_KEY: provenance.to_json()})
-        if len(reading.log):
-            with atomic_output(rejects) as aside:
-                reading.log.to_frame().write_parquet(aside)
-    if not len(reading.log):
-        rejects.unlink(missing_ok=True)  # of an earlier run
-    return PricesResult(prices, provenance, output, rejects if len(reading.log) else None)
+        prices = reading.prices(lists[0].source.path)
+        provenance = reading.provenance()
+        with atomic_output(output) as table:
+            prices.write_parquet(table, metadata={METADATA_KEY: provenance.to_json()})
+            log.write()
+    return PricesResult(prices, provenance, output, rejects if len(log) else None)
 
 
 @dataclass(slots=True)
