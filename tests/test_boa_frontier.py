@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.kernels import best_path, class_hull, path_totals
+from gpuplan.planner.speedup.functions import concave_hull
 
 
 def two_widths():
@@ -148,6 +149,35 @@ def test_two_hundred_small_instances_against_enumeration():
         quickest = sum(c.rate_per_h * oracle.all_paths(c)[:, 1].min() for c in classes)
         assert frontier.min_budget == pytest.approx(cheapest, rel=1e-9)
         assert hours[-1] == pytest.approx(quickest, rel=1e-9)
+
+
+def test_measured_curves_with_dear_starts_against_every_whole_width():
+    # On a straight stretch of s the start cost r k is strictly convex: widths between two measured
+    # ones beat every split of them.
+    rng = np.random.default_rng(5)
+    between = 0
+    for case in range(60):
+        rescale_h, widest = [0.01, 0.1, 0.5][case % 3], int(rng.integers(4, 15))
+        measured = [
+            np.unique(np.append(rng.integers(1, widest, 2), [1, widest])).astype(float)
+            for _ in range(1 + case % 2)
+        ]
+        curves = [concave_hull(k, k ** rng.uniform(0.3, 0.95)) for k in measured]
+        work = rng.uniform(0.2, 4.0, len(curves))
+        some = np.unique(np.concatenate([curve.candidates(None) for curve in curves]))
+        every = np.arange(1.0, widest + 1)
+        ours, truth = (
+            JobClass("a", 1.0, work, k, np.stack([c.at(k) for c in curves]), rescale_h)
+            for k in (some, every)
+        )
+        frontier, paths = solve_frontier([ours]), oracle.all_paths(truth)
+        for mu in np.concatenate([frontier.edge_slope, 10.0 ** rng.uniform(-3, 2, 20)]):
+            found = (frontier.mean_jct_s / 3600 + mu * frontier.budget_gpus).min()
+            assert found == pytest.approx((paths @ [mu, 1.0]).min(), rel=1e-9)
+        assert frontier.min_budget == pytest.approx(paths[:, 0].min(), rel=1e-9)
+        vertices = {k for curve in curves for k in curve.widths}
+        between += not set(some[frontier.hulls[0].paths].ravel()) <= vertices
+    assert between > 40  # else this says nothing about widths between vertices
 
 
 def test_a_budget_against_the_linear_program_over_all_paths():

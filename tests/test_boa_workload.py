@@ -83,12 +83,12 @@ def test_classes_of_a_profile_take_its_sizes(trace):
     assert bert.work_h == pytest.approx([4.51119])
     assert bert.rescale_h == pytest.approx(120 / 3600)
     assert cifar.rescale_h == pytest.approx(50 / 3600)
-    assert bert.widths.tolist() == [2, 4, 9, 10, 15, 16, 34, 38, 48]
+    assert bert.widths.tolist() == list(range(1, 49))
     assert workload.rescale_origin == "profile"
     scaled = workload_of(jobs, model, Choices(rescale_s=0, scale_work=2, max_width=9))
     assert scaled.classes[0].work_h == pytest.approx([9.02238])
     assert scaled.classes[0].rescale_h == 0
-    assert scaled.classes[0].widths.tolist() == [2, 4, 9]
+    assert scaled.classes[0].widths.tolist() == list(range(1, 10))
     assert scaled.rescale_origin == "option"
 
 
@@ -119,8 +119,8 @@ def test_epochs_of_a_table_share_the_work(trace, tmp_path):
     jobs = trace((0, 3600, 1, "a", "completed"), (1, 3600, 64, "a", "completed"))
     workload = workload_of(jobs, load_speedup(str(path)))
     (a,) = workload.classes
-    assert a.widths.tolist() == [1, 2, 4]  # where any epoch has a vertex
-    np.testing.assert_allclose(a.speedup, [[1, 1.2, 1.2], [1, 2, 4]])
+    assert a.widths.tolist() == [1, 2, 3, 4]  # up to the widest of any epoch
+    np.testing.assert_allclose(a.speedup, [[1, 1.2, 1.2, 1.2], [1, 2, 3, 4]])
     assert a.work_h[1] == pytest.approx(3 * a.work_h[0])
     assert "1 jobs ran on more GPUs than" in workload.notes[-1]
 
@@ -134,6 +134,20 @@ def test_widths_asked_for(trace):
         workload_of(jobs, load_speedup("power:0.5"), Choices(widths=(8,), max_width=4))
     with pytest.raises(UsageError, match="whole GPUs"):
         parse_widths("1,two")
+
+
+def test_more_widths_than_can_be_tried_are_refused(trace, tmp_path):
+    jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 8, "a", "completed"))
+    path = tmp_path / "t.csv"
+    path.write_text("job_class,num_gpus,throughput\na,1,1\na,1000000,5\n")
+    for speedup, widest in (("power:0.5", 10**9), (str(path), None)):
+        model = load_speedup(speedup)
+        with pytest.raises(UsageError, match="--max-width 10000 at most, or --widths"):
+            workload_of(jobs, model, Choices(max_width=widest))
+        (a,) = workload_of(jobs, model, Choices(widths=(1, 1000000))).classes
+        assert a.widths.tolist() == [1, 1000000]
+    (a,) = workload_of(jobs, load_speedup(str(path)), Choices(max_width=8)).classes
+    assert a.widths.tolist() == list(range(1, 9))
 
 
 def test_errors_name_the_next_step(trace):

@@ -67,6 +67,17 @@ def test_newtrace_on_t4_as_documented(gpuplan, newtrace):
     assert found["rescale"] == {"origin": "option", "mean_s": 0}
 
 
+def test_newtrace_on_t4_with_dear_starts(gpuplan, newtrace):
+    # The vertices of the curves alone give 8483.25 s, and call 101 GPUs too few.
+    t4 = ("--speedup", "profile:t4", "--horizon", "48h")
+    (point,) = results(gpuplan, newtrace, *t4, "--budget", "100")["points"]
+    assert point["mean_jct_s"] == pytest.approx(8462.345, rel=1e-6)
+    every = ("--widths", ",".join(map(str, range(1, 65))))
+    for extra in ((), every):
+        found = results(gpuplan, newtrace, *t4, "--rescale", "20m", "--budget", "101", *extra)
+        assert found["min_budget_gpus"] == pytest.approx(100.769, abs=1e-3)
+
+
 def test_one_class_with_a_law(gpuplan, hours):
     # b = 2 k^0.5: k = 4 needs 4 GPUs and halves the time; 3 GPUs in between.
     found = results(gpuplan, hours, "--speedup", "power:0.5", "--budget", "2x,1x,4gpu")

@@ -67,10 +67,23 @@ def test_candidates():
     assert Power(0.8).candidates(None).tolist() == list(range(1, 65))
     assert Power(0.8).candidates(3).tolist() == [1, 2, 3]
     curve = Curve((1.0, 4.0, 10.0), (1.0, 3.0, 5.0))
-    assert curve.candidates(None).tolist() == [1, 4, 10]
-    assert curve.candidates(6).tolist() == [1, 4, 6]
-    assert curve.candidates(64).tolist() == [1, 4, 10]
+    assert curve.candidates(None).tolist() == list(range(1, 11))
+    assert curve.candidates(6).tolist() == [1, 2, 3, 4, 5, 6]
+    assert curve.candidates(64).tolist() == list(range(1, 11))
+    assert Curve((2.0,), (2.1,)).candidates(None).tolist() == [1, 2]
     assert Curve((2.0,), (2.1,)).candidates(1).tolist() == [1]
+    assert Curve((1.0, 2.5), (1.0, 2.0)).candidates(None).tolist() == [1, 2, 2.5]
+
+
+def test_no_candidate_is_narrower_than_what_was_measured():
+    # A model that needs 4 GPUs to fit: no start is so dear that 1 GPU becomes a choice.
+    curve = concave_hull(np.array([4.0, 8.0]), np.array([4.0, 6.0]))
+    assert curve.candidates(None).tolist() == [4, 5, 6, 7, 8]
+    assert curve.candidates(6).tolist() == [4, 5, 6]
+    assert curve.candidates(2).tolist() == [2]  # asked for
+    measured_on_one = concave_hull(np.array([1.0, 4.0]), np.array([1.0, 5.0]))
+    assert measured_on_one.widths == (4.0,)
+    assert measured_on_one.candidates(None).tolist() == [1, 2, 3, 4]
 
 
 def test_whole_job_over_epochs():
@@ -145,6 +158,7 @@ def test_table_of_throughputs(tmp_path):
     # Nobody measured b on one GPU: linear up to 2 GPUs, then 16/5.
     assert model.of("b").epochs[0].at(np.array([1.0, 2.0, 4.0])) == pytest.approx([1, 2, 3.2])
     assert len(model.notes) == 1 and "b was not measured on 1 GPU" in model.notes[0]
+    assert model.of("b").epochs[0].narrowest == 2
     assert load_speedup(f"table:{path}").classes == model.classes
 
 

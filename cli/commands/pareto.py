@@ -108,7 +108,8 @@ def pareto(
     widths: Annotated[
         str | None,
         typer.Option(
-            help="The GPU counts a job may get, for example 1,2,4,8,16. Default: every count.",
+            help="The GPU counts a job may get, for example 1,2,4,8,16. Default: every count "
+            "up to --max-width, from the fewest measured.",
             show_default=False,
         ),
     ] = None,

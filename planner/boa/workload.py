@@ -17,6 +17,7 @@ COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "job_class", "user"
 CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
 ALL, NONE = "all", "(none)"
 HOUR_S = 3600.0
+MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Choices:
         rescale_s: time of a start or a change of width, for every class; None for what the
             profile measured, or 0 where there is none.
         max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
-        widths: the candidate widths; None for every whole width of a law, or a curve's vertices.
+        widths: the candidate widths; None for every whole one from the least measured.
         scale_work: factor on job sizes that come from a profile and not from the trace.
     """
 
@@ -216,6 +217,14 @@ def _measured_work(trace: Trace, profile: ClassProfile, label: str) -> float:
 def _candidates(profile: ClassProfile, choices: Choices) -> FloatArray:
     """Return the candidate widths of a class: those asked for, or those its epochs suggest."""
     if choices.widths is None:
+        widest = max(
+            min(epoch.widest, choices.max_width or epoch.widest) for epoch in profile.epochs
+        )
+        if np.isfinite(widest) and widest > MOST_WIDTHS:
+            raise UsageError(
+                f"--max-width: every width up to {widest:,.0f} GPUs is too many to try\n"
+                f"  next: --max-width {MOST_WIDTHS} at most, or --widths with those that may be had"
+            )
         each = [epoch.candidates(choices.max_width) for epoch in profile.epochs]
         return np.unique(np.concatenate(each))
     widths = np.unique(np.array(choices.widths, dtype=np.float64))

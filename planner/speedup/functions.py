@@ -29,7 +29,7 @@ class SpeedupFunction(Protocol):
         """Return s at each GPU count, which is above 0 and may be fractional; same shape."""
 
     def candidates(self, max_width: int | None) -> FloatArray:
-        """Return the widths worth considering, ascending, none above ``max_width``."""
+        """Return every width worth considering, ascending, none above ``max_width``."""
 
 
 class _Law:
@@ -111,10 +111,12 @@ class Curve:
     Attributes:
         widths: GPU counts of the vertices of the monotone concave hull, ascending, >= 1.
         speedups: s at each of them, ascending; the origin is a vertex too, and not listed.
+        narrowest: least GPU count measured; jobs may not fit on fewer.
     """
 
     widths: tuple[float, ...]
     speedups: tuple[float, ...]
+    narrowest: float = 1.0
 
     def __post_init__(self) -> None:
         if len(self.widths) != len(self.speedups) or not self.widths:
@@ -139,11 +141,16 @@ class Curve:
         return result
 
     def candidates(self, max_width: int | None) -> FloatArray:
-        """Return the vertices up to ``max_width``, and ``max_width`` itself within the curve."""
-        widths = np.array(self.widths)
-        if max_width is None or max_width >= self.widest:
-            return widths
-        return np.append(widths[widths < max_width], float(max_width))
+        """Return every whole width measured or between two that were, and the other vertices.
+
+        Vertices alone would do where a start or a change of width is free. Else its cost, in
+        proportion to the width, makes a width between two of them better than any split.
+        """
+        vertices = np.array(self.widths)
+        if max_width is not None and max_width < self.widest:
+            vertices = np.append(vertices[vertices < max_width], float(max_width))
+        first = min(math.ceil(self.narrowest), vertices[-1])
+        return np.union1d(np.arange(first, math.floor(vertices[-1]) + 1), vertices)
 
 
 def concave_hull(gpus: FloatArray, speedup: FloatArray) -> Curve:
@@ -160,7 +167,7 @@ def concave_hull(gpus: FloatArray, speedup: FloatArray) -> Curve:
             hull.pop()
         hull.append(point)
     widths, speedups = zip(*hull[1:], strict=True)
-    return Curve(widths, speedups)
+    return Curve(widths, speedups, narrowest=float(gpus[0]))
 
 
 def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:

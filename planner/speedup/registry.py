@@ -173,7 +173,7 @@ def _table(path: Path, name: str) -> SpeedupModel:
             if gpus[0] > 1:
                 notes.append(
                     f"{path}: {job_class} was not measured on 1 GPU; its speedup is taken as "
-                    f"linear up to {gpus[0]:g} GPUs"
+                    f"linear up to {gpus[0]:g} GPUs, and fewer are not planned"
                 )
             curves.append(concave_hull(gpus, throughput / on_one))
             shares.append(float(epoch["work_share"][0]))
