@@ -110,12 +110,15 @@ def pack(data: bytes, rng: random.Random) -> bytes:
 
 
 def check(folder, data: bytes, name: str, source_format: str | None):
-    """Ingest bytes; check the account of what comes out, or that nothing does."""
+    """Ingest bytes; check the account of what comes out, or that only rejected rows do."""
     try:
         jobs, result, rejected = ingest_text(folder, data, name, source_format=source_format)
     except GpuplanError as error:
         assert error.exit_code == 3
         assert str(folder / name) in str(error)
+        aside = folder / "trace.rejects.parquet"
+        assert aside.exists() == (str(aside) in str(error))
+        aside.unlink(missing_ok=True)
         assert [path.name for path in folder.iterdir()] == [name]
         assert (folder / name).read_bytes() == data
         return None
