@@ -179,6 +179,40 @@ def test_wandb_records(tmp_path, text):
     assert jobs["user"].to_list() == ["kim", "kim", None]
 
 
+A100 = {"name": "NVIDIA A100-SXM4", "memoryTotal": "85899345920"}
+SMALL_A100 = {"name": "NVIDIA A100-PCIE", "memoryTotal": 42949672960}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "config", "gpus", "gpu_type"),
+    [
+        ({"gpu_nvidia": [A100, A100]}, {"gpus": 1}, 2.0, "A100-80GB"),
+        ({"gpu_nvidia": [SMALL_A100], "gpu_count": 4}, {}, 4.0, "A100-40GB"),
+        ({"gpu_nvidia": [A100], "gpu": "NVIDIA A100"}, {}, 1.0, "A100-80GB"),
+        ({"gpu_nvidia": [{"name": "Tesla T4", "memoryTotal": "much"}]}, {}, 1.0, "T4"),
+        ({"gpu_nvidia": [{"memoryTotal": 1}] * 3}, {"gpu_name": "L4"}, 3.0, "L4"),
+        ({"gpu_nvidia": []}, {"gpus": 2, "trainer.GPU Type": "Tesla V100"}, 2.0, "V100"),
+        ({"gpu_nvidia": ["A100"]}, {"gpu_type": {"value": "H100"}}, 1.0, "H100"),
+        ({}, {"gpu_type": 7, "gpu_count": 1, "world_size": 8}, 1.0, None),
+    ],
+)
+def test_wandb_gpus_of_a_record(tmp_path, metadata, config, gpus, gpu_type):
+    run = {**WANDB_RUNS[2], "metadata": metadata, "config": config, "group": "night"}
+    jobs, _, _ = ingest_text(tmp_path, json.dumps([run]))
+    found = jobs.select("num_gpus", "gpu_type", "group").row(0)
+    assert found == (gpus, gpu_type, "night")
+
+
+def test_wandb_columns_that_may_hold_the_gpus(tmp_path):
+    # The best name counts, not the first column; a number above 100,000 counts something else.
+    header = "ID,Created,Runtime,world_size,num_gpus,Group"
+    counts = ["64,8,night", "64,,day", "99999,auto,", "100001,,"]
+    rows = [f"r{i},2026-01-01T00:00:00Z,5,{row}" for i, row in enumerate(counts)]
+    jobs, _, _ = ingest_text(tmp_path, "\n".join([header, *rows]))
+    assert jobs["num_gpus"].to_list() == [8.0, 64.0, 99_999.0, 1.0]
+    assert jobs["group"].to_list() == ["night", "day", None, None]
+
+
 def test_wandb_heartbeat_before_creation_is_refused(tmp_path):
     run = {**WANDB_RUNS[1], "heartbeatAt": "2026-02-03T08:00:00Z"}
     _, _, rejects = ingest_text(tmp_path, json.dumps([WANDB_RUNS[0], run]))

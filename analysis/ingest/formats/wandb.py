@@ -7,13 +7,14 @@ time spans every stretch. The GPU count is no default column and is looked for i
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.gpu_names import gpu_name, gpu_names
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
 from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, states, text
@@ -31,6 +32,7 @@ GPU_COUNT_NAMES = (
 """Where a GPU count may stand, best first; case, spaces and config prefixes do not matter."""
 GPU_TYPE_NAMES = ("gpu_type", "gpu_name")
 MAX_GPUS = 100_000  # a larger number under such a name counts something else
+BYTES_PER_GB = 1 << 30  # drivers tell the memory of an A100-80GB as 80 of these
 RECORD_COLUMNS = (
     "id", "state", "created", "heartbeat", "runtime", "user", "group", "job_type", "gpu_count",
     "gpu_type",
@@ -176,13 +178,39 @@ def _flatten(run: dict[str, Any]) -> dict[str, Cell]:
         "group": text_cell(run.get("group")),
         "job_type": text_cell(run.get("job_type", run.get("jobType"))),
         "gpu_count": text_cell(_gpus_of(metadata, config)),
-        "gpu_type": text_cell(metadata.get("gpu")),
+        "gpu_type": _gpu_type_of(metadata, config),
     }
+
+
+def _gpu_type_of(metadata: dict[str, Any], config: dict[str, Any]) -> Cell:
+    """Return the name of a run's GPU, with the memory of the first device that is listed."""
+    listed = _devices(metadata)
+    device = listed[0] if listed else {}
+    names = [metadata.get("gpu"), device.get("name")]
+    names += [config[column] for column in _named(tuple(config), GPU_TYPE_NAMES)]
+    written = next((name for name in names if name and isinstance(name, str)), None)
+    if written is None:
+        return None
+    try:
+        memory_gb = float(device.get("memoryTotal") or "") / BYTES_PER_GB
+    except (TypeError, ValueError):
+        memory_gb = math.nan
+    return text_cell(gpu_name(written, memory_gb if 1 <= memory_gb < math.inf else None))
+
+
+def _devices(metadata: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the GPUs that a run lists; none where it lists no objects."""
+    listed = metadata.get("gpu_nvidia")
+    if not isinstance(listed, list) or not all(isinstance(device, dict) for device in listed):
+        return []
+    return listed
 
 
 def _gpus_of(metadata: dict[str, Any], config: dict[str, Any]) -> Any:
     if metadata.get("gpu_count") is not None:
         return metadata["gpu_count"]
+    if listed := _devices(metadata):
+        return len(listed)
     for column in _named(tuple(config), GPU_COUNT_NAMES):
         if isinstance(config[column], int | float) and not isinstance(config[column], bool):
             return config[column]
