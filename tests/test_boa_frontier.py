@@ -39,7 +39,9 @@ laws = settings(max_examples=60, deadline=None)
 
 def test_one_class_mixes_its_two_widths():
     plan = solve_frontier([two_widths()]).at_budget(1.25)
-    assert [(a.width, a.share) for a in plan.widths] == [(1.0, 0.75), (4.0, 0.25)]
+    rows = [(1.0, 0.75, True), (4.0, 0.25, False)]
+    assert [(a.width, a.share, a.rounded) for a in plan.widths] == rows
+    assert plan.to_frame().select("width", "share", "rounded").rows() == rows
     assert plan.mean_jct_s == pytest.approx(3600 * 0.875)
     assert plan.used_gpus == pytest.approx(1.25)
     assert plan.multiplier == pytest.approx(0.5)  # half an hour for one more GPU-hour
@@ -234,6 +236,16 @@ def test_plans_keep_the_budget_and_the_certificate_holds(classes, share):
         for epoch in range(c.work_h.size):
             shares = [a.share for a in plan.widths if (a.job_class, a.epoch) == (c.name, epoch)]
             assert sum(shares) == pytest.approx(1)
+    # The widths marked as rounded are the deterministic plan: its totals follow from them.
+    spent = taken = 0.0
+    for c in classes:
+        before = None
+        for a in (a for a in plan.widths if a.job_class == c.name and a.rounded):
+            run_h = c.work_h[a.epoch] / c.speedup[a.epoch, c.widths.searchsorted(a.width)]
+            hours = c.rate_per_h * (run_h + (c.rescale_h if a.width != before else 0.0))
+            spent, taken, before = spent + hours * a.width, taken + hours, a.width
+    assert spent == pytest.approx(plan.rounded_used_gpus, rel=1e-9)
+    assert 3600 * taken / frontier.rate_per_h == pytest.approx(plan.rounded_mean_jct_s, rel=1e-9)
     # The deterministic plan is made of width paths, so no plan in its budget can be better
     # than the frontier there: the gap is a bound.
     cheaper = frontier.at_budget(max(low, plan.rounded_used_gpus))

@@ -64,6 +64,9 @@ def test_newtrace_on_t4_as_documented(gpuplan, newtrace):
     )
     assert {width["job_class"] for width in point["widths"]} == set(NEWTRACE_1)
     assert sum(w["share"] for w in point["widths"]) == pytest.approx(5)
+    assert [w["job_class"] for w in point["widths"] if w["rounded"]] == [
+        c["job_class"] for c in found["classes"]
+    ]
     assert found["rescale"] == {"origin": "option", "mean_s": 0}
 
 
@@ -85,7 +88,9 @@ def test_one_class_with_a_law(gpuplan, hours):
     assert by_load == by_gpus
     assert by_load["mean_jct_s"] == pytest.approx(1800)
     assert by_load["mean_jct_over_one_gpu"] == pytest.approx(0.5)
-    assert by_load["widths"] == [{"job_class": "all", "epoch": 0, "width": 4, "share": 1}]
+    assert by_load["widths"] == [
+        {"job_class": "all", "epoch": 0, "width": 4, "share": 1, "rounded": True}
+    ]
     assert least["mean_jct_s"] == pytest.approx(3600)
     assert found["saturation_budget_gpus"] == pytest.approx(16)
     assert found["knee"]["mean_jct_s"] == pytest.approx(3600 / 8**0.5)
@@ -159,6 +164,8 @@ def test_table_says_what_people_need(gpuplan, newtrace):
     assert "No budget under" in out and "knee" in out
     assert "GPUs per job at the budget" in out
     assert "imagenet" in out
+    assert "the plan without a split takes the first" in " ".join(out.split())
+    assert " efficiency " in out
     assert max(map(len, out.splitlines())) <= 100
     assert "--rescale" not in err  # the profile measured it
 
@@ -170,7 +177,7 @@ def test_files(gpuplan, hours, tmp_path):
         assert code == 0, err
         assert path.stat().st_size > 100
     rows = pl.read_parquet(tmp_path / "out.parquet")
-    assert rows.columns == ["budget_gpus", "job_class", "epoch", "width", "share"]
+    assert rows.columns == ["budget_gpus", "job_class", "epoch", "width", "share", "rounded"]
     assert "knee" in (tmp_path / "out.svg").read_text()
 
 

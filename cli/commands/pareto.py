@@ -225,15 +225,14 @@ def _points_table(study: Study) -> Table:
         *([Column("usd_per_month", "$/month", show_usd)] if priced else []),
         Column("mean_jct_s", "mean JCT", show_duration),
     ]
-    ends = study.speedup.ends
-    if ends is None:
+    if not study.ends:
         columns.append(Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share))
         columns.append(Column("used_gpus", "used (GPUs)", _gpus))
     else:  # room for the doubt about the speedup
         columns.append(Column("mean_jct_s_at_low_end", "at the low end", show_duration))
         columns.append(Column("mean_jct_s_at_high_end", "at the high end", show_duration))
     columns += [
-        Column("utilization", "useful share", show_share),
+        Column("utilization", "efficiency", show_share),
         Column(
             "marginal_jct_s_per_100_usd_month" if priced else "marginal_jct_s_per_gpu",
             f"next {unit} saves",
@@ -243,20 +242,10 @@ def _points_table(study: Study) -> Table:
     ]
     rows = []
     for point in study.points:
-        plan = point.plan
-        share = plan.mean_jct_s / study.frontier.one_gpu_jct_s
-        rows.append(
-            [
-                plan.budget_gpus,
-                plan.budget_gpus / plan.load_gpus,
-                *([study.usd_per_month(plan)] if priced else []),
-                plan.mean_jct_s,
-                *([share, plan.used_gpus] if ends is None else point.ends_jct_s),
-                plan.utilization,
-                study.marginal_s_per_100_usd(plan) if priced else plan.marginal_jct_s_per_gpu,
-                plan.rounded_mean_jct_s,
-            ]
-        )
+        row = study.row(point)
+        at_ends = zip(("low", "high"), point.ends_jct_s, strict=False)
+        row |= {f"mean_jct_s_at_{end}_end": jct_s for end, jct_s in at_ends}
+        rows.append([row[column.key] for column in columns])
     return Table("What each budget buys", tuple(columns), rows)
 
 
@@ -266,6 +255,8 @@ def _widths_table(study: Study) -> Table:
     many = len(plan.classes) > CLASSES_SHOWN
     at = "the knee" if plan is study.knee else "the budget"
     title = f"GPUs per job at {at}, {_gpus(plan.budget_gpus)} GPUs on average"
+    if not all(part.rounded for part in plan.widths):
+        title += "; of two widths, the plan without a split takes the first"
     if many:
         title += f" ({CLASSES_SHOWN} of {len(plan.classes)} classes, by load; all in JSON)"
     columns = (

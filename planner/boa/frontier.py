@@ -259,5 +259,5 @@ def _assignments(
             rows.append(Assignment(job_class.name, epoch, width, 1.0))
         else:
             rows.append(Assignment(job_class.name, epoch, width, 1.0 - share))
-            rows.append(Assignment(job_class.name, epoch, wider, share))
+            rows.append(Assignment(job_class.name, epoch, wider, share, rounded=False))
     return tuple(rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import polars as pl
@@ -18,12 +18,14 @@ class Assignment:
         epoch: the epoch, from 0.
         width: GPUs.
         share: share of the class' jobs; the shares of an epoch add up to 1.
+        rounded: whether the plan without a split gives this width to the whole class.
     """
 
     job_class: str
     epoch: int
     width: float
     share: float
+    rounded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +137,8 @@ class Plan:
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per class, epoch and width."""
-        rows = [(self.budget_gpus, a.job_class, a.epoch, a.width, a.share) for a in self.widths]
-        names = ["budget_gpus", "job_class", "epoch", "width", "share"]
+        rows = [(self.budget_gpus, *astuple(a)) for a in self.widths]
+        names = ["budget_gpus", *(field.name for field in fields(Assignment))]
         return pl.DataFrame(rows, schema=names, orient="row")
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,8 @@ class Study:
             "max_mean_jct_s": float(frontier.mean_jct_s[0]),
             "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
             "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
-            "knee": self._row(Point(self.knee)),
-            "points": [self._row(point) for point in self.points],
+            "knee": self.row(Point(self.knee)),
+            "points": [self.row(point) for point in self.points],
             "classes": [
                 {
                     "job_class": c.name,
@@ -132,7 +132,8 @@ class Study:
         """Return one row per point, class, epoch and width."""
         return pl.concat([point.plan.to_frame() for point in self.points])
 
-    def _row(self, point: Point) -> dict[str, Any]:
+    def row(self, point: Point) -> dict[str, Any]:
+        """Return all that is known about a point; keys are stable and carry their unit."""
         plan = point.plan
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
@@ -142,10 +143,7 @@ class Study:
             row["marginal_jct_s_per_100_usd_month"] = self.marginal_s_per_100_usd(plan)
         if point.ends_jct_s:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
-        row["widths"] = [
-            {"job_class": a.job_class, "epoch": a.epoch, "width": a.width, "share": a.share}
-            for a in plan.widths
-        ]
+        row["widths"] = [asdict(a) for a in plan.widths]
         return row
 
 
