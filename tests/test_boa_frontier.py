@@ -53,6 +53,16 @@ def test_one_class_mixes_its_two_widths():
     assert plan.summary()["rounding_gap_share"] == pytest.approx(1 / 7)
 
 
+def test_one_more_gpu_saves_what_the_multiplier_says_over_all_arrivals():
+    # Ten jobs an hour: a GPU more is a tenth of a GPU-hour more for each.
+    busy = JobClass("a", 10.0, np.array([1.0]), np.array([1.0, 4.0]), np.array([[1.0, 2.0]]))
+    frontier = solve_frontier([busy])
+    plan, richer = frontier.at_budget(12), frontier.at_budget(13)
+    assert plan.multiplier == pytest.approx(0.5)
+    assert plan.marginal_jct_s_per_gpu == pytest.approx(180)
+    assert plan.mean_jct_s - richer.mean_jct_s == pytest.approx(180)
+
+
 def test_ends_of_the_frontier():
     frontier = solve_frontier([two_widths()])
     assert (frontier.min_budget, frontier.saturation_budget, frontier.load_gpus) == (1, 2, 1)

@@ -68,6 +68,8 @@ def test_what_is_left_out_is_told(trace):
     workload = workload_of(jobs, load_speedup("power:0.5"))
     assert workload.jobs == 2
     assert workload.horizon_h == 5
+    (a,) = workload.classes  # what is left out arrives neither
+    assert (a.jobs, a.rate_per_h, a.load_gpus) == (2, 2 / 5, 2 / 5)
     told = "\n".join(workload.notes)
     assert "1 jobs without a GPU" in told
     assert "1 jobs that never started" in told

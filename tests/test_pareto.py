@@ -117,6 +117,16 @@ def test_dollars(gpuplan, hours):
     assert "| next $100 a month saves |" in out
 
 
+def test_dollars_are_paid_for_gpus_in_use(gpuplan, hours):
+    # 64 GPUs per job hold 2 x 64^0.5 = 16 GPUs; of a budget of 40 the rest is never rented.
+    found = results(
+        gpuplan, hours, "--speedup", "power:0.5", "--price", "1.5", "--budget", "40"
+    )  # fmt: skip
+    (point,) = found["points"]
+    assert (point["budget_gpus"], point["used_gpus"]) == (40, pytest.approx(16))
+    assert point["usd_per_month"] == pytest.approx(16 * 1.5 * 730)
+
+
 def test_without_budget_the_whole_frontier_is_swept(gpuplan, hours):
     code, out, err = gpuplan("pareto", hours, "--output-format", "csv")
     assert code == 0
