@@ -212,6 +212,19 @@ def test_cpu_jobs_alone():
     assert found["gpu_time"]["gpu_hours"] == 0
 
 
+def test_a_job_that_never_started_is_not_cpu_only():
+    # Philly does not tell the GPUs of such a job.
+    jobs = frame(
+        [0, 60, 90],
+        duration_s=[5.0, None, None],
+        num_gpus=[0.0, 0.0, 2.0],
+        state=["completed", "not_started", "not_started"],
+    )
+    found = summary(jobs)
+    assert (found["jobs"], found["cpu_only_jobs"]) == (3, 1)
+    assert [(row["num_gpus"], row["jobs"]) for row in found["gpu_counts"]] == [(2.0, 1)]
+
+
 def test_no_durations_as_in_a_trace_of_classes():
     jobs = frame([0, 60, 180], duration_s=[None] * 3, num_gpus=[1.0, 1.0, 4.0])
     result = characterize(in_memory(jobs, Provenance(source_format="sia", relative_time=True)))
@@ -262,6 +275,13 @@ def test_the_longest_share_does_not_depend_on_how_ties_fall():
     assert longest_share(duration, gpu_s, 10) == pytest.approx(27 / gpu_s.sum())
 
 
+def test_the_number_of_longest_jobs_is_rounded_up():
+    duration = np.arange(1.0, 12)  # of 11 jobs the tenth is 2, the hundredth 1
+    assert longest_share(duration, duration, 10) == pytest.approx((11 + 10) / 66)
+    assert longest_share(duration, duration, 1) == pytest.approx(11 / 66)
+    assert longest_share(duration[:10], duration[:10], 10) == pytest.approx(10 / 55)
+
+
 def test_a_poisson_stream_has_scv_1_and_few_bursts():
     rng = np.random.default_rng(11)
     submit_us = np.cumsum(rng.exponential(120e6, 200_000)).astype(np.int64)
@@ -290,6 +310,14 @@ def test_bursts_worked_by_hand():
     (largest,) = bursts.largest
     assert (largest.start_s, largest.hours, largest.jobs) == (36000, 2, 62)
     assert largest.start == "1970-01-01T10:00:00+00:00"
+
+
+def test_an_hour_at_the_bound_is_no_burst():
+    # 1 job in each of 100 hours, 4 more in hour 10 and 5 more in hour 50: a mean of 1.09.
+    hours = np.sort(np.array([*range(100), *[10] * 4, *[50] * 5]))
+    bursts = find_bursts((hours * 3600 * 10**6).astype(np.int64), calendar=False, top=5)
+    assert bursts.bound_jobs_per_hour == 5
+    assert [(burst.start_s, burst.jobs) for burst in bursts.largest] == [(50 * 3600, 6)]
 
 
 # The calendar.

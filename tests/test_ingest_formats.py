@@ -59,6 +59,20 @@ def test_seren(tmp_path):
     assert result.provenance.time_zone == "+08:00"
 
 
+def test_seren_clock_errors(tmp_path):
+    header, first, second, *_ = SEREN.splitlines()
+    rows = [
+        first.replace("10:00:00+08", "10:00:05+08"),  # starts 4 s before its submission
+        second.replace("2023-04-02 12:05:20+08:00,", ","),  # cancelled, but without an end
+    ]
+    jobs, result, rejects = ingest_text(tmp_path, "\n".join([header, *rows]))
+    assert jobs.select("queue_s", "duration_s").rows() == [(None, 14.0)]
+    assert result.provenance.notes == (
+        "jobs that start before their submission (no wait recorded): 1",
+    )
+    assert rejects.select("row", "reason", "column").rows() == [(3, "missing", "end_time")]
+
+
 def test_kalos_takes_end_minus_start_and_tells_its_own_durations(tmp_path):
     jobs, result, _ = ingest_text(tmp_path, KALOS)
     assert result.provenance.source_format == "kalos"
@@ -107,6 +121,39 @@ def test_philly_attempts(tmp_path):
     assert jobs["attempts"].to_list() == [2, 1, 2]
     assert jobs["state"].to_list() == ["cancelled", "not_started", "running"]
     assert jobs["user"].to_list() == ["c0ffee", "c0ffee", "beef01"]
+
+
+def philly_runs(tmp_path, *times, detail=({"ip": "m1", "gpus": ["gpu0"]},)):
+    """Return jobs, account and rejects of one job, whose attempts have these starts and ends."""
+    attempts = [
+        {"start_time": start, "end_time": end, "detail": list(detail)} for start, end in times
+    ]
+    job = {**PHILLY_JOBS[0], "submitted_time": times[0][0], "attempts": attempts}
+    return ingest_text(tmp_path, json.dumps([PHILLY_JOBS[1], job]))
+
+
+def test_philly_attempts_over_the_hour_that_happens_twice(tmp_path):
+    night = "2017-11-05"
+    jobs, _, rejects = philly_runs(
+        tmp_path,
+        (f"{night} 01:50:00", f"{night} 01:10:00"),  # the end an hour later: 20 min
+        (f"{night} 01:20:00", f"{night} 01:40:00"),  # fits as it is: 20 min
+        (f"{night} 01:30:00", f"{night} 02:00:00"),  # first occurrence: 90 min
+    )
+    assert rejects is None
+    assert jobs["duration_s"].to_list() == [None, (20 + 20 + 90) * 60]
+    times = (f"{night} 03:50:00", f"{night} 03:10:00"), (f"{night} 04:00:00", f"{night} 09:00:00")
+    for wrong in [times, times[::-1], [(f"{night} 02:20:00", f"{night} 01:10:00")]]:
+        _, _, rejects = philly_runs(tmp_path, *wrong)
+        assert rejects.select("row", "reason").rows() == [(2, "end_before_start")]
+
+
+def test_philly_jobs_that_ran_without_gpus_are_told(tmp_path):
+    times = ("2017-10-05 10:00:00", "2017-10-05 11:20:00")
+    jobs, result, _ = philly_runs(tmp_path, times, detail=())
+    assert jobs.select("num_gpus", "duration_s", "state").row(1) == (0.0, 4800.0, "cancelled")
+    notes = dict(note.rpartition(": ")[::2] for note in result.provenance.notes)
+    assert notes["jobs that ran but list no GPUs (0 GPUs, as if they held none)"] == "1"
 
 
 @pytest.mark.parametrize(

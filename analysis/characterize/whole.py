@@ -28,8 +28,10 @@ from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.jobs import SECONDS_PER_HOUR, JobArrays, job_arrays
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
+from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.trace import Trace
 
+NOT_STARTED = STATES.index("not_started")
 GROUPED = ("job_class", "user", "group")
 
 
@@ -39,7 +41,8 @@ class Characterization:
 
     Attributes:
         jobs: jobs in the selection.
-        cpu_only_jobs: jobs without a GPU; in durations and arrivals, out of GPU statistics.
+        cpu_only_jobs: jobs that started without a GPU; in durations and arrivals, out of GPU
+            statistics. A log may not tell the GPUs of a job that never started.
         censored_jobs: jobs still running at the snapshot.
         users: distinct users; None where none is recorded.
         span_s: first to last submission.
@@ -129,7 +132,7 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
     calendar = not trace.provenance.relative_time
     return Characterization(
         jobs=jobs.jobs,
-        cpu_only_jobs=jobs.jobs - int(np.count_nonzero(jobs.num_gpus)),
+        cpu_only_jobs=int(np.count_nonzero((jobs.num_gpus == 0) & (jobs.state != NOT_STARTED))),
         censored_jobs=int(np.count_nonzero(jobs.censored)),
         users=groups["user"].distinct if "user" in groups else None,
         span_s=jobs.span_s,

@@ -7,7 +7,7 @@ job of several attempts is the sum over its attempts: the gaps between them hold
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -99,7 +99,7 @@ def _plan(sight: Sight) -> Plan:
 
 def _plan_records(zone: str) -> Plan:
     starts, ends = pl.col("starts_us"), pl.col("ends_us")
-    runs_us = ends - starts  # per attempt; null where a time is missing
+    runs_us = _runs_us(starts, ends, pl.col("late_ends_us"))
     has_run = runs_us.list.drop_nulls().list.len() > 0
     open_ended = (
         (ends.list.len() > 0) & ends.list.last().is_null() & starts.list.last().is_not_null()
@@ -120,6 +120,7 @@ def _plan_records(zone: str) -> Plan:
             Field("runs", "attempts", pl.col("attempts").cast(pl.Int32, strict=False)),
             Field("starts_us", "start_times", _local_times("start_times", zone)),
             Field("ends_us", "end_times", _local_times("end_times", zone)),
+            Field("late_ends_us", "end_times", _local_times("end_times", zone, "latest")),
             Field("starts_told", "start_times", _told("start_times")),
             Field("ends_told", "end_times", _told("end_times")),
         ),
@@ -142,6 +143,8 @@ def _plan_records(zone: str) -> Plan:
         ),
         tallies=(
             Tally("jobs that never ran (no duration; 0 GPUs, as the log tells none)", never),
+            Tally("jobs that ran but list no GPUs (0 GPUs, as if they held none)",
+                  ~never & (pl.col("num_gpus") == 0)),
             Tally("jobs still running (their duration is that of the attempts that ended)",
                   open_ended),
             Tally("jobs with an attempt without start or end, which adds no duration",
@@ -158,14 +161,31 @@ def _count(values: pl.Expr) -> pl.Expr:
     return values.list.drop_nulls().list.len()
 
 
+def _runs_us(starts: pl.Expr, ends: pl.Expr, late_ends: pl.Expr) -> pl.Expr:
+    """Return the lengths of the attempts as lists; null where a time is missing.
+
+    An end before its start is in the hour that happens twice in autumn, for the second time, where
+    that puts it after the start. Elsewhere both readings of an end are the same.
+    """
+    early, late = ends - starts, late_ends - starts
+    is_wrong = early.list.eval((pl.element() < 0).cast(pl.Int64))
+    is_mended = late.list.eval((pl.element() >= 0).cast(pl.Int64))
+    return early + (late - early) * is_wrong * is_mended
+
+
 def _told(source: str) -> pl.Expr:
     return pl.col(source).str.split(JOINT).list.eval(pl.element() != "").list.sum()
 
 
-def _local_times(source: str, zone: str) -> pl.Expr:
-    """Return lists of microseconds after 1970, in UTC; null where a text is no time."""
+def _local_times(
+    source: str, zone: str, twice: Literal["earliest", "latest"] = "earliest"
+) -> pl.Expr:
+    """Return lists of microseconds after 1970, in UTC; null where a text is no time.
+
+    ``twice`` says which reading of a local time that happens twice is meant.
+    """
     naive = pl.element().str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
-    local = naive.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    local = naive.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null")
     times = pl.col(source).str.split(JOINT)
     return times.list.eval(local.dt.convert_time_zone("UTC").to_physical())
 
