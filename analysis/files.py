@@ -45,14 +45,14 @@ def atomic_output(path: Path) -> Iterator[Path]:
     Raises:
         OutputError: the folder does not exist, or the file cannot be written.
     """
-    folder = path.parent
-    if path.is_dir():
-        raise OutputError(f"{path}: is a folder; name a file in it")
-    if not folder.is_dir():
-        raise OutputError(f"{path}: the folder {folder} does not exist; create it first")
     try:
+        target = path.resolve()  # a link stays a link
+        if target.is_dir():
+            raise OutputError(f"{path}: is a folder; name a file in it")
+        if not target.parent.is_dir():
+            raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first")
         handle, name = tempfile.mkstemp(
-            dir=folder, prefix=f".{path.name}.", suffix=f".partial{path.suffix}"
+            dir=target.parent, prefix=".gpuplan.", suffix=f".partial{path.suffix}"
         )
     except OSError as error:
         raise OutputError(f"{path}: cannot write here: {error.strerror}") from error
@@ -63,7 +63,7 @@ def atomic_output(path: Path) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:

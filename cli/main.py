@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -63,35 +65,57 @@ def _program(
     """Turn the job log of a GPU cluster into budget, scheduling and cloud decisions."""
 
 
+def execute(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; what goes wrong is raised."""
+    code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+    if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
+    """Run one command, say on stderr what went wrong, and return the exit code.
 
     0 done; 1 a gate tripped; 2 usage; 3 the input is unusable; 4 infeasible; 130 interrupted;
     70 a bug of ours.
     """
     try:
-        code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+        return execute(arguments)
     except GpuplanError as error:
         return _told(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return _told("interrupted", INTERRUPTED)
-    except typer.Abort:
+    except (KeyboardInterrupt, typer.Abort):
         return _told("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
         return _told(_usage_message(error), USAGE)
-    except SystemExit:
-        raise
+    except SystemExit:  # what typer does where the reader of the help has closed the pipe
+        return 0
     except BaseException as error:  # a panic of polars is no Exception
+        if _was_interrupted(error):
+            return _told("interrupted", INTERRUPTED)
         problem = f"internal error ({type(error).__name__}: {error})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
-    if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
-        return _told("interrupted", INTERRUPTED)
-    return code if isinstance(code, int) else 0
 
 
 def run() -> None:
     """The entry point ``gpuplan``."""
-    sys.exit(main())
+    # Started with a stream closed (>&-), Python has none there.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
+    stopped: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        stopped.append(number)
+        raise KeyboardInterrupt  # so that everything is left in order, as after Ctrl-C
+
+    for name in ("SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), stop)
+    code = main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(128 + stopped[0] if stopped else code)
 
 
 def _told(message: str, code: int) -> int:
@@ -99,6 +123,15 @@ def _told(message: str, code: int) -> int:
         traceback.print_exc()
     sys.stderr.write(f"error: {message}\n")
     return code
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Return whether an interrupt is behind an error, as where it met a kernel."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _usage_message(error: Exception) -> str:

@@ -14,6 +14,8 @@ from gpuplan.cli.report import Column, Report, Shown, Table
 
 JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100
+GAP = 2  # columns between two cells
+LONGEST_WORD = 24  # of a text; a longer one is folded
 
 
 def as_json(report: Report) -> str:
@@ -70,22 +72,26 @@ def as_text(report: Report, stream: TextIO) -> str:
     for table in report.tables:
         # rich would fold a title into the width of a narrow table.
         console.print(Text(table.title, style="bold"))
-        shown = RichTable(box=lines_drawn, pad_edge=False, collapse_padding=True)
-        kept = _for_people(table)
-        for position, column in kept:
-            numeric = any(_is_number(row[position]) for row in table.rows)
-            # A cell that does not fit is folded: a name cut short is of no use.
-            shown.add_column(column.header, justify="right" if numeric else "left", overflow="fold")
-        for row in table.rows:
-            shown.add_row(*(Text(column.text(row[position])) for position, column in kept))
-        console.print(shown)
+        for columns in _that_fit(table, console.width):
+            shown = RichTable(box=lines_drawn, pad_edge=False, collapse_padding=True)
+            for position, column in columns:
+                # Names are folded where they must be, and a number is never broken.
+                if _is_numeric(table, position):
+                    shown.add_column(
+                        column.header, justify="right", min_width=_width(table, position)
+                    )
+                else:
+                    shown.add_column(column.header, overflow="fold")
+            for row in table.rows:
+                shown.add_row(*(Text(column.text(row[position])) for position, column in columns))
+            console.print(shown)
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())
     return "\n".join(lines).strip("\n") + "\n"
 
 
 def _markdown_table(table: Table) -> str:
     kept = _for_people(table)
-    rules = (any(_is_number(row[position]) for row in table.rows) for position, _ in kept)
+    rules = (_is_numeric(table, position) for position, _ in kept)
     lines = [
         f"### {table.title}\n",
         "| " + " | ".join(column.header for _, column in kept) + " |",
@@ -100,6 +106,33 @@ def _markdown_table(table: Table) -> str:
 def _for_people(table: Table) -> list[tuple[int, Column]]:
     """Return the columns that people see, each with its position in a row."""
     return [(i, column) for i, column in enumerate(table.columns) if column.header]
+
+
+def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
+    """Return the columns in groups that fit the width, each led by the first column."""
+    first, *others = _for_people(table)
+    groups, room = [[first]], width - _width(table, first[0])
+    for position, column in others:
+        needed = GAP + _width(table, position)
+        if needed > room and len(groups[-1]) > 1:
+            groups.append([first])
+            room = width - _width(table, first[0])
+        groups[-1].append((position, column))
+        room -= needed
+    return groups
+
+
+def _width(table: Table, position: int) -> int:
+    """Return the least width in which nothing is broken that should stay whole."""
+    column = table.columns[position]
+    cells = [column.text(row[position]) for row in table.rows]
+    if not _is_numeric(table, position):
+        cells = [word[:LONGEST_WORD] for cell in cells for word in cell.split()]
+    return max(map(len, [*column.header.split(), *cells]), default=0)
+
+
+def _is_numeric(table: Table, position: int) -> bool:
+    return any(_is_number(row[position]) for row in table.rows)
 
 
 def _is_number(cell: Any) -> bool:

@@ -55,12 +55,12 @@ def demo(
 
 
 def _step(question: str, *arguments: object) -> None:
-    """Run one command in this process under its question; an error ends the demo with its code."""
-    from gpuplan.cli.main import main
+    """Run one command in this process under its question; an error ends the demo."""
+    from gpuplan.cli.main import execute
 
     words = [str(argument) for argument in arguments]
     write_stdout(f"# {question}\n$ gpuplan {shlex.join(words)}\n\n")
-    code = main([*words, *(["--quiet"] if talk.manners.quiet else [])])
+    code = execute([*words, *(["--quiet"] if talk.manners.quiet else [])])
     if code:
         raise typer.Exit(code)
     write_stdout("\n")

@@ -6,8 +6,11 @@ that an SVG can swap both where the reader prefers a dark page; PNG keeps the pa
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
+
+os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may not be there
 
 import matplotlib
 from matplotlib.figure import Figure
