@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -135,25 +136,84 @@ def test_a_closed_pipe_is_not_an_error(trace):
     assert (process.returncode, err) == (0, "")
 
 
-def test_interrupt_exits_130_and_leaves_no_partial_file(trace, tmp_path):
+def waiting(trace, out):
+    """A run that waits inside its work, with a partial output open."""
     program = (
         "import gpuplan.analysis.trace as t, time\n"
-        "def wait(*a, **k):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+        "from pathlib import Path\n"
+        "from gpuplan.analysis.files import atomic_output\n"
+        "def wait(*a, **k):\n"
+        f"    with atomic_output(Path({str(out)!r})) as partial:\n"
+        "        partial.write_text('half')\n"
+        "        print('ready', flush=True)\n"
+        "        time.sleep(60)\n"
         "t.read_trace = wait\n"
         "from gpuplan.cli.main import run\nrun()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", program, "characterize", str(trace), "-o", str(tmp_path / "y.json")],
+        [sys.executable, "-c", program, "characterize", str(trace)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout.readline() == "ready\n"
-    process.send_signal(signal.SIGINT)
+    return process
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_the_run_in_order_without_a_partial_file(trace, tmp_path, number, code):
+    process = waiting(trace, tmp_path / "out.json")
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert err.strip() == "error: interrupted"
-    assert not (tmp_path / "y.json").exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_that_a_kernel_met_is_an_interrupt(gpuplan, trace, monkeypatch):
+    import gpuplan.analysis.trace as module
+
+    def kernel(*_arguments, **_options):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    monkeypatch.setattr(module, "read_trace", kernel)
+    assert gpuplan("characterize", trace)[0] == 130
+
+
+def test_a_closed_standard_output_is_not_an_error(trace):
+    done = subprocess.run(
+        f"{sys.executable} -m gpuplan.cli characterize {trace} >&-",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_into_a_closed_pipe_is_not_an_error():
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = started("pareto", "--help", stdout=writer)
+    os.close(writer)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_the_backend_of_a_notebook_does_not_matter(trace, tmp_path):
+    picture = tmp_path / "picture.svg"
+    process = started(
+        *("characterize", trace, "--plot", picture),
+        env={**os.environ, "MPLBACKEND": "module://no_such_backend"},
+    )
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert picture.exists()
 
 
 def test_a_bug_is_one_message_and_a_traceback_only_on_request(gpuplan, trace, monkeypatch):
@@ -201,6 +261,9 @@ def test_progress_shows_on_a_terminal_after_a_while(monkeypatch, after_s, shown)
     monkeypatch.setattr("sys.stderr", watched)
     monkeypatch.setattr(talk, "SHOW_AFTER_S", after_s)
     with talk.progress("counting sheep") as advance:
+        if shown:  # by another thread, and before any share is known
+            while "counting sheep" not in watched.getvalue():
+                time.sleep(0.01)
         advance(0.5)
         advance(1.0)
     assert ("counting sheep" in watched.getvalue()) is shown

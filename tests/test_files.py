@@ -54,6 +54,27 @@ def test_the_output_has_the_usual_permissions(tmp_path):
     assert (tmp_path / "ours").stat().st_mode == usual.stat().st_mode
 
 
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with atomic_output(tmp_path / "link") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "new"
+
+
+@pytest.mark.parametrize("letters", [250, 300])
+def test_a_long_name_is_written_or_refused(tmp_path, letters):
+    path = tmp_path / ("x" * letters)
+    if letters < 256:  # what file systems allow
+        with atomic_output(path) as temporary:
+            temporary.write_text("")
+        assert path.exists()
+    else:
+        with pytest.raises(OutputError, match="too long"), atomic_output(path) as temporary:
+            temporary.write_text("")
+
+
 def test_a_missing_input_suggests_its_neighbour(tmp_path):
     (tmp_path / "trace.parquet").write_text("")
     with pytest.raises(InputError, match=r"did you mean .*trace\.parquet"):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -44,6 +45,28 @@ class Stream(io.StringIO):
     @property
     def encoding(self):
         return self._encoding
+
+
+class Narrow(Stream):
+    """A terminal of 40 columns."""
+
+    def isatty(self):
+        return True
+
+
+def test_a_narrow_terminal_breaks_no_number(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    columns = [Column(f"c{i}", f"cost of part {i}", show_count) for i in range(6)]
+    table = Table(
+        "Wide", (Column("name", "name"), *columns), [("ann", *[10.0**9 + i for i in range(6)])]
+    )
+    text = as_text(Report(command="try", results={}, tables=(table,)), Narrow())
+    for i in range(6):
+        assert f"1,000,000,00{i}" in text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    assert max(map(len, plain.splitlines())) <= 40
+    assert plain.count("ann") > 1  # the rows' name leads each group of columns
 
 
 def test_json_has_the_contract_and_no_nan():
