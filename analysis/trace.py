@@ -146,6 +146,10 @@ def read_trace(
 
 
 def _check_is_parquet(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:  # polars takes no other names
+        raise InputError(path, "its name is not UTF-8", hint="rename it") from error
     with path.open("rb") as stream:
         magic = stream.read(4)
     if magic != PARQUET_MAGIC:

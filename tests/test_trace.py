@@ -1,6 +1,7 @@
 """Reading a canonical trace: what is refused and how, what is filled, selection and scaling."""
 
 import contextlib
+import os
 from datetime import timedelta
 
 import numpy as np
@@ -128,6 +129,13 @@ def test_what_is_not_a_trace_is_refused_with_the_next_step(tmp_path):
         with pytest.raises(InputError) as caught:
             read_trace(path)
         assert message in str(caught.value)
+
+
+def test_a_name_that_is_not_utf8_is_told(ten):
+    odd = ten.with_name(os.fsdecode(b"odd\xff.parquet"))
+    ten.rename(odd)
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_trace(odd)
 
 
 def test_a_damaged_file_is_named(ten):
