@@ -301,6 +301,12 @@ def test_a_split_of_equal_classes_changes_nothing():
         )
 
 
+def test_progress_is_told_per_class():
+    told = []
+    solve_frontier([oracle.law_class(str(i)) for i in range(4)], progress=told.append)
+    assert told == [0.25, 0.5, 0.75, 1]
+
+
 def test_totals_do_not_drift_over_many_classes():
     rng = np.random.default_rng(0)
     classes = [

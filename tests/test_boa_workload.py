@@ -8,6 +8,7 @@ import pytest
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_widths, workload_of
 from gpuplan.planner.speedup.registry import load_speedup
 
@@ -136,6 +137,15 @@ def test_widths_asked_for(trace):
         workload_of(jobs, load_speedup("power:0.5"), Choices(widths=(8,), max_width=4))
     with pytest.raises(UsageError, match="whole GPUs"):
         parse_widths("1,two")
+
+
+def test_progress_runs_once_over_all_frontiers_of_a_range(trace):
+    jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 1, "b", "completed"))
+    told = []
+    study = study_frontier(jobs, load_speedup("power:0.5..0.7"), progress=told.append)
+    assert told == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
+    jct_s = [f.mean_jct_s[-1] for f in (study.ends[0], study.frontier, study.ends[1])]
+    assert jct_s == pytest.approx([60 / 64**alpha for alpha in (0.5, 0.6, 0.7)])
 
 
 def test_more_widths_than_can_be_tried_are_refused(trace, tmp_path):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.report import Column, Report, Table, trace_input
-from gpuplan.cli.talk import note
 from gpuplan.cli.units import (
     parse_duration,
     show_count,
@@ -126,7 +126,7 @@ def pareto(
     from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True)
+    check_output(output, picture=True, rows=True, inputs=[trace, speedup])
     if price is not None and not 0 < price < float("inf"):
         raise UsageError(f"--price must be above 0 dollars per GPU-hour, got {price:g}")
     budgets = parse_budgets(budget, price) if budget is not None else []
@@ -144,10 +144,20 @@ def pareto(
         scale_work=choice.scale_duration,
     )
     model = load_speedup(speedup or DEFAULT_SPEEDUP)
-    read = read_trace(trace, choice.selection(), columns=COLUMNS)
-    with compiling(lambda: note("compiling the solver, once")):
+    with talk.progress("reading"):
+        read = read_trace(trace, choice.selection(), columns=COLUMNS)
+    with (
+        compiling(lambda: talk.note("compiling the solver, once")),
+        talk.progress("solving") as progress,
+    ):
         study = study_frontier(
-            read, model, choices, budgets=budgets, targets_s=targets, price_usd_per_gpu_h=price
+            read,
+            model,
+            choices,
+            budgets=budgets,
+            targets_s=targets,
+            price_usd_per_gpu_h=price,
+            progress=progress,
         )
     parameters = {
         "budget": budget,

@@ -7,7 +7,7 @@ classes' hulls, so one sort of all hull edges by slope answers every budget (doc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -203,7 +203,9 @@ class Frontier:
         return Plan(budget_gpus=budget, load_gpus=self.load_gpus, multiplier=slope, classes=classes)
 
 
-def solve_frontier(classes: Sequence[JobClass]) -> Frontier:
+def solve_frontier(
+    classes: Sequence[JobClass], *, progress: Callable[[float], None] | None = None
+) -> Frontier:
     """Solve the allocation problem at every budget at once.
 
     Exact where a fraction of a class' jobs may take one width path and the rest the neighbouring
@@ -211,10 +213,15 @@ def solve_frontier(classes: Sequence[JobClass]) -> Frontier:
 
     Args:
         classes: at least one, each with its candidate widths.
+        progress: called with the share of the classes done.
     """
     if not classes:
         raise ValueError("a frontier needs at least one job class")
-    hulls = tuple(_hull_of(job_class) for job_class in classes)
+    hulls = []
+    for job_class in classes:
+        hulls.append(_hull_of(job_class))
+        if progress is not None:
+            progress(len(hulls) / len(classes))
     spent = [np.diff(hull.cost_gpu_h) for hull in hulls]
     saved = [-np.diff(hull.time_h) for hull in hulls]
     owner = np.repeat(np.arange(len(classes)), [edges.size for edges in spent])
@@ -228,7 +235,7 @@ def solve_frontier(classes: Sequence[JobClass]) -> Frontier:
     time = np.cumsum(np.append(first_time, -per_edge * np.concatenate(saved)[order]))
     return Frontier(
         classes=tuple(classes),
-        hulls=hulls,
+        hulls=tuple(hulls),
         edge_class=owner[order],
         edge_slope=slope[order],
         budget_gpus=budget,

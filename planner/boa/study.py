@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from gpuplan.planner.speedup.model import SpeedupModel
 
 MONTH_H = 730.0
 SWEEP_POINTS = 8
+Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +156,7 @@ def study_frontier(
     budgets: Sequence[Budget] = (),
     targets_s: Sequence[float] = (),
     price_usd_per_gpu_h: float | None = None,
+    progress: Progress | None = None,
 ) -> Study:
     """Find the frontier of a trace and the plans for some budgets or completion times.
 
@@ -166,31 +168,37 @@ def study_frontier(
             to the saturating one, evenly spaced in ratio.
         targets_s: mean completion times to find the least budget for.
         price_usd_per_gpu_h: price of a GPU-hour.
+        progress: called with the share of the frontiers done.
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
         InputError, UsageError: see `workload_of`.
     """
-    workload = workload_of(trace, speedup, choices)
-    frontier = solve_frontier(workload.classes)
-    ends = tuple(
-        solve_frontier(workload_of(trace, end, choices).classes) for end in speedup.ends or ()
+    workloads = [workload_of(trace, one, choices) for one in (speedup, *(speedup.ends or ()))]
+    frontier, *ends = (
+        solve_frontier(workload.classes, progress=_part(progress, position, len(workloads)))
+        for position, workload in enumerate(workloads)
     )
     if not budgets and not targets_s:
         budgets = _sweep(frontier)
     plans = [frontier.at_budget(budget.gpus(frontier.load_gpus)) for budget in budgets]
     plans += [frontier.at_target_jct(seconds) for seconds in targets_s]
     return Study(
-        workload=workload,
+        workload=workloads[0],
         speedup=speedup,
         frontier=frontier,
-        ends=ends,
+        ends=tuple(ends),
         points=tuple(
             Point(plan, tuple(_mean_jct_s(end, plan.budget_gpus) for end in ends)) for plan in plans
         ),
         knee=frontier.knee(),
         price_usd_per_gpu_h=price_usd_per_gpu_h,
     )
+
+
+def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:
+    """Return what turns the share done of one of some equal parts into that of the whole."""
+    return None if progress is None else lambda share: progress((position + share) / parts)
 
 
 def _sweep(frontier: Frontier) -> list[Budget]:
