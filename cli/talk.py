@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,7 +61,8 @@ def warn(message: str) -> None:
 def progress(what: str) -> Iterator[Advance]:
     """Show a progress bar on a terminal once the work has taken a second.
 
-    Yields a function to call with the share done; calls before the first second cost nothing.
+    Yields a function to call with the share done; until its first call the bar only shows that
+    work goes on.
     """
     if manners.quiet or not sys.stderr.isatty():
         yield lambda share: None
@@ -68,21 +70,19 @@ def progress(what: str) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import Progress
 
-    started = time.monotonic()
     bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=1.0)
-    shown = False
+    task = bar.add_task(what, total=None)
+    timer = threading.Timer(SHOW_AFTER_S, bar.start)
+    timer.daemon = True
+    timer.start()
 
     def advance(share: float) -> None:
-        nonlocal shown
-        if not shown and time.monotonic() - started > SHOW_AFTER_S:
-            bar.start()
-            shown = True
-        if shown:
-            bar.update(task, completed=share)
+        bar.update(task, total=1.0, completed=share)
 
     try:
         yield advance
     finally:
-        if shown:
+        timer.cancel()
+        timer.join()  # a bar that is just starting must have started before it can be stopped
+        if bar.live.is_started:
             bar.stop()

@@ -11,7 +11,7 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.simkit.workload import Workload, to_micros
 
-COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s")
+COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
 DEFAULT_DEADLINE_FACTOR = (1.0, 10.0)
 CENTURY_S = 100 * 365.25 * 86_400
 
@@ -35,6 +35,8 @@ def jobs_of(
     trace: Trace,
     rng: np.random.Generator,
     deadline_factor: tuple[float, float] | None = None,
+    *,
+    include_running: bool = False,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
@@ -47,6 +49,7 @@ def jobs_of(
         rng: draws the factors, one per job of the trace.
         deadline_factor: bounds for all jobs; None takes the trace's own deadlines where it has
             them, and `DEFAULT_DEADLINE_FACTOR` elsewhere.
+        include_running: replay jobs still running as if they had ended after the time recorded.
 
     Raises:
         InputError: no job of the trace can be replayed.
@@ -68,14 +71,18 @@ def jobs_of(
             hint="a replay needs run times; gpuplan pareto can take job sizes from a --speedup "
             "profile instead",
         )
-    kept = jobs.filter(~timeless & ~gpuless)
+    timed = jobs.filter(~timeless & ~gpuless)
+    kept = timed if include_running else timed.filter(pl.col("state") != "running")
     if kept.is_empty():
+        ended = "" if timed.is_empty() else " and has ended"
         raise InputError(
             trace.path,
-            "no job has both GPUs and a duration",
-            column="num_gpus",
-            expected="at least one GPU job",
-            hint="loosen --where, or use a trace of GPU jobs",
+            f"no job has both GPUs and a duration{ended}",
+            column="num_gpus" if timed.is_empty() else "state",
+            expected=f"at least one GPU job{ended and ' that is not running'}",
+            hint="loosen --where, or use a trace of GPU jobs"
+            if timed.is_empty()
+            else "--include-running takes the time that jobs have run so far",
         )
     drawn = pl.col("factor") * pl.col("duration_s")
     if deadline_factor is None:
@@ -103,6 +110,7 @@ def jobs_of(
             [
                 *_left_out(jobs.filter(gpuless).height, "use no GPU"),
                 *_left_out(jobs.filter(timeless & ~gpuless).height, "have no duration"),
+                *_running(timed.filter(pl.col("state") == "running").height, include_running),
                 *_drawn(kept.height - from_trace, low, high),
             ]
         ),
@@ -125,6 +133,16 @@ def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
 
 def _left_out(count: int, why: str) -> list[str]:
     return [f"{count:,} jobs are left out because they {why}"] if count else []
+
+
+def _running(count: int, included: bool) -> list[str]:
+    if not count:
+        return []
+    done = "replayed as if they had ended" if included else "left out (--include-running)"
+    return [
+        f"{count:,} jobs were still running and are {done}: their recorded duration is a "
+        "lower bound"
+    ]
 
 
 def _drawn(count: int, low: float, high: float) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.simkit.workload import FloatArray
+from gpuplan.simkit.workload import FloatArray, IntArray
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -32,3 +32,11 @@ def time_average(time: FloatArray, value: FloatArray, end: float) -> float:
         return 0.0
     held = np.diff(np.append(time, end))
     return float((value * held).sum() / end)
+
+
+def peak_overlap(begin: IntArray, end: IntArray) -> int:
+    """Return the most intervals that overlap; one that ends makes room for one that begins."""
+    time = np.concatenate((end, begin))
+    step = np.concatenate((np.full(end.size, -1), np.ones(begin.size, np.int64)))
+    order = np.lexsort((step, time))
+    return int(np.cumsum(step[order]).max(initial=0))

@@ -180,14 +180,121 @@ def test_a_gang_wider_than_the_tier_stays_in_its_container():
 
 
 @pytest.mark.kernels
-def test_no_more_workers_than_the_gangs_can_use():
-    # One GPU with 10 days left, due at once: D / T asks for 480 workers, one job uses one.
+def test_work_drives_the_pool_unless_it_is_bounded_by_the_width_of_the_jobs():
+    """Specification, section 2: "S = max(0, D(t,T) - I mu T), add ceil(S/(mu T)) workers".
+
+    One GPU with 10 days left, due at once: D / T asks for 480 workers (and 42 s for the restore
+    for one more); a single job uses one.
+    """
+    for scaling, found in (("literal", 481), ("bounded", 1)):
+        run = run_allpass(
+            Workload.from_seconds([0], [864_000], [1], [60]),
+            Allpass(controller="fixed", threshold_s=0, scaling=scaling),
+            np.random.default_rng(0),
+        )
+        assert run.rentals.offer.size == found
+
+
+@pytest.mark.kernels
+def test_a_surplus_is_released_dearest_first():
+    """Specification, section 2: "surplus U = max(0, I mu T - D(t,T)), release floor(U/(mu T)) IDLE
+    workers when p < 1, dearest first; T = 30 min".
+
+    Job 0 (3000 s) and three jobs of 1000 s, one GPU each, all due at 1860. At 60, D = 6000 s asks
+    for 4 workers: the offers at 1, 2 and 5 $ and, last, the cloud at 1.29 $. Job 0 takes the
+    cheapest. The others end at 1060.
+    1080: D = 1980, due in 13 min: p = 1980 / (4 x 780) < 1. U = 7200 - 1980 = 5220, 2.9 workers:
+        2 of the 3 idle ones go, those of 5 $ and 2 $.
+    1140: D = 1920, due in 12 min: p = 1920 / (2 x 720) > 1, and it stays above until
+    3000: D = 60: p = 60 / (2 x 60) < 1. U = 3540, 1.97 workers: the one of 1.29 $ goes.
+    """
+    workload = Workload.from_seconds([0] * 4, [3000, 1000, 1000, 1000], [1] * 4, [1860] * 4)
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=0,
+        checkpoint_s=0,
+        restore_s=0,
+        serverless_startup=NO_DELAY,
+        marketplace_startup=NO_DELAY,
+        conventional_startup=NO_DELAY,
+        marketplace_prices=(1.0, 2.0, 5.0),
+    )
+    run = run_allpass(workload, rules, np.random.default_rng(0))
+    assert run.rentals.price.tolist() == [1.0, 2.0, 5.0, 1.29]
+    assert run.rentals.busy_us.tolist() == [3000 * S, 1000 * S, 1000 * S, 1000 * S]
+    assert run.rentals.release_us.tolist() == [3060 * S, 1080 * S, 1080 * S, 3000 * S]
+    # One job is left at 1080: a bounded pool keeps one worker.
+    bounded = run_allpass(workload, replace(rules, scaling="bounded"), np.random.default_rng(0))
+    assert bounded.rentals.release_us.tolist() == [3060 * S, 1080 * S, 1080 * S, 1080 * S]
+
+
+@pytest.mark.kernels
+def test_a_pool_without_measure_is_refused():
+    # A century on 64 GPUs, overdue: 112 million workers would share the work.
+    workload = Workload.from_seconds([0], [3.15e9], [64], [60])
+    rules = Allpass(controller="fixed", threshold_s=0)
+    with pytest.raises(ValueError, match="16 million rentals"):
+        run_allpass(workload, rules, np.random.default_rng(0))
+    bounded = run_allpass(workload, replace(rules, scaling="bounded"), np.random.default_rng(0))
+    assert bounded.rentals.offer.size == 64
+
+
+@pytest.mark.kernels
+def test_a_head_due_at_the_very_end_of_the_window_raises_the_pool():
+    # Due at 60 + 1800: 2 x 100 s of work ask for one worker, the gang for two.
     run = run_allpass(
-        Workload.from_seconds([0], [864_000], [1], [60]),
-        Allpass(controller="fixed", threshold_s=0),
+        Workload.from_seconds([0], [100], [2], [1860]),
+        Allpass(controller="fixed", threshold_s=0, serverless_startup=NO_DELAY),
         np.random.default_rng(0),
     )
-    assert run.rentals.offer.size == 1
+    assert run.rentals.request_us.tolist() == [60 * S] * 2
+    early = run_allpass(
+        Workload.from_seconds([0], [100], [2], [1861]),
+        Allpass(controller="fixed", threshold_s=0, serverless_startup=NO_DELAY),
+        np.random.default_rng(0),
+    )
+    assert early.rentals.request_us.tolist() == [120 * S] * 2
+
+
+@pytest.mark.kernels
+def test_the_threshold_moves_by_the_published_gains():
+    """Specification, section 2: F_0 = 300 s, G_up = 10, R_up = 100, G_dn = 2, R_dn = 30 (seconds).
+
+    Two overdue jobs of 600 s share one worker, ready at once: D = 1260 - t at tick t, p = D / 60.
+    p is 100 at 60 and at least 11 to t = 600: +100. Then 10, 9, ... 2 give 10 s (p - 1); p = 1
+    gives nothing.
+    """
+    rules = Allpass(
+        threshold_s=0,
+        capacity=1,
+        checkpoint_s=0,
+        restore_s=0,
+        serverless_startup=NO_DELAY,
+        marketplace_startup=NO_DELAY,
+    )
+    busy = Workload.from_seconds([0, 0], [600, 600], [1, 1], [0, 0])
+    run = run_allpass(busy, rules, np.random.default_rng(0))
+    rises = np.diff(run.timeline.threshold_us, prepend=0) // S
+    assert rises.tolist() == [100] * 10 + [90, 80, 70, 60, 50, 40, 30, 20, 10, 0]
+    # Without demand p = 0: down by G_dn, at most R_dn.
+    calm = Workload.from_seconds([0], [200], [1], [400])
+    for gain, fall in ((2.0, 2), (29.0, 29), (50.0, 30)):
+        run = run_allpass(calm, Allpass(gain_down_s=gain), np.random.default_rng(0))
+        down = [(300 - fall * tick) * S for tick in (1, 2, 3)]
+        assert run.timeline.threshold_us.tolist()[:3] == down
+
+
+def test_the_defaults_are_the_published_ones():
+    rules = Allpass()
+    assert (rules.threshold_s, rules.min_threshold_s, rules.max_threshold_s) == (300, 0, 3600)
+    assert (rules.gain_up_s, rules.limit_up_s) == (10, 100)
+    assert (rules.gain_down_s, rules.limit_down_s, rules.max_pressure) == (2, 30, 100)
+    assert (rules.tick_s, rules.window_s, rules.checkpoint_s + rules.restore_s) == (60, 1800, 84)
+    assert (rules.serverless_price, rules.conventional_price) == (2.10, 1.29)
+    assert rules.serverless_startup == StartUp(3.88, 1.84)
+    assert rules.marketplace_startup == StartUp(36.04, 7.35)
+    assert rules.conventional_startup == StartUp(255.59, 26.26)
+    assert (rules.threshold_rule, rules.scale_out, rules.scaling) == ("live", "window", "literal")
 
 
 @pytest.mark.kernels
@@ -219,6 +326,7 @@ RULES = st.builds(
     controller=st.sampled_from(["adaptive", "fixed"]),
     threshold_rule=st.sampled_from(["live", "admission"]),
     scale_out=st.sampled_from(["window", "queue"]),
+    scaling=st.sampled_from(["literal", "bounded"]),
     threshold_s=st.sampled_from([0.0, 30.0, 60.0, 300.0, 1000.0]),
     capacity=st.sampled_from([None, 0, 1, 3, 8]),
     serverless_limit=st.sampled_from([None, 6, 12]),

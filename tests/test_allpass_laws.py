@@ -29,6 +29,7 @@ RULES = st.builds(
     threshold_rule=st.sampled_from(["live", "admission"]),
     threshold_s=st.sampled_from([0.0, 60.0, 300.0]),
     scale_out=st.sampled_from(["window", "queue"]),
+    scaling=st.sampled_from(["literal", "bounded"]),
     capacity=st.sampled_from([None, 4, 16]),
     serverless_limit=st.sampled_from([None, 16]),
     minimum_billing_s=st.sampled_from([0.0, 60.0]),
@@ -51,6 +52,15 @@ def test_what_goes_in_comes_out(rules, seed):
     assert run.end_us == run.finish_us.max() == run.rentals.release_us.max(initial=run.end_us)
     bill = run.serverless_usd.sum() + run.rental_usd.sum()
     np.testing.assert_allclose(run.job_usd.sum(), bill, rtol=1e-12)
+
+
+def test_a_rental_is_billed_for_the_least_time_at_its_price():
+    workload = seren_like(200, 0.2, 1)
+    rules = Allpass(minimum_billing_s=3600.0)
+    run = run_allpass(workload, rules, np.random.default_rng(1))
+    held_h = (run.rentals.release_us - run.rentals.request_us) / 3.6e9
+    assert held_h.min() < 1 < held_h.max()
+    np.testing.assert_allclose(run.rental_usd, np.maximum(held_h, 1.0) * run.rentals.price)
 
 
 @settings(max_examples=40, deadline=None)
@@ -173,6 +183,7 @@ def test_the_price_ladder_has_the_quantiles_of_the_market():
     [
         ({"controller": "magic"}, "adaptive or fixed"),
         ({"threshold_rule": "late"}, "live or admission"),
+        ({"scaling": "lavish"}, "literal or bounded"),
         ({"threshold_s": -1}, "threshold_s"),
         ({"threshold_s": np.inf}, "between min_threshold_s"),
         ({"threshold_s": np.nan, "controller": "fixed"}, "threshold_s"),

@@ -12,6 +12,7 @@ from gpuplan.planner.engine import run_all, usable_cores
 from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.metrics import peak_overlap
 
 
 def jobs_from(path, factor=None, seed=0, **selection):
@@ -31,6 +32,23 @@ def test_jobs_without_gpus_or_duration_are_left_out_and_told(tmp_path):
         "1 jobs are left out because they have no duration",
         "2 jobs get a soft deadline of 3 times their duration",
     )
+
+
+def test_running_jobs_are_left_out_unless_asked_for(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 1], [10.0, 20.0], state=["running", "completed"])
+    trace = read_trace(path, Selection(), columns=COLUMNS)
+    found = jobs_of(trace, np.random.default_rng(0))
+    assert found.workload.service_us.tolist() == [20_000_000]
+    assert found.notes[0] == (
+        "1 jobs were still running and are left out (--include-running): "
+        "their recorded duration is a lower bound"
+    )
+    found = jobs_of(trace, np.random.default_rng(0), include_running=True)
+    assert found.workload.service_us.tolist() == [10_000_000, 20_000_000]
+    assert "replayed as if they had ended: their recorded duration is a lower" in found.notes[0]
+    only = write_trace(tmp_path / "r.parquet", [0], [10.0], state=["running"])
+    with pytest.raises(InputError, match=r"has ended[\s\S]*--include-running takes"):
+        jobs_from(only)
 
 
 def test_deadlines_of_the_trace_are_kept_unless_a_factor_is_given(tmp_path):
@@ -91,6 +109,28 @@ def test_settings_make_parameters_and_show_them():
         parameters_from({"tick_s": 0.0})
 
 
+def test_a_job_that_ends_at_its_deadline_is_not_late(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 100], [60.0, 60.0])
+    exact = {"serverless_startup_s": 0.0, "serverless_startup_sd_s": 0.0}
+    for factor, late in ((1.0, 0), (0.999, 1)):
+        jobs = jobs_from(path, (factor, factor))
+        found = simulate(jobs, exact, np.random.default_rng(0)).results
+        assert found["deadline_miss_share"] == late
+
+
+def test_a_worker_that_goes_makes_room_for_one_that_comes():
+    assert peak_overlap(np.array([0, 5, 10]), np.array([10, 7, 20])) == 2
+    assert peak_overlap(np.array([0, 10]), np.array([10, 20])) == 1
+    assert peak_overlap(np.array([]), np.array([])) == 0
+
+
+def test_a_pool_without_measure_is_a_usage_error(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [3.1e9], [64.0])
+    jobs = jobs_from(path, (1.0, 1.0))
+    with pytest.raises(UsageError, match="16 million rentals\n  next: --set scaling=bounded"):
+        simulate(jobs, {"controller": "fixed"}, np.random.default_rng(0))
+
+
 @pytest.mark.kernels
 def test_a_simulation_adds_up(tmp_path):
     jobs = jobs_from(lab_trace(tmp_path / "t.parquet", jobs=60))
@@ -119,7 +159,9 @@ def test_a_simulation_adds_up(tmp_path):
     assert results["workers_peak"] <= 12
     waits = sum(results[f"mean_{k}_s"] for k in ("service", "startup", "queue", "demotion"))
     assert results["mean_jct_s"] == pytest.approx(waits)
-    assert results["finished_serverless_share"] == (frame["demotion_s"] == 0).mean()
+    assert results["finished_serverless_share"] == pytest.approx((frame["demotion_s"] == 0).mean())
+    assert results["mean_jqt_s"] == pytest.approx(frame["jqt_s"].mean())
+    assert results["mean_startup_s"] > 0
 
 
 def test_the_numbers_of_a_tiny_run(tmp_path):
@@ -167,6 +209,16 @@ def test_long_waits_are_explained(tmp_path):
         assert reason in found.warnings[0]
     served = simulate(jobs_from(path), {"scale_out": "queue"}, np.random.default_rng(0))
     assert served.warnings == ()
+
+
+def test_a_bill_above_all_serverless_is_told(tmp_path):
+    # Ten days on one GPU, late from the start: 481 workers for a job that uses one.
+    path = write_trace(tmp_path / "t.parquet", [0], [864_000.0])
+    jobs = jobs_from(path, (1e-4, 1e-4))
+    for scaling, told in (("literal", True), ("bounded", False)):
+        found = simulate(jobs, {"scaling": scaling}, np.random.default_rng(0))
+        assert found.results["cost_if_serverless_usd"] == pytest.approx(240 * 2.10)
+        assert any("above the $504.00 of serverless alone" in w for w in found.warnings) is told
 
 
 def test_policies_are_found_by_name():

@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 import pytest
-from support_traces import lab_trace
+from support_traces import lab_trace, write_trace
 
 from gpuplan.cli.settings import parse_settings
 from gpuplan.planner.allpass.settings import SETTINGS
@@ -33,6 +33,20 @@ def test_jobs_and_summary_agree(gpuplan, lab, tmp_path):
     assert results["p95_jct_s"] == pytest.approx(frame["jct_s"].quantile(0.95, "linear"))
     assert results["cost_usd"] == pytest.approx(frame["cost_usd"].sum(), rel=1e-9)
     assert "400 jobs get a soft deadline" in err
+    assert any("400 jobs get a soft deadline" in text for text in document["warnings"])
+    assert "notes" not in results
+
+
+def test_running_jobs_count_only_where_asked_for(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 1], [9.0, 9.0], state=["running", "failed"])
+    for flags, jobs, included in (((), 1, False), (("--include-running",), 2, True)):
+        code, out, err = gpuplan("simulate", path, "--output-format", "json", *flags)
+        document = json.loads(out)
+        assert code == 0
+        assert document["results"]["jobs"] == jobs
+        assert document["parameters"]["include_running"] is included
+        assert "1 jobs were still running" in document["warnings"][0]
+        assert "1 jobs were still running" in err
 
 
 def test_the_seed_alone_decides(gpuplan, lab):

@@ -1,5 +1,6 @@
 """``gpuplan sweep`` and the library under it."""
 
+import csv
 import json
 
 import numpy as np
@@ -121,6 +122,23 @@ def test_the_json_contract(gpuplan, lab):
         42 * (2.10 + form["serverful_usd_per_gpu_h"]) / (2.10 - form["serverful_usd_per_gpu_h"])
     )
     assert "200 of 400 jobs drawn" in err
+    assert any("200 of 400 jobs drawn" in text for text in document["warnings"])
+    assert "notes" not in results
+
+
+def test_csv_has_raw_values_under_the_names_of_the_json(gpuplan, lab):
+    asked = ("sweep", lab, "--threshold", "30,60", "--output-format")
+    points = json.loads(gpuplan(*asked, "json")[1])["results"]["points"]
+    code, out, _ = gpuplan(*asked, "csv")
+    assert code == 0
+    rows = list(csv.DictReader(out.splitlines()))
+    assert [row["policy"] for row in rows] == ["fixed", "fixed", "adaptive", "serverless_only"]
+    assert [row["threshold_s"] for row in rows] == ["30.0", "60.0", "300.0", ""]
+    split = {f"cost_{tier}_usd" for tier in ("serverless", "marketplace", "conventional")}
+    assert split | {"cost_usd", "mean_jct_s", "mean_threshold_s"} <= rows[0].keys()
+    for point, row in zip(points, rows, strict=False):
+        for key, text in row.items():
+            assert text == ("" if point[key] is None else str(point[key]))
 
 
 def test_the_table_fits_a_terminal_and_says_what_to_take(gpuplan, lab):

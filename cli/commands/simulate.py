@@ -36,6 +36,14 @@ DeadlineFactor = Annotated[
     ),
 ]
 
+IncludeRunning = Annotated[
+    bool,
+    typer.Option(
+        "--include-running",
+        help="Replay jobs still running as if they had ended after the time they have run so far.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -59,6 +67,7 @@ def simulate(
         ),
     ] = None,
     deadline_factor: DeadlineFactor = None,
+    include_running: IncludeRunning = False,
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
     import numpy as np
@@ -70,17 +79,15 @@ def simulate(
     from gpuplan.planner.workload import COLUMNS, jobs_of
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True)
+    check_output(output, picture=True, rows=True, inputs=[trace])
     chosen = find_policy(policy)
     values = parse_settings(settings or [], chosen.settings)
     factor = parse_deadline_factor(deadline_factor)
     read = read_trace(trace, choice.selection(), columns=COLUMNS)
     deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
-    jobs = jobs_of(read, deadlines, factor)
-    with compiling(lambda: talk.note(COMPILING)):
+    jobs = jobs_of(read, deadlines, factor, include_running=include_running)
+    with talk.progress("replaying"), compiling(lambda: talk.note(COMPILING)):
         result = chosen.run(jobs, values, draws)
-    for note in (*read.notes, *jobs.notes):
-        talk.note(f"note: {note}")
 
     def figure() -> Figure:
         from gpuplan.cli.figures.allpass import draw_timeline
@@ -89,17 +96,18 @@ def simulate(
 
     report = Report(
         command="simulate",
-        results=result.summary() | {"notes": [*read.notes, *jobs.notes]},
+        results=result.summary(),
         tables=_tables(result),
         inputs=(trace_input(read),),
         parameters={
             "policy": policy,
             "settings": result.settings,
             "deadline_factor": factor and list(factor),
+            "include_running": include_running,
             **choice.parameters(),
         },
         headline=_headline(result),
-        warnings=result.warnings,
+        warnings=(*read.notes, *jobs.notes, *result.warnings),
         figure=figure,
         frame=result.to_frame,
     )

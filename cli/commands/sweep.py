@@ -9,7 +9,7 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
-from gpuplan.cli.commands.simulate import COMPILING, DeadlineFactor
+from gpuplan.cli.commands.simulate import COMPILING, DeadlineFactor, IncludeRunning
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -73,6 +73,7 @@ def sweep(
         ),
     ] = None,
     deadline_factor: DeadlineFactor = None,
+    include_running: IncludeRunning = False,
     value_of_time: Annotated[
         float,
         typer.Option(
@@ -100,7 +101,7 @@ def sweep(
     from gpuplan.planner.workload import COLUMNS, jobs_of
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True)
+    check_output(output, picture=True, rows=True, inputs=[trace])
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
     values = parse_settings(settings or [], SETTINGS)
@@ -112,7 +113,7 @@ def sweep(
     factor = parse_deadline_factor(deadline_factor)
     read = read_trace(trace, choice.selection(), columns=COLUMNS)
     deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
-    jobs = jobs_of(read, deadlines, factor)
+    jobs = jobs_of(read, deadlines, factor, include_running=include_running)
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
@@ -128,8 +129,6 @@ def sweep(
             workers=parallel,
             progress=progress,
         )
-    for note in (*read.notes, *jobs.notes):
-        talk.note(f"note: {note}")
 
     def figure() -> Figure:
         from gpuplan.cli.figures.sweep import draw_sweep
@@ -140,7 +139,7 @@ def sweep(
     del shared["controller"]
     report = Report(
         command="sweep",
-        results=found.summary() | {"notes": [*read.notes, *jobs.notes]},
+        results=found.summary(),
         tables=(_points_table(found), _money_table(found), _closed_form_table(found)),
         inputs=(trace_input(read),),
         parameters={
@@ -148,11 +147,12 @@ def sweep(
             "policy": sorted(rules),
             "settings": shared,
             "deadline_factor": factor and list(factor),
+            "include_running": include_running,
             "value_of_time_usd_per_h": value_of_time,
             **choice.parameters(),
         },
         headline=_headline(found),
-        warnings=found.warnings,
+        warnings=(*read.notes, *jobs.notes, *found.warnings),
         figure=figure,
         frame=found.to_frame,
     )
@@ -187,9 +187,23 @@ def _row_name(point: SweepPoint) -> str:
     return show_threshold(point.threshold_s) if point.policy == "fixed" else "adaptive"
 
 
+ONLY_CSV = (
+    "p90_jct_s",
+    "p99_jct_s",
+    "mean_demotion_s",
+    "mean_threshold_s",
+    "cost_serverless_usd",
+    "cost_marketplace_usd",
+    "cost_conventional_usd",
+    "worker_busy_share",
+    "workers_peak",
+)
+MARKS = ("recommended", "knee", "non_dominated")
+
+
 def _points_table(found: Sweep) -> Table:
-    columns = (
-        Column("threshold", "threshold"),
+    named = (Column("", "threshold"), Column("policy", ""), Column("threshold_s", ""))
+    measured = (
         Column("cost_usd", "cost", show_usd),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("median_jct_s", "median", show_duration),
@@ -197,27 +211,39 @@ def _points_table(found: Sweep) -> Table:
         Column("mean_queue_s", "queue", show_duration),
         Column("finished_serverless_share", "serverless", show_share),
         Column("deadline_miss_share", "late", show_share),
-        Column("note", "note"),
+        *(Column(key, "") for key in ONLY_CSV),
     )
-    keys = [column.key for column in columns[1:-1]]
+    marked = (*(Column(mark, "") for mark in MARKS), Column("", "note"))
     rows: list[list[Any]] = []
     for index, point in enumerate(found.points):
-        marks = [
-            "recommended" if index == found.recommended else "",
-            "knee" if index == found.knee else "",
-            "" if index in found.non_dominated else "dominated",
+        marks = (
+            index == found.recommended,
+            index == found.knee,
+            index in found.non_dominated,
+        )
+        words = ("recommended" * marks[0], "knee" * marks[1], "dominated" * (not marks[2]))
+        rows.append(
+            [
+                *(_row_name(point), point.policy, point.threshold_s),
+                *(point.results[column.key] for column in measured),
+                *(*marks, ", ".join(filter(None, words))),
+            ]
+        )
+    everything = found.reference
+    rows.append(
+        [
+            *("all serverless", "serverless_only", everything.threshold_s),
+            *(everything.results[column.key] for column in measured),
+            *(*(None for _ in MARKS), "for comparison"),
         ]
-        values = [point.results[key] for key in keys]
-        rows.append([_row_name(point), *values, ", ".join(filter(None, marks))])
-    everything = found.reference.results
-    rows.append(["all serverless", *(everything[key] for key in keys), "for comparison"])
+    )
     title = "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there"
-    return Table(title, columns, rows)
+    return Table(title, (*named, *measured, *marked), rows)
 
 
 def _money_table(found: Sweep) -> Table:
     columns = (
-        Column("threshold", "threshold"),
+        Column("", "threshold"),
         Column("mean_threshold_s", "mean", show_threshold),
         Column("cost_serverless_usd", "serverless", show_usd),
         Column("cost_marketplace_usd", "marketplace", show_usd),

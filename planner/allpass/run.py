@@ -12,9 +12,9 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.settings import parameters_from, settings_of
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
-from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
-from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.allpass.run import MICROS_PER_HOUR, AllpassRun, run_allpass
+from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
 from gpuplan.simkit.workload import MICROS
 
 
@@ -26,7 +26,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
     """
     parameters = parameters_from(settings)
     check_fits(jobs, parameters)
-    run = run_allpass(jobs.workload, parameters, rng)
+    run = replay(jobs, parameters, rng)
     results = measure(run)
     return Simulation(
         policy="allpass",
@@ -49,12 +49,24 @@ def check_fits(jobs: TraceJobs, parameters: Allpass) -> None:
         )
 
 
+def replay(jobs: TraceJobs, parameters: Allpass, draws: Draws | np.random.Generator) -> AllpassRun:
+    """Return `run_allpass`. Raises `UsageError` where the run would be too long or too wide."""
+    try:
+        return run_allpass(jobs.workload, parameters, draws)
+    except ValueError as error:
+        raise UsageError(
+            f"this replay cannot be made: {error}\n  next: --set scaling=bounded, "
+            "a lower --set capacity, or leave the longest jobs out with --where"
+        ) from error
+
+
 def measure(run: AllpassRun) -> dict[str, Any]:
     """Return the headline numbers of a run.
 
     Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit and
     for workers) and ``demotion`` (checkpoint and restore); JQT is the first two. Means are over all
-    jobs, workers are counted from request to release.
+    jobs, workers are counted from request to release. ``cost_if_serverless_usd`` is the bill had
+    every job stayed in its container.
     """
     work, rentals = run.workload, run.rentals
     market = rentals.offer >= 0
@@ -75,6 +87,10 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "mean_queue_s": queue_s,
         "mean_demotion_s": _mean_s(run.demotion_us),
         "cost_usd": serverless_usd + market_usd + conventional_usd,
+        "cost_if_serverless_usd": float(
+            (work.service_us / MICROS_PER_HOUR * work.billed_gpus).sum()
+            * run.parameters.serverless_price
+        ),
         "cost_serverless_usd": serverless_usd,
         "cost_marketplace_usd": market_usd,
         "cost_conventional_usd": conventional_usd,
@@ -82,7 +98,7 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
         "never_demotable_jobs": stuck,
         "mean_threshold_s": mean_threshold_s(run),
-        "workers_peak": _peak(rentals.request_us, rentals.release_us),
+        "workers_peak": peak_overlap(rentals.request_us, rentals.release_us),
         "workers_mean": float(held_s.sum() / end_s) if end_s else 0.0,
         "worker_busy_share": _share(_seconds(rentals.busy_us).sum(), held_s.sum()),
         "mean_marketplace_usd_per_gpu_h": _share(
@@ -134,6 +150,12 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
             f"{results['never_demotable_jobs']:,} jobs need more GPUs than the capacity of "
             f"{parameters.capacity} workers and stay serverless to their end"
         )
+    if results["cost_usd"] > results["cost_if_serverless_usd"] and parameters.scaling == "literal":
+        found.append(
+            f"the bill is above the ${results['cost_if_serverless_usd']:,.2f} of serverless alone: "
+            "late jobs rent more workers than they can use; --set scaling=bounded rents no more "
+            "(docs/allpass.md)"
+        )
     waits = results["mean_queue_s"] > results["mean_service_s"]
     if waits and results["workers_peak"] == parameters.capacity:
         found.append(
@@ -157,14 +179,6 @@ def mean_threshold_s(run: AllpassRun) -> float:
     time_s = np.concatenate(([0.0], _seconds(run.timeline.time_us)))
     value_s = np.concatenate(([first], _seconds(run.timeline.threshold_us)))
     return time_average(time_s, value_s, float(_seconds(run.end_us)))
-
-
-def _peak(begin: Any, end: Any) -> int:
-    """Return the most intervals that overlap; one that ends makes room for one that begins."""
-    time = np.concatenate((end, begin))
-    step = np.concatenate((np.full(end.size, -1), np.ones(begin.size, np.int64)))
-    order = np.lexsort((step, time))
-    return int(np.cumsum(step[order]).max(initial=0))
 
 
 def _seconds(micros: Any) -> Any:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.planner.allpass.run import check_fits, measure, warnings_of
+from gpuplan.planner.allpass.run import check_fits, measure, replay, warnings_of
 from gpuplan.planner.allpass.ski_rental import SkiRental, ski_rental
 from gpuplan.planner.engine import run_all
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.allpass.run import run_allpass
 
 NEARLY = 0.10
 """A mean JCT within this share of the least one is as good as the least."""
@@ -162,11 +161,11 @@ def sweep(
     draws = Draws.sample(base, jobs.workload.size, rng)
     form = ski_rental(jobs.workload, base, value_of_time)
 
-    def replay(parameters: Allpass) -> SweepPoint:
+    def replayed(parameters: Allpass) -> SweepPoint:
         point = SweepPoint(
             parameters.controller,
             parameters.threshold_s,
-            measure(run_allpass(jobs.workload, parameters, draws)),
+            measure(replay(jobs, parameters, draws)),
         )
         if parameters.controller == "adaptive":
             return point
@@ -178,7 +177,7 @@ def sweep(
 
     everything = replace(base, controller="fixed", threshold_s=np.inf)
     *points, reference = run_all(
-        replay, [*scenarios, everything], workers=workers, progress=progress
+        replayed, [*scenarios, everything], workers=workers, progress=progress
     )
     cost = np.array([point.cost_usd for point in points])
     jct = np.array([point.mean_jct_s for point in points])

@@ -48,6 +48,8 @@ OFFER, REQUEST, READY, RELEASE, BUSY, NEXT, IDLE, LISTED_UP, LISTED_DOWN = range
 # Columns of the table of demand: work as of SINCE, drained by the workers in RATE.
 WORK, RATE, AS_OF, WIDTH = range(4)
 
+MOST_RENTALS = 1 << 24  # 1.2 GB of them
+
 TIMELINE = ("time", "threshold", "queued", "ready", "starting", "idle", "serverless")
 
 
@@ -62,6 +64,7 @@ class Rules(NamedTuple):
     adaptive: bool
     live: bool
     serve_queue: bool
+    bounded: bool
     checkpoint_us: int
     restore_us: int
     tick_us: int
@@ -197,6 +200,9 @@ def replay(
     Returns:
         Table of jobs, table of workers, time line (columns `TIMELINE`) of the ticks at which it
         changed, and the pressure at those.
+
+    Raises:
+        ValueError: there would be more than `MOST_RENTALS` rentals.
     """
     n = submit.size
     jobs = np.zeros((n, 7), np.int64)
@@ -271,7 +277,9 @@ def replay(
 
             window = rules.window_us
             held = ready + starting
-            usable = min(work, width * window)  # a gang of g takes no more than g x window
+            usable = work
+            if rules.bounded:  # a gang of g takes no more than g x window
+                usable = min(work, width * window)
             wanted = spare = 0
             if p > 1:
                 wanted = -((held * window - usable) // window)
@@ -282,8 +290,12 @@ def replay(
             else:
                 if p < 1:
                     spare = (held * window - usable) // window
-                spare = min(max(spare, held - serverful_width), idle)
+                if rules.bounded:
+                    spare = max(spare, held - serverful_width)
+                spare = min(spare, idle)
             wanted = min(wanted, rules.capacity - held)
+            if rentals + wanted > MOST_RENTALS:
+                raise ValueError("the pool asks for more than 16 million rentals")
             for _ in range(wanted):
                 if rentals == workers.shape[0]:
                     workers = grown(workers)

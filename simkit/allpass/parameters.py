@@ -12,6 +12,7 @@ from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
 SCALE_OUT_RULES = ("window", "queue")
+SCALING_RULES = ("literal", "bounded")
 RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
 WINDOW_STEP_S = 60.0
@@ -70,6 +71,8 @@ class Allpass:
             one at the time its container was requested.
         scale_out: ``window`` rents workers for jobs due within the window alone, ``queue`` also for
             every job that waits.
+        scaling: ``literal`` follows Algorithm 2 as it is meant, ``bounded`` keeps no more workers
+            than the jobs at hand can use.
         capacity: most workers held at once; None is no limit.
         serverless_limit: most GPUs in containers at once, the rest waits; None is no limit.
         serverless_price: US dollars per GPU-hour.
@@ -92,6 +95,7 @@ class Allpass:
     threshold_s: float = 300.0
     threshold_rule: str = "live"
     scale_out: str = "window"
+    scaling: str = "literal"
     capacity: int | None = None
     serverless_limit: int | None = None
     serverless_price: float = 2.10
@@ -119,6 +123,7 @@ class Allpass:
         _one_of("controller", self.controller, CONTROLLERS)
         _one_of("threshold_rule", self.threshold_rule, THRESHOLD_RULES)
         _one_of("scale_out", self.scale_out, SCALE_OUT_RULES)
+        _one_of("scaling", self.scaling, SCALING_RULES)
         for name in (
             "serverless_price",
             "conventional_price",

@@ -144,7 +144,7 @@ def run_allpass(
 
     Raises:
         ValueError: a job is wider than ``serverless_limit``; draws of another size; times so long
-            that whole microseconds overflow.
+            that whole microseconds overflow; more than 16 million rentals.
     """
     if isinstance(draws, np.random.Generator):
         draws = Draws.sample(parameters, workload.size, draws)
@@ -216,6 +216,7 @@ def _rules(parameters: Allpass) -> Rules:
         adaptive=parameters.controller == "adaptive",
         live=parameters.threshold_rule == "live",
         serve_queue=parameters.scale_out == "queue",
+        bounded=parameters.scaling == "bounded",
         checkpoint_us=micros(parameters.checkpoint_s),
         restore_us=micros(parameters.restore_s),
         tick_us=micros(parameters.tick_s),

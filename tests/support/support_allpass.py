@@ -228,12 +228,15 @@ class Twin:
             self.move_threshold(pressure)
 
         inside = [job for job in serverful if job.deadline <= self.now + window]
-        useful = min(sum(map(self.remaining, inside)), window * sum(j.gpus for j in inside))
+        useful = sum(map(self.remaining, inside))
+        if p.scaling == "bounded":
+            useful = min(useful, window * sum(job.gpus for job in inside))
         shortfall = max(0, useful - held * window)
         surplus = max(0, held * window - useful)
         add = -(-shortfall // window) if pressure > 1 else 0
         release = surplus // window if pressure < 1 else 0
-        release = max(release, held - sum(job.gpus for job in serverful))
+        if p.scaling == "bounded":
+            release = max(release, held - sum(job.gpus for job in serverful))
         head = self.head()
         if head is not None and p.scale_out == "queue":
             add = max(add, sum(job.gpus for job in serverful) - held)
