@@ -37,6 +37,17 @@ def test_helios_is_china_time_with_cpu_jobs(tmp_path):
     assert result.provenance.notes == ("jobs that never started (no duration): 1",)
 
 
+def test_helios_may_tell_its_own_durations(gpuplan, tmp_path):
+    log, trace = tmp_path / "log.csv", tmp_path / "t.parquet"
+    log.write_text(HELIOS.replace(",7200,", ",7400,"))
+    found = []
+    for duration in ([], ["--duration", "source"]):
+        assert gpuplan("ingest", log, "-o", trace, *duration)[0] == 0
+        found.append(pl.read_parquet(trace)["duration_s"][0])
+    assert found == [7200.0, 7400.0]
+    assert gpuplan("ingest", log, "-o", trace, "--duration", "mine")[0] == 2
+
+
 def test_helios_ids_are_unique_over_clusters(tmp_path):
     logs = []
     for cluster in ("Venus", "earth", "third", "fourth"):

@@ -82,6 +82,26 @@ def test_kalos_takes_end_minus_start_and_tells_its_own_durations(tmp_path):
     assert "own duration" in result.provenance.notes[0]
 
 
+def test_the_durations_of_the_log_itself(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, KALOS, own_durations=True)
+    assert jobs["duration_s"].to_list() == [60.0, 60.0]  # the first waited for 12 s of them
+    assert jobs["queue_s"].to_list() == [12.0, 0.0]
+    assert result.provenance.notes == (
+        "durations are those of the log's own column duration, not end - start",
+        "rows whose own duration is not end - start by more than 1 s (the own one counts): 1",
+    )
+    # One that never started has none, whatever the column says; one still running may have one.
+    told = SEREN.replace(",,120,", ",7,120,").replace("+08:00,,,30", "+08:00,,99,30")
+    jobs, _, _ = ingest_text(tmp_path, told, own_durations=True)
+    assert jobs["duration_s"].to_list() == [14.0, 7200.0, 0.0, None, 99.0]
+    _, _, rejects = ingest_text(tmp_path, KALOS.replace(",60,12", ",-60,12"), own_durations=True)
+    assert rejects.select("row", "reason", "column").rows() == [
+        (2, "negative_duration", "duration")
+    ]
+    with pytest.raises(UsageError, match="--duration source: the format philly"):
+        ingest_text(tmp_path, PHILLY_CSV, own_durations=True)
+
+
 def test_philly_table_is_pacific_time_and_keeps_equal_rows(tmp_path):
     jobs, result, _ = ingest_text(tmp_path, PHILLY_CSV)
     assert jobs["submit_time"][0] == utc(2017, 10, 11, 21, 2, 9)  # PDT is UTC-7

@@ -313,6 +313,16 @@ def test_prices_from_folders_archives_and_pipes(tmp_path, monkeypatch, spool):
     assert any("README.md" in note for note in result.provenance.notes)
 
 
+def test_a_price_list_is_told_as_one(tmp_path):
+    header = "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour,available"
+    prices = tmp_path / "prices.csv"
+    prices.write_text(f"{header}\n2026-01-01T00:00:00Z,a,A100,r,spot,1.5,1\n")
+    with pytest.raises(
+        InputError, match=r"(?s)is a price list.*next: gpuplan prices .*prices\.csv"
+    ):
+        ingest([prices], tmp_path / "t.parquet")
+
+
 def test_a_wrong_guess_is_told_with_its_evidence(tmp_path):
     text = sia("a").replace(",0,", ",soon,")
     with pytest.raises(InputError, match="it is taken for a sia log by the columns name, time"):

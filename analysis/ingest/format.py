@@ -27,12 +27,14 @@ class Choices:
         time_zone: zone of times without an offset (``--time-zone``).
         throughputs: table of steps per second (``--throughputs``).
         worker_type: the one of its worker types that jobs run on (``--worker-type``).
+        own_durations: whether the log's own column counts, not end - start (``--duration``).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
     time_zone: str | None = None
     throughputs: Path | None = None
     worker_type: str | None = None
+    own_durations: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class Format:
         takes_zone: whether its times may be local, so that ``--time-zone`` means something.
         takes_columns: whether it is told its columns with ``--map``.
         takes_throughputs: whether it tells steps, which ``--throughputs`` turns into durations.
+        has_durations: whether it tells durations beside starts and ends, for ``--duration``.
         jobs_table: name of the table with the jobs, in a log of several tables.
         side: returns the side table that a source is; None where its rows are jobs.
     """
@@ -108,6 +111,7 @@ class Format:
     takes_zone: bool = False
     takes_columns: bool = False
     takes_throughputs: bool = False
+    has_durations: bool = False
     jobs_table: str | None = None
     side: Callable[[Head], SideTable | None] = no_side
 

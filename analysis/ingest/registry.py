@@ -23,6 +23,7 @@ from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
 from gpuplan.analysis.ingest.others import other_table
 from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.prices.registry import PRICE_FORMATS
 
 FORMATS: tuple[Format, ...] = (
     AZURE_LLM,
@@ -56,6 +57,14 @@ def format_named(name: str) -> Format:
 
 def unknown(head: Head) -> InputError:
     """Return the error for a file that no format recognizes."""
+    for prices in PRICE_FORMATS:
+        if (sign := prices.recognizes(head)) is not None:
+            return InputError(
+                head.path,
+                f"is a price list ({prices.name}: {sign}); it has no jobs",
+                expected="a job log",
+                hint=f"gpuplan prices {head.path} -o prices.parquet",
+            )
     return other_table(head) or InputError(
         head.path,
         f"is no known job log; it starts with {head.shown()}",

@@ -154,6 +154,11 @@ def _check_choices(known: Format, choices: Choices) -> None:
         if not known.takes_zone:
             raise UsageError(f"--time-zone: the times of {known.name} need no zone; leave it out")
         check_zone(choices.time_zone)
+    if choices.own_durations and not known.has_durations:
+        raise UsageError(
+            f"--duration source: the format {known.name} does not tell durations beside starts and "
+            "ends; leave it out"
+        )
     if choices.throughputs is not None and not known.takes_throughputs:
         raise UsageError(f"--throughputs: the format {known.name} tells no steps; leave it out")
     if choices.worker_type is not None and choices.throughputs is None:

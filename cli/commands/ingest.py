@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from gpuplan.analysis.ingest.run import IngestResult
 
 EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
+
+
+class Duration(StrEnum):
+    """Which durations count where a log tells them beside starts and ends."""
+
+    computed = "computed"
+    source = "source"
 
 
 def register(app: typer.Typer) -> None:
@@ -105,6 +113,14 @@ def ingest(
             rich_help_panel=READING_PANEL,
         ),
     ] = None,
+    duration: Annotated[
+        Duration,
+        typer.Option(
+            help="Where a log (seren, kalos, helios) tells durations beside starts and ends: end - "
+            "start, or the log's own seconds, to reproduce numbers published from them.",
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = Duration.computed,
     max_rejects: MaxRejects = "1%",
     output_format: OutputFormat = Format.table,
 ) -> None:
@@ -118,7 +134,13 @@ def ingest(
             sources,
             out,
             source_format=source_format,
-            choices=Choices(_mapping(columns or []), time_zone, throughputs, worker_type),
+            choices=Choices(
+                _mapping(columns or []),
+                time_zone,
+                throughputs,
+                worker_type,
+                own_durations=duration is Duration.source,
+            ),
             limit=Limit.of(max_rejects),
             on_progress=advance,
         )
@@ -128,6 +150,7 @@ def ingest(
         "time_zone": time_zone,
         "throughputs": None if throughputs is None else str(throughputs),
         "worker_type": worker_type,
+        "duration": duration.value,
         "max_rejects": max_rejects,
     }
     emit(_report(result, parameters), Output(output_format=output_format))

@@ -152,7 +152,11 @@ def ingest_text(folder: Path, text: str | bytes, name: str = "log.csv", **option
     source = folder / name
     source.write_bytes(text.encode() if isinstance(text, str) else text)
     limit = Limit.of(options.pop("limit", "100%"))
-    choices = Choices(options.pop("columns", {}), options.pop("time_zone", None))
+    choices = Choices(
+        options.pop("columns", {}),
+        options.pop("time_zone", None),
+        own_durations=options.pop("own_durations", False),
+    )
     result = ingest([source], folder / "trace.parquet", choices=choices, limit=limit, **options)
     rejects = None if result.rejects_file is None else pl.read_parquet(result.rejects_file)
     return pl.read_parquet(result.output), result, rejects

@@ -23,7 +23,7 @@ def _plan(sight: Sight) -> Plan:
     need(sight, COLUMNS, "helios")
     job_id = pl.concat_str(pl.lit(_prefix(sight)), "job_id")
     own = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
-    return cluster_log(own, ZONE, ZONE)
+    return cluster_log(own, ZONE, ZONE, own_durations=sight.choices.own_durations)
 
 
 def _prefix(sight: Sight) -> str:
@@ -48,4 +48,5 @@ HELIOS = Format(
     source="S-Lab-System-Group/HeliosData on GitHub, data.zip: <cluster>/cluster_log.csv",
     recognizes=_recognizes,
     plan=_plan,
+    has_durations=True,
 )
