@@ -222,6 +222,8 @@ def test_degenerate_traces_are_compared_in_every_form(gpuplan, tmp_path, form):
 def test_wrong_options_are_told_before_the_work(gpuplan, traces):
     code, out, err = gpuplan("characterize", "no_such.parquet", "--ci", "95", "--resamples", "10")
     assert (code, out) == (2, "") and "--resamples 10 is too few for --ci 95" in err
+    code, out, err = gpuplan("characterize", "no_such.parquet", "--resamples", "200")
+    assert (code, out) == (2, "") and "--resamples: needs --ci" in err
     code, _, err = gpuplan("characterize", *traces * 3)
     assert code == 2 and "9 traces: at most 6" in err
     assert gpuplan("characterize", traces[0], "no_such.parquet")[0] == 3

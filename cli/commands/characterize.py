@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.portrait import Portrait, PortraitOptions
     from gpuplan.analysis.trace import Trace
 
+RESAMPLES = 200
 MOST_TRACES = 6  # as many colours as the picture has
 
 
@@ -66,8 +67,13 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         resamples: Annotated[
-            int, typer.Option(help="Resamples of the bootstrap behind --ci.", min=1)
-        ] = 200,
+            int | None,
+            typer.Option(
+                help=f"Resamples of the bootstrap behind --ci; otherwise {RESAMPLES}.",
+                min=1,
+                show_default=False,
+            ),
+        ] = None,
     ) -> None:
         """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
         from gpuplan.cli.emit import check_output, emit
@@ -82,10 +88,14 @@ def register(app: typer.Typer) -> None:
 
         if len(trace) > MOST_TRACES:
             raise UsageError(f"{len(trace)} traces: at most {MOST_TRACES} are compared at once")
+        if resamples is not None and ci is None:
+            raise UsageError("--resamples: needs --ci LEVEL")
         if priced.prices is not None and len(trace) > 1:
             raise UsageError("--prices: give one trace, to say what it would have cost")
         columns = COLUMNS if priced.prices is None else (*COLUMNS, "gpu_type")
-        options = PortraitOptions(include_running, top, fits, ci, resamples, choice.seed)
+        options = PortraitOptions(
+            include_running, top, fits, ci, resamples or RESAMPLES, choice.seed
+        )
         sources = [read_trace(path, choice.selection(), columns=columns) for path in trace]
         portraits = [portray(one, options, position=i) for i, one in enumerate(sources)]
         parameters = choice.parameters() | options.parameters()
