@@ -15,6 +15,7 @@ from gpuplan.analysis.schema import CANONICAL, Provenance
 from gpuplan.analysis.synth import PRESETS, Request, fit_model, preset_model, synthesize
 from gpuplan.analysis.synth.published import PUBLISHED
 from gpuplan.analysis.synth.store import read_model
+from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import read_trace
 
 KEY = ["submit_time", "duration_s", "num_gpus"]
@@ -134,6 +135,33 @@ def test_no_row_of_the_original_occurs_even_where_chance_would_make_one(tmp_path
     ordinary = workload()
     synthetic(ordinary, tmp_path / "u.parquet")
     assert rows(tmp_path / "u.parquet").join(ordinary.jobs, on=KEY, how="semi").is_empty()
+
+
+@pytest.mark.parametrize("job_class", ["Eval", None])
+def test_no_row_without_a_duration_is_one_of_the_original(tmp_path, job_class):
+    """A job every second, nothing else known: drawn freely, every row would be a recorded one."""
+    count = 1000
+    trace = workload(
+        count,
+        arrivals=lambda rng, n: np.arange(n) * 1.0,
+        duration_s=[None] * count,
+        state=["unknown"] * count,
+        num_gpus=[1.0] * count,
+        job_class=[job_class] * count,
+    )
+    utc = Provenance(source_format="canonical", time_zone="UTC")
+    trace = support_traces.in_memory(trace.jobs, utc)
+    result = synthetic(trace, tmp_path / "t.parquet")
+    drawn = rows(tmp_path / "t.parquet")
+    key = ["submit_time", "num_gpus", "job_class"]
+    assert drawn.join(trace.jobs, on=key, how="semi", nulls_equal=True).is_empty()
+    assert drawn["submit_time"].is_sorted() and drawn.height == count
+    off = (drawn["submit_time"].dt.epoch("us") % 1_000_000 == 500_000).sum()
+    assert result.moved == off > 900
+    other = trace.jobs.with_columns(num_gpus=pl.lit(2.0))  # another width is another row
+    recorded = other.select(RECORDED)
+    free = synthesize(fit_model(trace), Request(count), tmp_path / "u.parquet", recorded=recorded)
+    assert free.moved == 0
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(original, tmp_path):

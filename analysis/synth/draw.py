@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import polars as pl
@@ -52,6 +52,12 @@ class Drawn:
     queue_s: FloatArray
     num_gpus: FloatArray
     state: NDArray[np.uint8]
+
+    def in_order(self) -> Drawn:
+        """Return the jobs sorted by submission; equal ones keep their order."""
+        order = np.argsort(self.submit_us, kind="stable")
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Drawn(**{name: a[order] if a.size else a for name, a in arrays.items()})
 
     def job_arrays(self) -> JobArrays:
         """Return what the statistics of `characterize` take; running jobs have no duration."""

@@ -25,7 +25,9 @@ from gpuplan.analysis.version import gpuplan_version
 DAY_S = 86400
 CHUNK_ROWS = 250_000
 LONGEST_DAYS = 200 * 366
-RECORDED = ("submit_time", "duration_s", "num_gpus")
+RECORDED = ("submit_time", "duration_s", "num_gpus", "job_class")
+TIMED_KEY = RECORDED[:3]
+UNTIMED_KEY = ("submit_time", "num_gpus", "job_class")
 NOTHING_RECORDED = "synthetic: every row was drawn from a model, none was recorded"
 
 
@@ -63,7 +65,7 @@ class Synthesis:
         provenance: what the file says of itself.
         span_s: first to last submission.
         compared: statistics beside those of the original.
-        moved: drawn rows that equalled a recorded one and were changed by one clock step.
+        moved: drawn rows that equalled a recorded one and were changed by a step of the clock.
     """
 
     output: Path
@@ -113,7 +115,7 @@ def synthesize(
         output: the trace; its name ends in ``.parquet``.
         sources: files the model comes from, for the provenance.
         recorded: rows of the original (`RECORDED`); a drawn row that equals one in submission,
-            duration and GPUs is moved by one step of the clock.
+            duration and GPUs (without a duration: in submission, GPUs and class) is moved.
 
     Raises:
         UsageError: the length cannot be told, or the times leave the calendar.
@@ -126,7 +128,7 @@ def synthesize(
     if (first_s + span_s + DAY_S) * US > LAST_INSTANT_US:
         raise UsageError("the last submission would be past the year 9999; choose --start, --days")
     drawn = draw(model, request.jobs, first_s, span_s, request.seed)
-    drawn, moved = _apart(drawn, recorded, model.duration_step_s)
+    drawn, moved = _apart(drawn, recorded, model)
     zone = model.arrivals.time_zone
     relative = model.arrivals.start is None and request.start is None
     provenance = Provenance(
@@ -199,32 +201,57 @@ def _reference(model: Model, request: Request, span_s: float) -> Reference:
     )
 
 
-def _apart(drawn: Drawn, recorded: pl.DataFrame | None, step_s: float) -> tuple[Drawn, int]:
+def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: Model) -> tuple[Drawn, int]:
     """Return the jobs without a recorded row among them, and how many had to be moved.
 
-    A row that equals a recorded one in submission, duration and GPUs gets one clock step more.
+    A row that equals a recorded one in submission, duration and GPUs gets one clock step more. One
+    without a duration that equals a recorded one in submission, GPUs and class comes half a step
+    of the clock later, between the instants that the original can have.
     """
     if recorded is None:
         return drawn, 0
-    known = recorded.select(
-        pl.col("submit_time").dt.epoch("us"), pl.col("duration_s"), pl.col("num_gpus")
-    ).filter(pl.col("duration_s").is_not_null())
-    duration_s = drawn.duration_s.copy()
-    at = np.flatnonzero(~np.isnan(duration_s))
-    moved: set[int] = set()
-    while at.size:
-        rows = pl.DataFrame(
-            {
-                "submit_time": drawn.submit_us[at],
-                "duration_s": duration_s[at],
-                "num_gpus": drawn.num_gpus[at],
-                "at": at,
-            }
-        )
-        at = rows.join(known, on=list(RECORDED), how="semi", maintain_order="left")["at"].to_numpy()
-        duration_s[at] += step_s
-        moved.update(at.tolist())
-    return replace(drawn, duration_s=duration_s), len(moved)
+    rows = pl.DataFrame(
+        {
+            "submit_time": drawn.submit_us,
+            "duration_s": pl.Series(drawn.duration_s).fill_nan(None),
+            "num_gpus": drawn.num_gpus,
+            "job_class": pl.Series([c.job_class for c in model.cells], dtype=pl.String).gather(
+                drawn.cell.astype(np.uint32)
+            ),
+        }
+    ).with_row_index("at")
+    known = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
+    timed = pl.col("duration_s").is_not_null()
+    later_us = max(1, round(model.arrivals.step_s * US / 2))
+    longer = _moved(
+        rows.filter(timed), known.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
+    )
+    later = _moved(rows.filter(~timed), known.filter(~timed), UNTIMED_KEY, "submit_time", later_us)
+    duration_s, submit_us = drawn.duration_s.copy(), drawn.submit_us.copy()
+    duration_s[longer["at"]] = longer["duration_s"]
+    submit_us[later["at"]] = later["submit_time"]
+    drawn = replace(drawn, duration_s=duration_s, submit_us=submit_us)
+    return drawn.in_order() if later.height else drawn, longer.height + later.height
+
+
+def _moved(
+    rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...], column: str, step: float
+) -> pl.DataFrame:
+    """Return the rows (``at`` and ``column``) whose ``column`` had to grow by steps.
+
+    It grows until the row's key is none of the known ones.
+    """
+    moved = hit = _among(rows, known, key)
+    while hit.height:
+        hit = hit.with_columns((pl.col(column) + step).cast(rows.schema[column]))
+        moved = moved.select("at", column).update(hit.select("at", column), on="at")
+        hit = _among(hit, known, key)
+    return moved.select("at", column)
+
+
+def _among(rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
+    """Return the rows with a known key; no class equals no class."""
+    return rows.join(known, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
 
 
 def _write(model: Model, drawn: Drawn, path: Path, provenance: Provenance) -> None:

@@ -10,6 +10,7 @@ import support_traces
 
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.synth import Request, Synthesis, fit_model, synthesize
+from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import Trace
 
 ZONE = Provenance(source_format="canonical", time_zone="+08:00")
@@ -61,7 +62,7 @@ def workload(count: int = 6000, seed: int = 1, arrivals=bursty, **columns) -> Tr
 def synthetic(trace: Trace, path: Path, jobs: int | None = None, **request) -> Synthesis:
     """Fit a model to a trace, draw from it and write the file."""
     wanted = Request(jobs or trace.jobs.height, **request)
-    recorded = trace.jobs.select("submit_time", "duration_s", "num_gpus")
+    recorded = trace.jobs.select(RECORDED)
     return synthesize(fit_model(trace), wanted, path, recorded=recorded)
 
 
