@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from gpuplan.analysis.errors import OutputError, UsageError
@@ -23,15 +25,25 @@ TEXT_SUFFIXES = {
 PICTURE_SUFFIXES = (".svg", ".png")
 
 
-def check_output(output: Output, *, picture: bool, rows: bool) -> None:
+def check_output(
+    output: Output,
+    *,
+    picture: bool,
+    rows: bool,
+    inputs: Iterable[Path | str | None] = (),
+    others: Iterable[Path | None] = (),
+) -> None:
     """Refuse an output that cannot be made, before the work and not after it.
 
     Args:
         output: the options.
         picture: whether the command draws one.
         rows: whether the command has rows for a Parquet file.
+        inputs: what the command reads; None and what is no file are passed over.
+        others: files the command writes beside those of ``output``.
 
     Raises:
+        OutputError: a file that cannot be written, is an input, or is given twice.
         UsageError: a suffix that names no form this command has, or a condition that cannot be
             read.
     """
@@ -40,11 +52,12 @@ def check_output(output: Output, *, picture: bool, rows: bool) -> None:
         *([".parquet"] if rows else []),
         *(PICTURE_SUFFIXES if picture else ()),
     ]
-    if output.out is not None and output.out.suffix.lower() not in kinds:
-        raise UsageError(
-            f"--output {output.out}: no form is named {output.out.suffix!r}; "
-            f"expected one of {', '.join(kinds)}"
-        )
+    for path in output.out or ():
+        if path.suffix.lower() not in kinds:
+            raise UsageError(
+                f"--output {path}: no form is named {path.suffix!r}; "
+                f"expected one of {', '.join(kinds)}"
+            )
     for plot in output.plot or ():
         if not picture:
             raise UsageError("--plot: this command has no picture")
@@ -52,6 +65,18 @@ def check_output(output: Output, *, picture: bool, rows: bool) -> None:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
     for condition in output.fail_if or ():
         read_condition(condition)
+    written = [*_files(output), *(path for path in others if path is not None)]
+    read = [Path(path) for path in inputs if path is not None]
+    for position, path in enumerate(written):
+        _spare(path, read)
+        if any(_same_file(path, other) for other in written[:position]):
+            raise OutputError(f"{path}: two outputs go to this file; name another for one of them")
+        with suppress(_OnlyAsked), atomic_output(path):
+            raise _OnlyAsked
+
+
+class _OnlyAsked(Exception):
+    """Leaves an output before anything is written."""
 
 
 def emit(report: Report, output: Output) -> None:
@@ -62,23 +87,37 @@ def emit(report: Report, output: Output) -> None:
         OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
-    _spare_inputs(report, output)
+    inputs = [Path(source.path) for source in report.inputs]
+    for path in _files(output):
+        _spare(path, inputs)
     for warning in report.warnings:
         talk.warn(warning)
     for plot in output.plot or ():
         _draw(report, plot)
-    if output.out is not None:
-        _write(report, output.out)
+    for path in output.out or ():
+        _write(report, path)
     write_stdout(_text(report, output.output_format))
     check_gates(report.results, output.fail_if or [])
 
 
-def _spare_inputs(report: Report, output: Output) -> None:
-    """Refuse to write over a file that the result was computed from."""
-    inputs = {Path(source.path).resolve() for source in report.inputs}
-    for path in (output.out, *(output.plot or ())):
-        if path is not None and path.resolve() in inputs:
-            raise OutputError(f"{path}: is the input; write to another file")
+def _files(output: Output) -> list[Path]:
+    return [*(output.out or ()), *(output.plot or ())]
+
+
+def _spare(path: Path, inputs: Iterable[Path]) -> None:
+    """Refuse to write over a file that the result is computed from."""
+    for source in inputs:
+        if _same_file(path, source):
+            name = "" if path == source else f" {source}"
+            raise OutputError(f"{path}: is the input{name}; write to another file")
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Tell whether two paths are one file, also through links; neither need exist."""
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except (OSError, RuntimeError):  # one of them does not exist, or is a loop of links
+        return False
 
 
 def write_stdout(text: str) -> None:

@@ -42,6 +42,21 @@ OutputFormat = Annotated[
     Format,
     typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
 ]
+
+
+def _files(forms: str) -> Any:
+    """Return the option for files that take the result in these forms."""
+    return typer.Option(
+        "--output",
+        "-o",
+        help=f"Also write the result to this file; its suffix names the form: {forms}. May be "
+        "repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    )
+
+
+TextFiles = Annotated[list[Path] | None, _files(".json, .md, .csv, .txt")]
 Plot = Annotated[
     list[Path] | None,
     typer.Option(
@@ -234,18 +249,18 @@ class Output:
 
     output_format: OutputFormat = Format.table
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Also write the result to this file; its suffix names the form: .json, .md, "
-            ".csv, .txt, .parquet (rows), .svg, .png (picture).",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
-        ),
+        list[Path] | None,
+        _files(".json, .md, .csv, .txt, .parquet (rows), .svg, .png (picture)"),
     ] = None
     plot: Plot = None
     fail_if: FailIf = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputWithoutRows(Output):
+    """Where and how a command shows a result that has no rows of its own."""
+
+    out: Annotated[list[Path] | None, _files(".json, .md, .csv, .txt, .svg, .png (picture)")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +283,7 @@ class Talk:
     ] = False
 
 
-GROUPS = (TraceChoice, PriceChoice, Output)
+GROUPS = (TraceChoice, PriceChoice, Output, OutputWithoutRows)
 
 
 def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., None]], None]:

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.gates import GateFailed
 from gpuplan.cli.options import Format, Output
@@ -148,18 +148,18 @@ def test_lines_fall_back_to_ascii_where_the_stream_cannot_show_them():
 def test_emit_writes_every_form_asked_for(tmp_path, capsys):
     for suffix, render in (("json", as_json), ("md", as_markdown), ("csv", as_csv)):
         path = tmp_path / f"r.{suffix}"
-        emit(REPORT, Output(output_format=Format(suffix), out=path))
+        emit(REPORT, Output(output_format=Format(suffix), out=[path]))
         out, err = capsys.readouterr()
         assert path.read_text() == out == render(REPORT)
         assert err == f"warning: mind the gap\nwrote {path}\n"
     path = tmp_path / "r.txt"
-    emit(REPORT, Output(out=path))
+    emit(REPORT, Output(out=[path]))
     assert path.read_text() == capsys.readouterr().out == as_text(REPORT, Stream())
 
 
 def test_emit_checks_the_gates_last(tmp_path, capsys):
     with pytest.raises(GateFailed):
-        emit(REPORT, Output(out=tmp_path / "r.json", fail_if=["count > 2"]))
+        emit(REPORT, Output(out=[tmp_path / "r.json"], fail_if=["count > 2"]))
     assert "Jobs by name" in capsys.readouterr().out
     assert (tmp_path / "r.json").exists()
 
@@ -171,21 +171,23 @@ def test_rows_and_pictures_go_to_their_files(tmp_path, capsys):
 
     rows = pl.DataFrame({"a": [1, 2]})
     report = Report("try", {}, (TABLE,), frame=lambda: rows, figure=new_figure)
-    emit(report, Output(out=tmp_path / "r.parquet", plot=[tmp_path / "p.svg", tmp_path / "p.png"]))
+    plots = [tmp_path / "p.svg", tmp_path / "p.png"]
+    emit(report, Output(out=[tmp_path / "r.parquet", tmp_path / "r.csv"], plot=plots))
+    assert (tmp_path / "r.csv").read_text() == as_csv(report)
     assert pl.read_parquet(tmp_path / "r.parquet").equals(rows)
     assert (tmp_path / "p.svg").read_text().startswith("<?xml")
     assert (tmp_path / "p.png").read_bytes()[:4] == b"\x89PNG"
-    emit(report, Output(out=tmp_path / "q.svg"))
+    emit(report, Output(out=[tmp_path / "q.svg"]))
     assert (tmp_path / "q.svg").read_bytes() == (tmp_path / "p.svg").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (Output(out="r.xlsx"), "expected one of .json, .md, .csv, .txt"),
-        (Output(out="r"), "no form is named ''"),
-        (Output(out="r.parquet"), "no form is named '.parquet'"),
-        (Output(out="r.png"), "no form is named '.png'"),
+        (Output(out=["r.xlsx"]), "expected one of .json, .md, .csv, .txt"),
+        (Output(out=["r"]), "no form is named ''"),
+        (Output(out=["r.parquet"]), "no form is named '.parquet'"),
+        (Output(out=["r.png"]), "no form is named '.png'"),
         (Output(plot=["p.png"]), "this command has no picture"),
         (Output(fail_if=["jobs"]), "expected 'field operator value'"),
     ],
@@ -196,7 +198,7 @@ def test_what_cannot_be_made_is_refused_before_the_work(output, message):
 
     output = replace(
         output,
-        out=output.out and Path(output.out),
+        out=[Path(p) for p in output.out or ()],
         plot=[Path(p) for p in output.plot or ()],
     )
     with pytest.raises(UsageError) as caught:
@@ -208,9 +210,59 @@ def test_the_same_outputs_are_fine_where_the_command_has_them():
     from pathlib import Path
 
     for name in ("r.parquet", "r.PNG", "r.svg", "r.json"):
-        check_output(Output(out=Path(name), plot=[Path("p.svg")]), picture=True, rows=True)
+        check_output(Output(out=[Path(name)], plot=[Path("p.svg")]), picture=True, rows=True)
     with pytest.raises(UsageError, match=r"expected \.svg or \.png"):
         check_output(Output(plot=[Path("p.pdf")]), picture=True, rows=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with an input, names of it through both kinds of link, and a folder."""
+    (tmp_path / "in.csv").write_text("x")
+    (tmp_path / "soft.csv").symlink_to("in.csv")
+    os.link(tmp_path / "in.csv", tmp_path / "hard.csv")
+    (tmp_path / "folder.csv").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("out", "plot", "message"),
+    [
+        (["nodir/r.json"], [], "the folder .*nodir does not exist"),
+        (["r.json"], ["nodir/p.svg"], "the folder .*nodir does not exist"),
+        (["folder.csv"], [], "is a folder"),
+        (["in.csv"], [], r"in\.csv: is the input; write to another file"),
+        (["./in.csv"], [], "is the input"),
+        (["folder.csv/../in.csv"], [], "is the input"),
+        (["soft.csv"], [], r"soft\.csv: is the input .*in\.csv; write"),
+        (["hard.csv"], [], r"hard\.csv: is the input .*in\.csv; write"),
+        (["r.json", "r.json"], [], "two outputs go to this file"),
+        (["p.svg"], ["p.svg"], "two outputs go to this file"),
+        (["r.json"], ["p.svg", "folder.csv/../p.svg"], "two outputs go to this file"),
+        (["other.csv"], [], "two outputs go to this file"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_before_the_work(folder, out, plot, message):
+    before = sorted(folder.iterdir())
+    output = Output(out=[folder / p for p in out], plot=[folder / p for p in plot])
+    with pytest.raises(OutputError, match=message) as caught:
+        check_output(
+            output,
+            picture=True,
+            rows=True,
+            inputs=[None, "power:0.8", folder / "in.csv", folder / "absent.parquet"],
+            others=[folder / "other.csv", None],
+        )
+    assert caught.value.exit_code == 3
+    assert sorted(folder.iterdir()) == before
+
+
+def test_asking_whether_a_file_can_be_written_leaves_it_as_it_is(folder):
+    (folder / "old.json").write_text("old")
+    new = [folder / "old.json", folder / "new.json"]
+    check_output(Output(out=new), picture=False, rows=False, inputs=[folder / "in.csv"])
+    assert (folder / "old.json").read_text() == "old"
+    assert not (folder / "new.json").exists()
 
 
 WRITE = "from gpuplan.cli.emit import write_stdout; write_stdout('é─\\n' * 100_000)"

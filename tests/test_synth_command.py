@@ -92,11 +92,11 @@ def test_a_saved_model_draws_the_same_jobs(gpuplan, trace, tmp_path):
         (["--preset", "kalos", "--fail-if", "x ="], 2, "--fail-if"),
         (["--preset", "kalos", "-o", "out.csv"], 2, ".parquet"),
         (["--preset", "kalos", "-o", "no/out.parquet"], 3, "does not exist"),
-        (["--preset", "kalos", "--save-model", "out.parquet"], 2, "is also the trace"),
+        (["--preset", "kalos", "--save-model", "out.parquet"], 3, "two outputs go to this file"),
         (["--like", "absent.parquet"], 3, "no such file"),
         (["--like", "text.csv"], 3, "not a Parquet file"),
         (["--model", "text.csv"], 3, "a model that gpuplan synth"),
-        (["--like", "out.parquet"], 2, "is also the source"),
+        (["--like", "out.parquet"], 3, "is the input"),
     ],
 )
 def test_mistakes_are_told(gpuplan, tmp_path, monkeypatch, arguments, code, says):

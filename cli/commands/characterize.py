@@ -10,7 +10,7 @@ import typer
 from gpuplan.cli.characterize_tables import headline, workload_tables
 from gpuplan.cli.compare_tables import comparison_headline, comparison_tables, trace_names
 from gpuplan.cli.fit_tables import fit_tables
-from gpuplan.cli.options import Output, PriceChoice, TraceChoice, command
+from gpuplan.cli.options import OutputWithoutRows, PriceChoice, TraceChoice, command
 from gpuplan.cli.report import Report, trace_input
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def register(app: typer.Typer) -> None:
         ],
         choice: TraceChoice,
         priced: PriceChoice,
-        output: Output,
+        output: OutputWithoutRows,
         top: Annotated[
             int,
             typer.Option(help="Rows of the class, user and group tables; the rest is one.", min=1),
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
         """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
         from gpuplan.cli.emit import check_output, emit
 
-        check_output(output, picture=True, rows=False)
+        check_output(output, picture=True, rows=False, inputs=[*trace, priced.prices])
         priced.check()
         from gpuplan.analysis.characterize import COLUMNS
         from gpuplan.analysis.errors import UsageError

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.options import Output, command
+from gpuplan.cli.options import Format, Output, OutputFormat, TextFiles, command
 from gpuplan.cli.report import Column, Report, Table
 
 
@@ -29,9 +29,11 @@ def register(app: typer.Typer) -> None:
 
 def list_built_in(
     kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
-    output: Output,
+    output_format: OutputFormat = Format.table,
+    out: TextFiles = None,
 ) -> None:
     """List the log formats, policies, speedups or GPU providers that are built in."""
+    output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
     results, tables = LISTS[kind]()
     emit(Report(command="list", results={kind.value: results}, tables=tables), output)

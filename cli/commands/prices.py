@@ -115,7 +115,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Bring GPU price lists and histories into one table, and say what GPUs cost."""
         output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
-        check_output(output, picture=True, rows=False)
+        check_output(output, picture=True, rows=False, inputs=sources, others=[out])
         from gpuplan.analysis.errors import UsageError
         from gpuplan.analysis.ingest.rejects import Limit
         from gpuplan.analysis.prices.book import book_of

@@ -130,8 +130,9 @@ def register(app: typer.Typer) -> None:
         from gpuplan.cli.emit import check_output, emit
 
         output = Output(output_format=output_format, fail_if=fail_if)
-        check_output(output, picture=False, rows=False)
-        _check_choice(like, preset, model, out, save_model)
+        written = [out, save_model]
+        check_output(output, picture=False, rows=False, inputs=[like, model], others=written)
+        _check_choice(like, preset, model)
         from gpuplan.analysis.files import atomic_output
         from gpuplan.analysis.synth import Request, synthesize
         from gpuplan.analysis.synth.write import RECORDED
@@ -161,19 +162,11 @@ def register(app: typer.Typer) -> None:
         emit(_report(result, parameters, sources, trace), output)
 
 
-def _check_choice(
-    like: Path | None, preset: str | None, model: Path | None, out: Path, save_model: Path | None
-) -> None:
+def _check_choice(like: Path | None, preset: str | None, model: Path | None) -> None:
     given = [name for name, x in (("--like", like), ("--preset", preset), ("--model", model)) if x]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
         raise UsageError(f"give one of --like, --preset and --model; found {found}")
-    taken = {path.resolve() for path in (like, model) if path is not None}
-    for written in (out, save_model):
-        if written is not None and written.resolve() in taken:
-            raise UsageError(f"{written}: is also the source; write to another file")
-    if save_model is not None and save_model.resolve() == out.resolve():
-        raise UsageError(f"--save-model {save_model}: is also the trace; name another file")
 
 
 def _model(
