@@ -1,5 +1,7 @@
 """The budget frontier: worked by hand, against slow oracles, and laws for every frontier."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import support_boa as oracle
@@ -28,6 +30,7 @@ def instances(draw):
             epochs=draw(st.integers(1, 4)),
             widths=draw(st.integers(1, 6)),
             rescale_h=rescale_h,
+            weight=draw(st.sampled_from([1.0, 0.3, 4.0])),
         )
         for i in range(draw(st.integers(1, 3)))
     ]
@@ -61,6 +64,24 @@ def test_one_more_gpu_saves_what_the_multiplier_says_over_all_arrivals():
     assert plan.multiplier == pytest.approx(0.5)
     assert plan.marginal_jct_s_per_gpu == pytest.approx(180)
     assert plan.mean_jct_s - richer.mean_jct_s == pytest.approx(180)
+
+
+def test_a_weight_moves_the_next_gpu_to_its_class():
+    # Both classes go from (cost, time) (1, 1) to (2, 1/2); b counts three times as much.
+    a, b = (replace(two_widths(), name=name, weight=w) for name, w in (("a", 1.0), ("b", 3.0)))
+    frontier = solve_frontier([a, b])
+    np.testing.assert_allclose(frontier.budget_gpus, [2, 3, 4])
+    np.testing.assert_allclose(frontier.mean_jct_s, 3600 * np.array([1, 0.75, 0.5]))
+    np.testing.assert_allclose(frontier.objective_s, 3600 * np.array([1, 2.5 / 4, 0.5]))
+    plan = frontier.at_budget(2.5)
+    assert [(w.job_class, w.width) for w in plan.widths] == [("a", 1), ("b", 1), ("b", 4)]
+    assert plan.mean_jct_s == pytest.approx(3600 * 7 / 8)
+    assert plan.objective_s == pytest.approx(3600 * (1 + 3 * 0.75) / 4)
+    assert plan.marginal_jct_s_per_gpu == pytest.approx(3600 * 0.375)
+    assert plan.rounding_gap_s == pytest.approx(3600 * (1 - 3.25 / 4))
+    assert frontier.at_target_jct(3600 * 3.25 / 4).budget_gpus == pytest.approx(2.5)
+    with pytest.raises(InfeasibleError, match=r"a weighted mean completion time of 1,799 s"):
+        frontier.at_target_jct(1799)
 
 
 def test_ends_of_the_frontier():
@@ -146,6 +167,7 @@ def test_two_hundred_small_instances_against_enumeration():
                 epochs=rng.integers(1, 5),
                 widths=rng.integers(1, 5),
                 rescale_h=rescale_h,
+                weight=[1.0, 0.2, 5.0][(i + case) % 3] if case % 2 else 1.0,
             )
             for i in range(rng.integers(1, 4))
         ]
@@ -153,14 +175,16 @@ def test_two_hundred_small_instances_against_enumeration():
         # Two convex curves are one if their support lines agree in every direction: try those of
         # the frontier's own edges (its bends show there) and others.
         rate = frontier.rate_per_h
-        hours = frontier.mean_jct_s / 3600 * rate
+        hours = frontier.objective_s / 3600 * sum(c.rate_per_h * c.weight for c in classes)
         for mu in np.concatenate([frontier.edge_slope, 10.0 ** rng.uniform(-4, 4, 8)]):
             expected = oracle.brute_force_dual(classes, mu)
             assert (hours + mu * frontier.budget_gpus).min() == pytest.approx(expected, rel=1e-9)
         cheapest = sum(c.rate_per_h * oracle.all_paths(c)[:, 0].min() for c in classes)
-        quickest = sum(c.rate_per_h * oracle.all_paths(c)[:, 1].min() for c in classes)
+        quickest = [c.rate_per_h * oracle.all_paths(c)[:, 1].min() for c in classes]
+        weighted = sum(c.weight * least for c, least in zip(classes, quickest, strict=True))
         assert frontier.min_budget == pytest.approx(cheapest, rel=1e-9)
-        assert hours[-1] == pytest.approx(quickest, rel=1e-9)
+        assert hours[-1] == pytest.approx(weighted, rel=1e-9)
+        assert frontier.mean_jct_s[-1] / 3600 * rate == pytest.approx(sum(quickest), rel=1e-9)
 
 
 def test_measured_curves_with_dear_starts_against_every_whole_width():
@@ -220,7 +244,7 @@ def test_convex_program_agrees_without_rescaling():
 @given(workloads)
 def test_frontier_is_convex_and_falls(classes):
     frontier = solve_frontier(classes)
-    spent, saved = np.diff(frontier.budget_gpus), -np.diff(frontier.mean_jct_s)
+    spent, saved = np.diff(frontier.budget_gpus), -np.diff(frontier.objective_s)
     assert (spent > 0).all() and (saved > 0).all()
     assert (np.diff(frontier.edge_slope) <= 0).all()
     for hull in frontier.hulls:
@@ -237,8 +261,9 @@ def test_plans_keep_the_budget_and_the_certificate_holds(classes, share):
     plan = frontier.at_budget(budget)
     assert plan.used_gpus == pytest.approx(min(budget, high), rel=1e-9)
     assert plan.rounded_used_gpus <= budget * (1 + 1e-9)
-    expected = np.interp(budget, frontier.budget_gpus, frontier.mean_jct_s)
-    assert plan.mean_jct_s == pytest.approx(expected, rel=1e-9)
+    for name in ("mean_jct_s", "objective_s"):
+        expected = np.interp(budget, frontier.budget_gpus, getattr(frontier, name))
+        assert getattr(plan, name) == pytest.approx(expected, rel=1e-9)
     assert plan.rounded_mean_jct_s >= plan.mean_jct_s * (1 - 1e-12)
     split = {a.job_class for a in plan.widths if a.share < 1}
     assert len(split) <= 1
@@ -259,19 +284,14 @@ def test_plans_keep_the_budget_and_the_certificate_holds(classes, share):
     # The deterministic plan is made of width paths, so no plan in its budget can be better
     # than the frontier there: the gap is a bound.
     cheaper = frontier.at_budget(max(low, plan.rounded_used_gpus))
-    assert cheaper.mean_jct_s <= plan.rounded_mean_jct_s * (1 + 1e-9)
+    assert cheaper.objective_s <= (plan.objective_s + plan.rounding_gap_s) * (1 + 1e-9)
 
 
 @laws
 @given(workloads, st.floats(0.01, 100))
 def test_more_arrivals_scale_budgets_and_leave_times(classes, factor):
     frontier = solve_frontier(classes)
-    busier = solve_frontier(
-        [
-            JobClass(c.name, c.rate_per_h * factor, c.work_h, c.widths, c.speedup, c.rescale_h)
-            for c in classes
-        ]
-    )
+    busier = solve_frontier([replace(c, rate_per_h=c.rate_per_h * factor) for c in classes])
     np.testing.assert_allclose(busier.budget_gpus, factor * frontier.budget_gpus, rtol=1e-9)
     np.testing.assert_allclose(busier.mean_jct_s, frontier.mean_jct_s, rtol=1e-9)
 
@@ -280,14 +300,14 @@ def test_more_arrivals_scale_budgets_and_leave_times(classes, factor):
 @given(workloads, st.floats(0, 1))
 def test_target_is_the_inverse_of_budget(classes, share):
     frontier = solve_frontier(classes)
-    slow, quick = frontier.mean_jct_s[0], frontier.mean_jct_s[-1]
+    slow, quick = frontier.objective_s[0], frontier.objective_s[-1]
     target = quick + share * (slow - quick)
     plan = frontier.at_target_jct(target)
-    assert plan.mean_jct_s <= target * (1 + 1e-9)
-    assert frontier.at_budget(plan.budget_gpus).mean_jct_s == pytest.approx(target, rel=1e-9)
+    assert plan.objective_s <= target * (1 + 1e-9)
+    assert frontier.at_budget(plan.budget_gpus).objective_s == pytest.approx(target, rel=1e-9)
     less = plan.budget_gpus * (1 - 1e-6)
     if less > frontier.min_budget:
-        assert frontier.at_budget(less).mean_jct_s > target
+        assert frontier.at_budget(less).objective_s > target
 
 
 def test_a_split_of_equal_classes_changes_nothing():
@@ -321,7 +341,7 @@ def test_totals_do_not_drift_over_many_classes():
 @pytest.mark.parametrize(
     "change",
     [{"speedup": np.ones((2, 2))}, {"rate_per_h": 0.0}, {"work_h": np.array([-1.0])},
-     {"widths": np.array([0.0, 1.0])}],
+     {"widths": np.array([0.0, 1.0])}, {"weight": 0.0}],
 )  # fmt: skip
 def test_a_class_that_cannot_be_is_the_callers_mistake(change):
     fields = {

@@ -9,7 +9,7 @@ import pytest
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.study import study_frontier
-from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_widths, workload_of
+from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_weights, parse_widths, workload_of
 from gpuplan.planner.speedup.registry import load_speedup
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -139,6 +139,21 @@ def test_widths_asked_for(trace):
         parse_widths("1,two")
 
 
+def test_weights_by_class(trace):
+    jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 8, "b=c", "completed"))
+    choices = Choices(weights=parse_weights(["b=c=2.5"]))
+    law = load_speedup("power:0.5")
+    assert {c.name: c.weight for c in workload_of(jobs, law, choices).classes} == {
+        "a": 1,
+        "b=c": 2.5,
+    }
+    with pytest.raises(UsageError, match=r"'d': no job_class of that name(.|\n)*one of a, b=c"):
+        workload_of(jobs, law, Choices(weights={"d": 1.0}))
+    for text in ("a", "2", "a=", "a=much"):
+        with pytest.raises(UsageError, match="expected CLASS=W"):
+            parse_weights([text])
+
+
 def test_progress_runs_once_over_all_frontiers_of_a_range(trace):
     jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 1, "b", "completed"))
     told = []
@@ -196,6 +211,8 @@ def test_a_horizon_shorter_than_the_trace_is_told(trace):
         ({"rescale_s": -1.0}, "--rescale"),
         ({"max_width": 0}, "--max-width"),
         ({"widths": (0, 1)}, "--widths"),
+        ({"weights": {"a": 0.0}}, "--weight a=0"),
+        ({"weights": {"a": float("nan")}}, "--weight a=nan"),
     ],
 )
 def test_choices_out_of_range(choice, said):

@@ -96,6 +96,23 @@ def test_one_class_with_a_law(gpuplan, hours):
     assert found["knee"]["mean_jct_s"] == pytest.approx(3600 / 8**0.5)
 
 
+def test_weights_favour_a_class_and_both_means_are_told(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "120")
+    (plain,) = results(gpuplan, *asked)["points"]
+    found = results(gpuplan, *asked, "--weight", "bert=5", "--weight", "imagenet=0.5")
+    (point,) = found["points"]
+    assert plain["weighted_mean_jct_s"] == plain["mean_jct_s"] < point["mean_jct_s"]
+    wider = {
+        name: [w["width"] for w in row["widths"] if w["job_class"] == "bert"]
+        for name, row in (("plain", plain), ("weighted", point))
+    }
+    assert min(wider["weighted"]) > max(wider["plain"])
+    assert {c["job_class"]: c["weight"] for c in found["classes"]}["imagenet"] == 0.5
+    _, out, _ = gpuplan("pareto", *asked, "--weight", "bert=5")
+    assert " weighted " in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
 def test_target_is_answered_with_a_budget(gpuplan, hours):
     found = results(gpuplan, hours, "--speedup", "power:0.5", "--target-jct", "30m,20m")
     assert [p["budget_gpus"] for p in found["points"]] == pytest.approx([4, 6])
@@ -246,6 +263,8 @@ def test_many_classes_and_epochs_in_the_table(gpuplan, tmp_path):
         (["--speedup", "warp:9"], 2, "amdahl:SIGMA"),
         (["--horizon", "soon"], 2, "--horizon"),
         (["--widths", "a"], 2, "--widths"),
+        (["--weight", "bert"], 2, "CLASS=W"),
+        (["--speedup", "profile:t4", "--weight", "llama=2"], 2, "one of bert, cifar10"),
         (["--target-jct", "soon"], 2, "--target-jct"),
         (["--target-jct", "45m,"], 2, "--target-jct"),
         (["--speedup", "profile:t4", "--class-by", "user"], 3, "knows no user 'all'"),

@@ -113,6 +113,15 @@ def pareto(
             show_default=False,
         ),
     ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS=W",
+            help="What an hour of a class' jobs counts in the mean that is minimized, for example "
+            "bert=2; may be repeated. Default: 1, the plain mean.",
+            show_default=False,
+        ),
+    ] = None,
     price: Annotated[
         float | None,
         typer.Option(help="Price of one GPU for one hour, in dollars.", show_default=False),
@@ -122,7 +131,7 @@ def pareto(
     from gpuplan.analysis.trace import read_trace
     from gpuplan.cli.budgets import parse_budgets
     from gpuplan.planner.boa.study import study_frontier
-    from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_widths
+    from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_weights, parse_widths
     from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
     from gpuplan.simkit.jit import compiling
 
@@ -142,6 +151,7 @@ def pareto(
         max_width=max_width,
         widths=None if widths is None else parse_widths(widths),
         scale_work=choice.scale_duration,
+        weights=parse_weights(weight or []),
     )
     model = load_speedup(speedup or DEFAULT_SPEEDUP)
     with talk.progress("reading"):
@@ -168,6 +178,7 @@ def pareto(
         "rescale_s": choices.rescale_s,
         "max_width": max_width,
         "widths": choices.widths and list(choices.widths),
+        "weights": dict(choices.weights),
         "price_usd_per_gpu_h": price,
         **choice.parameters(),
     }
@@ -235,6 +246,8 @@ def _points_table(study: Study) -> Table:
         *([Column("usd_per_month", "$/month", show_usd)] if priced else []),
         Column("mean_jct_s", "mean JCT", show_duration),
     ]
+    if study.frontier.is_weighted:
+        columns.append(Column("weighted_mean_jct_s", "weighted", show_duration))
     if not study.ends:
         columns.append(Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share))
         columns.append(Column("used_gpus", "used (GPUs)", _gpus))

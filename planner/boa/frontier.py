@@ -36,6 +36,7 @@ class JobClass:
         speedup: s of each epoch at each width, > 0; shape (J, V).
         rescale_h: mean hours of a start or a change of width; >= 0.
         jobs: jobs of the trace behind the figures.
+        weight: what an hour of its jobs counts in the objective; > 0, 1 for the plain average.
     """
 
     name: str
@@ -45,6 +46,7 @@ class JobClass:
     speedup: FloatArray
     rescale_h: float = 0.0
     jobs: int = 0
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
@@ -54,6 +56,8 @@ class JobClass:
             )
         if not (self.rate_per_h > 0 and self.rescale_h >= 0 and np.all(self.work_h >= 0)):
             raise ValueError(f"{self.name}: rate must be above 0, work and rescaling at least 0")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"{self.name}: weight must be above 0, got {self.weight}")
         if not (np.all(self.widths > 0) and np.all(self.speedup > 0)):
             raise ValueError(f"{self.name}: widths and speedups must be above 0")
 
@@ -86,10 +90,13 @@ class Frontier:
         classes: the job classes.
         hulls: their hulls, in the same order.
         edge_class: class that changes along each edge of the frontier; shape (E,).
-        edge_slope: hours saved per GPU-hour spent along it, strictly descending within a class;
-            shape (E,).
+        edge_slope: weighted hours saved per GPU-hour spent along it, descending, strictly within a
+            class; shape (E,).
         budget_gpus: average GPUs at the vertices, ascending; shape (E + 1,).
-        mean_jct_s: mean completion time at the vertices, descending; shape (E + 1,).
+        objective_s: weighted mean completion time at the vertices, descending and convex; shape
+            (E + 1,).
+        mean_jct_s: plain mean completion time there, descending; the same where all weights are
+            equal; shape (E + 1,).
     """
 
     classes: tuple[JobClass, ...]
@@ -97,6 +104,7 @@ class Frontier:
     edge_class: IntArray
     edge_slope: FloatArray
     budget_gpus: FloatArray
+    objective_s: FloatArray
     mean_jct_s: FloatArray
 
     @property
@@ -108,6 +116,11 @@ class Frontier:
     def rate_per_h(self) -> float:
         """Arrivals per hour of all classes."""
         return sum(c.rate_per_h for c in self.classes)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some class counts more than another."""
+        return len({c.weight for c in self.classes}) > 1
 
     @property
     def one_gpu_jct_s(self) -> float:
@@ -146,21 +159,25 @@ class Frontier:
     def at_target_jct(self, seconds: float) -> Plan:
         """Return the plan of the least budget whose mean completion time is at most ``seconds``.
 
+        With weights, that is the weighted mean.
+
         Raises:
             InfeasibleError: no budget is enough; the message names the least time.
         """
-        least = float(self.mean_jct_s[-1])
+        least = float(self.objective_s[-1])
         if not seconds >= least * (1 - TOLERANCE):
+            weighted = "weighted " if self.is_weighted else ""
             raise InfeasibleError(
-                f"a mean completion time of {seconds:,.0f} s is out of reach at any budget: the "
-                f"least is {ceil(10 * least) / 10:,.1f} s, from {self.saturation_budget:,.2f} GPUs"
+                f"a {weighted}mean completion time of {seconds:,.0f} s is out of reach at any "
+                f"budget: the least is {ceil(10 * least) / 10:,.1f} s, from "
+                f"{self.saturation_budget:,.2f} GPUs"
             )
         # Times descend: count the vertices that are still too slow.
-        slow = int(np.searchsorted(-self.mean_jct_s, -seconds * (1 + TOLERANCE), side="left"))
+        slow = int(np.searchsorted(-self.objective_s, -seconds * (1 + TOLERANCE), side="left"))
         if slow == 0:
             return self._plan(self.min_budget, 0, 0.0)
         edge = slow - 1
-        high, low = self.mean_jct_s[edge : edge + 2]
+        high, low = self.objective_s[edge : edge + 2]
         share = min(1.0, max(0.0, float((high - seconds) / (high - low))))
         start, end = self.budget_gpus[edge : edge + 2]
         return self._plan(float(start + share * (end - start)), edge, share)
@@ -168,14 +185,14 @@ class Frontier:
     def knee(self) -> Plan:
         """Return the plan where the frontier bends most.
 
-        With budget and mean completion time each scaled to 0..1 over the frontier, it is the
-        vertex farthest under the straight line between the ends (Satopaa et al. 2011, "Finding a
-        'Kneedle' in a Haystack"): before it a step to the right saves more than it costs.
+        With budget and (weighted) mean completion time each scaled to 0..1 over the frontier, it is
+        the vertex farthest under the straight line between the ends (Satopaa et al. 2011, "Finding
+        a 'Kneedle' in a Haystack"): before it a step to the right saves more than it costs.
         """
         if not self.edge_class.size:
             return self._plan(self.min_budget, 0, 0.0)
         spent = self.budget_gpus - self.budget_gpus[0]
-        left = self.mean_jct_s - self.mean_jct_s[-1]
+        left = self.objective_s - self.objective_s[-1]
         vertex = int(np.argmin(spent / spent[-1] + left / left[0]))
         return self._plan(float(self.budget_gpus[vertex]), vertex, 0.0)
 
@@ -192,6 +209,7 @@ class Frontier:
                 ClassPlan(
                     job_class=job_class.name,
                     rate_per_h=job_class.rate_per_h,
+                    weight=job_class.weight,
                     cost_gpu_h=_between(hull.cost_gpu_h[p], hull.cost_gpu_h[nxt], mix),
                     time_h=_between(hull.time_h[p], hull.time_h[nxt], mix),
                     cheaper_cost_gpu_h=float(hull.cost_gpu_h[p]),
@@ -225,21 +243,30 @@ def solve_frontier(
     spent = [np.diff(hull.cost_gpu_h) for hull in hulls]
     saved = [-np.diff(hull.time_h) for hull in hulls]
     owner = np.repeat(np.arange(len(classes)), [edges.size for edges in spent])
-    slope = np.concatenate(saved) / np.concatenate(spent)
-    order = np.argsort(-slope, kind="stable")  # equal slopes: classes in their order
     rate = np.array([c.rate_per_h for c in classes])
-    per_edge = rate[owner][order]
-    first_cost = sum(r * h.cost_gpu_h[0] for r, h in zip(rate, hulls, strict=True))
-    first_time = sum(r * h.time_h[0] for r, h in zip(rate, hulls, strict=True))
-    budget = np.cumsum(np.append(first_cost, per_edge * np.concatenate(spent)[order]))
-    time = np.cumsum(np.append(first_time, -per_edge * np.concatenate(saved)[order]))
+    weight = np.array([c.weight for c in classes])
+    # A weight stretches the hull of its class along the axis of time; the vertices stay.
+    slope = weight[owner] * np.concatenate(saved) / np.concatenate(spent)
+    order = np.argsort(-slope, kind="stable")  # equal slopes: classes in their order
+    cheapest_h = np.array([hull.cost_gpu_h[0] for hull in hulls])
+    slowest_h = np.array([hull.time_h[0] for hull in hulls])
+    owner, spent_h, saved_h = (
+        owner[order],
+        np.concatenate(spent)[order],
+        np.concatenate(saved)[order],
+    )
+
+    def along(factor: FloatArray, first_h: FloatArray, steps_h: FloatArray) -> FloatArray:
+        return np.cumsum(np.append(np.dot(factor, first_h), factor[owner] * steps_h))
+
     return Frontier(
         classes=tuple(classes),
         hulls=tuple(hulls),
-        edge_class=owner[order],
+        edge_class=owner,
         edge_slope=slope[order],
-        budget_gpus=budget,
-        mean_jct_s=3600 * time / rate.sum(),
+        budget_gpus=along(rate, cheapest_h, spent_h),
+        objective_s=3600 * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
+        mean_jct_s=3600 * along(rate, slowest_h, -saved_h) / rate.sum(),
     )
 
 

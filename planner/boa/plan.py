@@ -35,6 +35,7 @@ class ClassPlan:
     Attributes:
         job_class: the class.
         rate_per_h: arrivals per hour.
+        weight: what an hour of its jobs counts in the objective.
         cost_gpu_h: GPU-hours of a job, averaged over its paths.
         time_h: hours of a job, averaged likewise.
         cheaper_cost_gpu_h: GPU-hours on the cheaper path alone.
@@ -44,6 +45,7 @@ class ClassPlan:
 
     job_class: str
     rate_per_h: float
+    weight: float
     cost_gpu_h: float
     time_h: float
     cheaper_cost_gpu_h: float
@@ -60,14 +62,15 @@ class ClassPlan:
 class Plan:
     """An optimal allocation within a budget.
 
-    At most one class is split over two width paths. `rounded_mean_jct_s` is what the deterministic
-    plan gives that sends all its jobs down the cheaper one; since no plan within the budget is
-    better than `mean_jct_s`, the gap between them bounds what rounding can have lost.
+    It minimizes `objective_s`, which is `mean_jct_s` where all weights are equal. At most one class
+    is split over two width paths. The deterministic plan sends all its jobs down the cheaper one;
+    since no plan within the budget has a lower objective, the gap between the two bounds what
+    rounding can have lost.
 
     Attributes:
         budget_gpus: average GPUs allowed.
         load_gpus: GPUs kept busy if every job ran on one.
-        multiplier: hours of completion time saved per GPU-hour spent, at the margin.
+        multiplier: weighted hours of completion time saved per GPU-hour spent, at the margin.
         classes: one `ClassPlan` per class.
     """
 
@@ -77,8 +80,13 @@ class Plan:
     classes: Sequence[ClassPlan]
 
     @property
+    def objective_s(self) -> float:
+        """Mean completion time of the optimum, weighted by class, in seconds."""
+        return self._mean_s([c.time_h for c in self.classes], weighted=True)
+
+    @property
     def mean_jct_s(self) -> float:
-        """Mean completion time of the optimum, in seconds."""
+        """Plain mean completion time of the optimum, in seconds."""
         return self._mean_s([c.time_h for c in self.classes])
 
     @property
@@ -99,7 +107,8 @@ class Plan:
     @property
     def rounding_gap_s(self) -> float:
         """Certificate: the deterministic plan is at most this far from any plan in the budget."""
-        return max(0.0, self.rounded_mean_jct_s - self.mean_jct_s)
+        rounded_s = self._mean_s([c.cheaper_time_h for c in self.classes], weighted=True)
+        return max(0.0, rounded_s - self.objective_s)
 
     @property
     def utilization(self) -> float:
@@ -112,19 +121,20 @@ class Plan:
 
     @property
     def marginal_jct_s_per_gpu(self) -> float:
-        """Seconds of mean completion time that one more GPU would save."""
-        return 3600 * self.multiplier / sum(c.rate_per_h for c in self.classes)
+        """Seconds of (weighted) mean completion time that one more GPU would save."""
+        return 3600 * self.multiplier / sum(c.rate_per_h * c.weight for c in self.classes)
 
-    def _mean_s(self, hours: list[float]) -> float:
-        total = sum(c.rate_per_h * h for c, h in zip(self.classes, hours, strict=True))
-        return 3600 * total / sum(c.rate_per_h for c in self.classes)
+    def _mean_s(self, hours: list[float], *, weighted: bool = False) -> float:
+        counts = [c.rate_per_h * (c.weight if weighted else 1.0) for c in self.classes]
+        return 3600 * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers; keys are stable and carry their unit."""
-        gap, mean = self.rounding_gap_s, self.mean_jct_s
+        gap, objective = self.rounding_gap_s, self.objective_s
         return {
             "budget_gpus": self.budget_gpus,
-            "mean_jct_s": mean,
+            "mean_jct_s": self.mean_jct_s,
+            "weighted_mean_jct_s": objective,
             "used_gpus": self.used_gpus,
             "utilization": self.utilization,
             "multiplier": self.multiplier,
@@ -132,7 +142,7 @@ class Plan:
             "rounded_mean_jct_s": self.rounded_mean_jct_s,
             "rounded_used_gpus": self.rounded_used_gpus,
             "rounding_gap_s": gap,
-            "rounding_gap_share": gap / mean if mean else 0.0,
+            "rounding_gap_share": gap / objective if objective else 0.0,
         }
 
     def to_frame(self) -> pl.DataFrame:

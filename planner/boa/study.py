@@ -122,6 +122,7 @@ class Study:
                     "arrivals_per_h": c.rate_per_h,
                     "mean_work_gpu_h": float(c.work_h.sum()),
                     "load_gpus": c.load_gpus,
+                    "weight": c.weight,
                     "epochs": int(c.work_h.size),
                     "rescale_s": 3600 * c.rescale_h,
                 }

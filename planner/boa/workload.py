@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "job_class", "user"
 CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
 ALL, NONE = "all", "(none)"
 HOUR_S = 3600.0
+NAMED = 10  # classes that an error lists
 MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
 
 
@@ -32,6 +34,7 @@ class Choices:
         max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
         widths: the candidate widths; None for every whole one from the least measured.
         scale_work: factor on job sizes that come from a profile and not from the trace.
+        weights: what an hour of a class' jobs counts in the objective, by class; 1 for others.
     """
 
     class_by: str = "job_class"
@@ -40,6 +43,7 @@ class Choices:
     max_width: int | None = None
     widths: tuple[int, ...] | None = None
     scale_work: float = 1.0
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.class_by not in CLASS_COLUMNS:
@@ -55,6 +59,9 @@ class Choices:
         for width in self.widths or ():
             if width < 1:
                 raise UsageError(f"--widths: a width is at least 1 GPU, got {width}")
+        for name, weight in self.weights.items():
+            if not 0 < weight < float("inf"):
+                raise UsageError(f"--weight {name}={weight:g}: a weight must be above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,15 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
                 speedup=np.stack([epoch.at(widths) for epoch in profile.epochs]),
                 rescale_h=_rescale_s(profile, choices) / HOUR_S,
                 jobs=arrived,
+                weight=choices.weights.get(label, 1.0),
             )
+        )
+    known = [c.name for c in classes]
+    for name in sorted(choices.weights.keys() - set(known)):
+        some = ", ".join(known[:NAMED]) + (", ..." if len(known) > NAMED else "")
+        raise UsageError(
+            f"--weight {name!r}: no {choices.class_by} of that name among the jobs planned for\n"
+            f"  next: one of {some}"
         )
     if not sum(c.load_gpus for c in classes):
         raise InputError(
@@ -253,3 +268,15 @@ def parse_widths(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise UsageError(f"--widths {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
+
+
+def parse_weights(texts: Sequence[str]) -> dict[str, float]:
+    """Return weights by class from ``class=weight``. Raises `UsageError` where one is not so."""
+    weights: dict[str, float] = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        try:
+            weights[name.strip()] = float(weight if equals else "")
+        except ValueError:
+            raise UsageError(f"--weight {text!r}: expected CLASS=W such as bert=2") from None
+    return weights

@@ -16,12 +16,13 @@ def law_class(name, *, rate=1.0, work=(1.0,), alpha=0.5, widths=64, rescale_h=0.
     return JobClass(name, rate, work, k, k[None, :] ** powers[:, None], rescale_h)
 
 
-def random_class(rng, name, *, epochs, widths, rescale_h):
+def random_class(rng, name, *, epochs, widths, rescale_h, weight=1.0):
     """A class whose speedups are positive and otherwise arbitrary: not monotone, not concave."""
     k = np.sort(rng.choice(np.arange(1, 3 * widths + 1), widths, replace=False)).astype(float)
     speedup = k ** rng.uniform(0.2, 1.0, (epochs, 1)) * rng.uniform(0.6, 1.1, (epochs, widths))
     work = rng.uniform(0.0, 4.0, epochs)
-    return JobClass(name, float(rng.uniform(0.1, 5)), work, k, speedup, rescale_h)
+    rate = float(rng.uniform(0.1, 5))
+    return JobClass(name, rate, work, k, speedup, rescale_h, weight=weight)
 
 
 def all_paths(job_class):
@@ -43,8 +44,8 @@ def all_paths(job_class):
 
 
 def brute_force_dual(classes, mu):
-    """Minimum of sum of rate x (time + mu x cost): the frontier's support in direction (mu, 1)."""
-    return sum(c.rate_per_h * (all_paths(c) @ np.array([mu, 1.0])).min() for c in classes)
+    """Minimum of sum of rate x (weight x time + mu x cost): the support in direction (mu, 1)."""
+    return sum(c.rate_per_h * (all_paths(c) @ np.array([mu, c.weight])).min() for c in classes)
 
 
 def brute_force_jct_s(classes, budgets):
