@@ -1,41 +1,13 @@
 """Slurm's accounting; every expected value is worked out by hand."""
 
 import json
-from datetime import UTC, datetime
 
 import pytest
-from support_ingest import ingest_text
+from support_ingest import ingest_text, utc
 from support_schedulers import SACCT, SACCT_JOBS, SACCT_JSON, SACCT_P
+from support_slurm import DEFAULTS, HEADER, at, log, notes
 
 from gpuplan.analysis.errors import InputError
-
-HEADER = "JobID|User|State|Submit|Start|End|Elapsed|NNodes|AllocTRES"
-DEFAULTS = {
-    "JobID": "1",
-    "User": "ada",
-    "State": "COMPLETED",
-    "Submit": "2026-01-10T08:00:00",
-    "Start": "2026-01-10T08:00:10",
-    "End": "2026-01-10T08:01:10",
-    "Elapsed": "00:01:00",
-    "NNodes": "1",
-    "AllocTRES": "cpu=8,gres/gpu=4,node=1",
-}
-
-
-def utc(*parts):
-    return datetime(*parts, tzinfo=UTC)
-
-
-def log(*rows, header=HEADER):
-    """Return a log of rows that differ from a plain one in the given fields."""
-    names = header.split("|")
-    lines = ["|".join({**DEFAULTS, **row}[name] for name in names) for row in rows]
-    return "\n".join([header, *lines]) + "\n"
-
-
-def notes(result):
-    return dict(note.rpartition(": ")[::2] for note in result.provenance.notes if ": " in note)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +18,7 @@ def test_a_table(tmp_path, text):
     assert rejects is None
     assert jobs["job_id"].to_list() == ["700", "701_3", "701_[4-9%2]", "702", "703"]
     assert jobs["num_gpus"].to_list() == [2.0, 4.0, 4.0, 12.0, 0.0]
-    assert jobs["gpu_type"].to_list() == ["H100", None, None, "A100", None]
+    assert jobs["gpu_type"].to_list() == ["H100", None, None, None, None]
     assert jobs["duration_s"].to_list() == [7200.0, None, None, 3600.0, 3600.0]
     assert jobs["queue_s"].to_list() == [5.0, None, None, 2.0, 0.0]
     states = ["completed", "not_started", "not_started", "running", "timeout"]
@@ -62,6 +34,7 @@ def test_a_table(tmp_path, text):
         "jobs that never started (no duration)": "2",
         "jobs still running (their duration is a lower bound)": "1",
         "arrays that wait, one row for all their tasks": "1",
+        "jobs with GPUs of several types (none is told)": "1",
     }
     assert "--time-zone" in result.provenance.notes[0]
 
@@ -89,7 +62,10 @@ def test_header_in_any_case_and_order(tmp_path):
     [
         ("cpu=8,gres/gpu=4,gres/gpu:a100=4", 4, "A100"),
         ("gres/gpu:a100=4,gres/gpu=4", 4, "A100"),
-        ("gres/gpu:a100=2,cpu=1,gres/gpu:v100=6", 8, "A100"),
+        ("gres/gpu:a100=2,cpu=1,gres/gpu:A100=6", 8, "A100"),
+        ("gres/gpu:a100=2,cpu=1,gres/gpu:v100=6", 8, None),
+        ("gres/gpu=8,gres/gpu:t4=4,gres/gpu:h100=4", 8, None),
+        ("gres/gpu:t4=0,gres/gpu:h100=4", 4, "H100"),
         ("gres/gpu:nvidia_h100_80gb_hbm3=8", 8, "H100-80GB"),
         ("billing=8,cpu=8,mem=64G,node=1", 0, None),
         ("cpu=1,gres/gpumem=40G,gres/gpuutil=90", 0, None),
@@ -108,7 +84,9 @@ def test_tres(tmp_path, cell, gpus, kind):
         ("gpu:a100:4", 8, "A100"),
         ("gpu:a100:4(S:0-1)", 8, "A100"),
         ("gpu:tesla:2(IDX:0,1),craynetwork:1", 4, "tesla"),
-        ("gpu:a100:1,gpu:v100:2", 6, "A100"),
+        ("gpu:a100:1,gpu:v100:2", 6, None),
+        ("gpu:a100", 2, "A100"),
+        ("gpu:2080ti", 2, "RTX2080Ti"),
         ("gres:gpu:1", 2, None),
         ("gpu", 2, None),
         ("craynetwork:1", 0, None),
@@ -238,6 +216,11 @@ def test_an_hour_that_comes_twice_does_not_turn_the_time_round(tmp_path):
         ({"Elapsed": "long"}, "unreadable", "elapsed"),
         ({"NNodes": "-1"}, "unreadable", "nnodes"),
         ({"AllocTRES": "gpu 4"}, "unreadable", "alloctres"),
+        ({"AllocTRES": "cpu=1,gres/gpu=4K"}, "unreadable", "alloctres"),
+        ({"AllocTRES": "gres/gpu=-3,cpu=1"}, "unreadable", "alloctres"),
+        ({"AllocTRES": "gres/gpu=4,gres/gpu:a100=x"}, "unreadable", "alloctres"),
+        ({"AllocTRES": "gres/gpu=,cpu=1"}, "unreadable", "alloctres"),
+        ({"AllocTRES": "gres/gpu:=4"}, "unreadable", "alloctres"),
         ({"Start": "Unknown", "Elapsed": "00:00"}, "missing", "start"),
         ({"End": "Unknown", "Elapsed": ""}, "missing", "elapsed"),
         ({"End": "2026-01-10T07:00:00", "Elapsed": ""}, "end_before_start", "elapsed"),
@@ -251,6 +234,31 @@ def test_bad_rows(tmp_path, change, reason, column):
     assert result.provenance.rows_read == 2
 
 
+@pytest.mark.parametrize("cell", ["gpu:4K", "gpu:-3", "gpu:a100:x", "gpu:a100:-3", "gpu:a100:"])
+def test_bad_gres_counts_are_no_cpu_jobs(tmp_path, cell):
+    text = log({"AllocTRES": cell}, {"AllocTRES": "gpu:1"}).replace("AllocTRES", "AllocGRES")
+    _, _, rejects = ingest_text(tmp_path, text)
+    assert rejects.select("reason", "column", "found").rows() == [("unreadable", "allocgres", cell)]
+
+
+def test_several_gpu_types_are_told(tmp_path):
+    mixed = "gres/gpu:t4=4,gres/gpu:h100=4"
+    text = log(
+        {"AllocTRES": mixed},
+        {"JobID": "5+0", "AllocTRES": "gres/gpu:t4=2"},
+        {"JobID": "5+1", "AllocTRES": "gres/gpu:h100=2"},
+        {"JobID": "6+0", "AllocTRES": "gres/gpu:t4=2"},
+        {"JobID": "6+1", "AllocTRES": mixed},
+    )
+    jobs, result, _ = ingest_text(tmp_path, text)
+    assert jobs.select("job_id", "num_gpus", "gpu_type").rows() == [
+        ("1", 8.0, None),
+        ("5", 4.0, None),
+        ("6", 10.0, None),
+    ]
+    assert notes(result)["jobs with GPUs of several types (none is told)"] == "2"
+
+
 def test_negative_elapsed_raw(tmp_path):
     text = log({"Elapsed": "-5"}, {"JobID": "2", "Elapsed": "5"}).replace("Elapsed", "ElapsedRaw")
     jobs, _, rejects = ingest_text(tmp_path, text)
@@ -262,102 +270,6 @@ def test_job_names_may_hold_quotes(tmp_path):
     text = log({"User": 'say "hi'}, {"JobID": "2", "User": '"'})
     jobs, _, rejects = ingest_text(tmp_path, text)
     assert (jobs["user"].to_list(), rejects) == (['say "hi', '"'], None)
-
-
-def test_components_of_a_heterogeneous_job_add_up(tmp_path):
-    text = log(
-        {"JobID": "5+0", "AllocTRES": "cpu=4,gres/gpu=2", "Elapsed": "01:00"},
-        {"JobID": "5+0.batch", "User": ""},
-        {"JobID": "6"},
-        {"JobID": "5+1", "AllocTRES": "cpu=4,gres/gpu:a100=6", "NNodes": "3", "Elapsed": "00:50"},
-    )
-    jobs, result, rejects = ingest_text(tmp_path, text)
-    assert rejects is None
-    assert jobs.select("job_id", "num_gpus", "num_workers", "duration_s", "attempts").rows() == [
-        ("6", 4.0, 1, 60.0, 1),
-        ("5", 8.0, 4, 60.0, 1),
-    ]
-    assert jobs["gpu_type"].to_list() == [None, "A100"]
-    told = result.provenance
-    assert (told.rows_read, told.rows_kept, result.rows_by_source) == (2, 2, (2,))
-    assert [n for what, n in notes(result).items() if "joined" in what] == ["1"]
-
-
-def at(hour, minute=0):
-    return f"2026-01-10T{hour:02}:{minute:02}:00"
-
-
-def run(hour, state, **change):
-    return {
-        "Submit": at(hour),
-        "Start": at(hour, 5),
-        "End": at(hour, 15),
-        "Elapsed": "10:00",
-        "State": state,
-        **change,
-    }
-
-
-def test_runs_after_requeues_are_attempts_of_one_job(tmp_path):
-    text = log(
-        run(12, "COMPLETED", JobID="8_2", AllocTRES="gres/gpu=2"),
-        run(8, "PREEMPTED", JobID="8_2"),
-        run(10, "NODE_FAIL", JobID="8_2", Elapsed="04:00"),
-        run(8, "COMPLETED", JobID="8_3"),
-    )
-    jobs, result, _ = ingest_text(tmp_path, text)
-    job = jobs.row(1, named=True)
-    assert jobs["job_id"].to_list() == ["8_3", "8_2"]
-    assert (job["submit_time"], job["queue_s"]) == (utc(2026, 1, 10, 8), 300.0)
-    assert (job["duration_s"], job["attempts"]) == (1440.0, 3)
-    assert (job["state"], job["source_state"]) == ("completed", "COMPLETED")
-    assert job["num_gpus"] == 4.0  # of the first run
-    assert result.provenance.rows_read == 2
-
-
-def test_a_requeued_job_that_waits_again_keeps_what_it_ran(tmp_path):
-    waits = {"Start": "Unknown", "End": "Unknown", "Elapsed": "00:00", "AllocTRES": ""}
-    text = log(run(8, "REQUEUED"), run(9, "PENDING", **waits))
-    jobs, _, _ = ingest_text(tmp_path, text)
-    row = jobs.select("state", "duration_s", "num_gpus", "attempts").row(0)
-    assert row == ("preempted", 600.0, 4.0, 1)
-
-
-def test_one_run_in_the_dumps_of_two_months_counts_once(tmp_path):
-    waits = {"Start": "Unknown", "End": "Unknown", "Elapsed": "00:00", "AllocTRES": ""}
-    text = log(
-        run(8, "COMPLETED"),
-        run(8, "PENDING", **waits),
-        run(8, "RUNNING", End="Unknown", Elapsed="03:00"),
-        run(9, "RUNNING", JobID="2", End="Unknown", Elapsed="03:00"),
-        run(9, "RUNNING", JobID="2", End="Unknown", Elapsed="05:00"),
-    )
-    jobs, _, _ = ingest_text(tmp_path, text)
-    assert jobs.select("job_id", "state", "duration_s", "attempts").rows() == [
-        ("1", "completed", 600.0, 1),
-        ("2", "running", 300.0, 1),
-    ]
-
-
-def test_a_run_of_a_heterogeneous_job_is_all_its_components(tmp_path):
-    text = log(
-        run(8, "PREEMPTED", JobID="5+0"),
-        run(8, "PREEMPTED", JobID="5+1"),
-        run(9, "COMPLETED", JobID="5+0"),
-        run(9, "COMPLETED", JobID="5+1"),
-    )
-    jobs, _, _ = ingest_text(tmp_path, text)
-    assert jobs.select("num_gpus", "duration_s", "attempts").rows() == [(8.0, 1200.0, 2)]
-
-
-def test_joining_without_a_start_column(tmp_path):
-    header = "JobID|State|Submit|ElapsedRaw|AllocTRES"
-    rows = [f"1|PREEMPTED|{at(8)}|60|gres/gpu=2", f"1|COMPLETED|{at(9)}|30|gres/gpu=2"]
-    jobs, _, _ = ingest_text(tmp_path, "\n".join([header, *rows]))
-    assert jobs.select("state", "duration_s", "num_gpus", "attempts").rows() == [
-        ("completed", 90.0, 2.0, 2)
-    ]
-    assert jobs["queue_s"].to_list() == [None]
 
 
 def test_other_columns_stand_in_and_are_told(tmp_path):

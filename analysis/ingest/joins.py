@@ -14,13 +14,13 @@ class Join:
 
     Attributes:
         what: what is told of the rows beyond the first of each id.
-        columns: fields that it reads beside the canonical columns.
+        columns: what it reads beside the canonical columns, over these and the fields.
         one_job_each: takes all rows whose id occurs more than once, in the order of the sources,
             and returns one row per id in the canonical columns.
     """
 
     what: str
-    columns: tuple[str, ...]
+    columns: tuple[pl.Expr, ...]
     one_job_each: Callable[[pl.DataFrame], pl.DataFrame]
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
@@ -141,6 +142,23 @@ LOGS = {
     **CLUSTER_LOGS,
 }
 """Name -> (format, file name, text) of a log without a bad row."""
+
+SIA_HEADER = SIA.splitlines()[0]
+
+
+def sia(*rows: str, end: str = "\n") -> str:
+    """Return a Sia log of these rows."""
+    return end.join([SIA_HEADER, *rows]) + end
+
+
+def good(n: int) -> list[str]:
+    """Return so many good rows of a Sia log."""
+    return [f"job-{i},{i},bert,{i % 8 + 1},32" for i in range(n)]
+
+
+def utc(*parts: int) -> datetime:
+    """Return an instant in UTC."""
+    return datetime(*parts, tzinfo=UTC)
 
 
 def ingest_text(folder: Path, text: str | bytes, name: str = "log.csv", **options):

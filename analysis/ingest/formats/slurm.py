@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import polars as pl
 
@@ -18,16 +17,18 @@ from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
 from gpuplan.analysis.ingest.formats import slurm_json
 from gpuplan.analysis.ingest.formats.slurm_cells import (
-    JOIN,
+    MIXED,
     component,
     elapsed_s,
-    gpu_type,
     gres_gpus,
+    gres_type,
     instant,
     is_step,
     job_id,
+    join,
     state,
     tres_gpus,
+    tres_type,
 )
 from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, count, number, text
 from gpuplan.analysis.ingest.records import open_records
@@ -99,6 +100,9 @@ def _plan(sight: Sight) -> Plan:
     waited = (start.to_physical() - pl.col("submit_time").to_physical()) / 1e6
     types = [pl.col(f"{name}_type") for name in RESOURCES if name in has]
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
+    is_mixed = (named == MIXED).fill_null(False)
+    # A log without starts tells its runs apart by their submissions.
+    run_start = start if "start_time" in source else pl.when(~never).then("submit_time")
     clock = source.get("elapsed_s") or source["ended"]
     return Plan(
         fields=fields,
@@ -107,7 +111,7 @@ def _plan(sight: Sight) -> Plan:
             "duration_s": pl.when(~never).then(ran),
             "num_gpus": pl.coalesce(allocated, requested, 0.0),
             "num_workers": nodes,
-            "gpu_type": gpu_names(named),
+            "gpu_type": gpu_names(pl.when(~is_mixed).then(named)),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise(word),
         },
         rules=(
@@ -130,12 +134,13 @@ def _plan(sight: Sight) -> Plan:
                   "suspended time)", ~never & ((span - value("elapsed_s")).abs() > CLOCK_S)),
             Tally("jobs that start before their submission (no wait recorded)",
                   ~never & (waited < 0)),
+            Tally("jobs with GPUs of several types (none is told)", is_mixed),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
         ),
         notes=tuple(_notes(sight, has, zone)),
         time_zone=zone,
         nothing=NOTHING,
-        join=JOIN if "start_time" in source else replace(JOIN, columns=("component",)),
+        join=join(pl.col("component"), run_start, is_mixed),
     )  # fmt: skip
 
 
@@ -166,9 +171,10 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
         if column in has:
             is_tres = column.endswith("tres")
             gpus = tres_gpus(column) if is_tres else gres_gpus(column)
+            kind = tres_type(column) if is_tres else gres_type(column)
             expected = "resources like cpu=8,gres/gpu=4" if is_tres else "resources like gpu:a100:4"
             fields.append(Field(f"{column}_gpus", column, gpus, expected))
-            fields.append(Field(f"{column}_type", column, gpu_type(column)))
+            fields.append(Field(f"{column}_type", column, kind))
     return tuple(fields)
 
 

@@ -16,12 +16,18 @@ ELAPSED = r"^(?:(?<d>\d{1,6})-)?(?:(?<h>\d{1,6}):)?(?<m>\d{1,6}):(?<s>\d{1,6}(?:
 TRES = r"^[^=,]+=[^=,]*(?:,[^=,]+=[^=,]*)*$"
 TRES_GPUS = r"(?:^|,)gres/gpu=(\d+)(?:,|$)"
 TRES_TYPED = r"^gres/gpu:[^=]+=(\d+)$"
-TRES_TYPE = r"(?:^|,)gres/gpu:([^=,]+)="
+TRES_TYPE = r"^gres/gpu:([^=]+)=0*[1-9]"
+TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:\d*[^\d,][^,]*)?(?:,|$))"
 GRES = r"^[\w:/.,()*=+-]+$"
 GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
-GRES_TYPE = r"(?:^|,)(?:gres[:/])?gpu[:=]([^:=,()]*[A-Za-z][^:=,()]*)"
+GRES_GPU = (
+    r"^(?:gres[:/])?gpu(?:[:=]\d+|[:=](?<typed>[^:=]*)[:=]\d+"
+    r"|[:=](?<bare>[A-Za-z][^:=]*|\d+[A-Za-z][\w.]+))?$"
+)
 GRES_COUNT = r"[:=](\d+)$"
 IN_PARENTHESES = r"\([^)]*\)"
+MIXED = ","
+"""Stands for several GPU types; no type can be written so."""
 RUN = ("job_id", "component", "submit_time")
 WORDS = {**SLURM, **SLURM_SHORT}
 PER_JOB = ("user", "group", "job_class", "gpu_type", "priority", "deadline_s")
@@ -64,27 +70,49 @@ def elapsed_s(source: str) -> pl.Expr:
 def tres_gpus(source: str) -> pl.Expr:
     """Return the GPUs of ``cpu=8,gres/gpu=4,gres/gpu:a100=4``: the total, or the sum of the types.
 
-    Both tell the same GPUs, so they are never added. No such key is 0.
+    Both tell the same GPUs, so they are never added. No such key is 0, a count that is no whole
+    number is null.
     """
     cell = pl.col(source)
     typed = cell.str.split(",").list.eval(pl.element().str.extract(TRES_TYPED).cast(pl.Float64))
     total = cell.str.extract(TRES_GPUS).cast(pl.Float64)
-    return pl.when(cell.str.contains(TRES)).then(pl.coalesce(total, typed.list.sum()))
+    is_read = cell.str.contains(TRES) & ~cell.str.contains(TRES_BAD)
+    return pl.when(is_read).then(pl.coalesce(total, typed.list.sum()))
 
 
 def gres_gpus(source: str) -> pl.Expr:
-    """Return the GPUs per node of ``gpu:4``, ``gpu:a100:4(S:0-1)``; a bare ``gpu`` is one."""
-    cell, entry = pl.col(source), pl.element()
+    """Return the GPUs per node of ``gpu:4``, ``gpu:a100:4(S:0-1)``; a bare ``gpu`` is one.
+
+    A count that is no whole number is null.
+    """
+    entries, entry = _gres_entries(source), pl.element()
+    is_gpu = entry.str.contains(GRES_IS_GPU)
     count = entry.str.extract(GRES_COUNT).cast(pl.Float64).fill_null(1.0)
-    entries = cell.str.replace_all(IN_PARENTHESES, "").str.split(",")
-    gpus = entries.list.eval(pl.when(entry.str.contains(GRES_IS_GPU)).then(count)).list.sum()
-    return pl.when(cell.str.contains(GRES)).then(gpus)
+    gpus = entries.list.eval(pl.when(is_gpu).then(count)).list.sum()
+    is_bad = entries.list.eval(is_gpu & ~entry.str.contains(GRES_GPU)).list.any()
+    return pl.when(pl.col(source).str.contains(GRES) & ~is_bad).then(gpus)
 
 
-def gpu_type(source: str) -> pl.Expr:
-    """Return the first GPU type that a cell of either kind tells; empty text for none."""
-    cell = pl.col(source)
-    return pl.coalesce(cell.str.extract(TRES_TYPE), cell.str.extract(GRES_TYPE), pl.lit(""))
+def tres_type(source: str) -> pl.Expr:
+    """Return the GPU type of ``gres/gpu:a100=4``; `MIXED` for several, empty text for none."""
+    return _one_type(pl.col(source).str.split(",").list.eval(pl.element().str.extract(TRES_TYPE)))
+
+
+def gres_type(source: str) -> pl.Expr:
+    """Return the GPU type of ``gpu:a100:4``; `MIXED` for several, empty text for none."""
+    parts = pl.element().str.extract_groups(GRES_GPU).struct
+    told = pl.coalesce(parts.field("typed"), parts.field("bare"))
+    return _one_type(_gres_entries(source).list.eval(pl.when(told != "").then(told)))
+
+
+def _gres_entries(source: str) -> pl.Expr:
+    return pl.col(source).str.replace_all(IN_PARENTHESES, "").str.split(",")
+
+
+def _one_type(types: pl.Expr) -> pl.Expr:
+    told = types.list.drop_nulls()
+    kinds = told.list.eval(pl.element().str.to_lowercase()).list.n_unique()
+    return pl.when(kinds > 1).then(pl.lit(MIXED)).otherwise(told.list.first().fill_null(""))
 
 
 def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
@@ -95,11 +123,9 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
     state is that of the last. A run seen twice, as in the dumps of two months, counts once, as its
     later row tells it.
     """
-    if "start_time" not in rows.columns:  # the log has no such column
-        ran = pl.col("state") != "not_started"
-        rows = rows.with_columns(pl.when(ran).then("submit_time").alias("start_time"))
     started = pl.col("start_time").is_not_null()
     last_state = pl.col("state").filter(started).last()
+    is_mixed = pl.col("is_mixed").any() | (pl.col("gpu_type").drop_nulls().n_unique() > 1)
     runs = (
         rows.with_row_index("order")
         .filter(started | ~started.any().over(RUN))
@@ -114,7 +140,8 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             ).first(),
             pl.col("duration_s").max(),
             pl.col("num_gpus", "num_workers").sum(),
-            *(pl.col(name).drop_nulls().first() for name in PER_JOB),
+            *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
+            pl.when(~is_mixed).then(pl.col("gpu_type").drop_nulls().first()),
         )
     )
     jobs = (
@@ -140,8 +167,20 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
     return jobs.sort("order").select(pl.col(name).cast(kind) for name, kind in CANONICAL.items())
 
 
-JOIN = Join(
-    what="rows joined to another of the same job: its run after a requeue, or its component",
-    columns=("component", "start_time"),
-    one_job_each=one_job_each,
-)
+def join(component: pl.Expr, start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
+    """Return how the rows of a job become one.
+
+    Args:
+        component: place in a heterogeneous job.
+        start_time: when the row began to run; null where it did not.
+        is_mixed: whether its GPUs are of several types.
+    """
+    return Join(
+        what="rows joined to another of the same job: its run after a requeue, or its component",
+        columns=(
+            component.alias("component"),
+            start_time.alias("start_time"),
+            is_mixed.alias("is_mixed"),
+        ),
+        one_job_each=one_job_each,
+    )
