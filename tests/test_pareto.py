@@ -113,6 +113,24 @@ def test_weights_favour_a_class_and_both_means_are_told(gpuplan, newtrace):
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_the_fullest_table_is_whole(gpuplan, hours, tmp_path):
+    # Dollars, weights and a range of laws at once.
+    path = tmp_path / "two.parquet"
+    frame = pl.read_parquet(hours).with_row_index("row")
+    frame.with_columns(job_class=pl.format("c{}", pl.col("row") % 2)).drop("row").write_parquet(
+        path
+    )
+    asked = ("--speedup", "power:0.5..0.7", "--weight", "c1=3", "--price", "2000")
+    _, out, _ = gpuplan("pareto", path, *asked)
+    point = results(gpuplan, path, *asked)["points"][0]
+    assert point["rounded_mean_jct_s"] == pytest.approx(3600)
+    first = next(line for line in out.splitlines() if line.strip().startswith("2.00"))
+    assert first.split()[-2:] == ["60", "min"]  # the last column
+    assert max(map(len, out.splitlines())) <= 100
+    _, out, _ = gpuplan("pareto", path, *asked, "--output-format", "csv")
+    assert "utilization" in out.splitlines()[0]
+
+
 def test_target_is_answered_with_a_budget(gpuplan, hours):
     found = results(gpuplan, hours, "--speedup", "power:0.5", "--target-jct", "30m,20m")
     assert [p["budget_gpus"] for p in found["points"]] == pytest.approx([4, 6])

@@ -246,7 +246,8 @@ def _points_table(study: Study) -> Table:
         *([Column("usd_per_month", "$/month", show_usd)] if priced else []),
         Column("mean_jct_s", "mean JCT", show_duration),
     ]
-    if study.frontier.is_weighted:
+    weighted = study.frontier.is_weighted
+    if weighted:
         columns.append(Column("weighted_mean_jct_s", "weighted", show_duration))
     if not study.ends:
         columns.append(Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share))
@@ -255,7 +256,8 @@ def _points_table(study: Study) -> Table:
         columns.append(Column("mean_jct_s_at_low_end", "at the low end", show_duration))
         columns.append(Column("mean_jct_s_at_high_end", "at the high end", show_duration))
     columns += [
-        Column("utilization", "efficiency", show_share),
+        # With both a weighted mean and a doubt there is room for it in CSV only.
+        Column("utilization", "" if weighted and study.ends else "efficiency", show_share),
         Column(
             "marginal_jct_s_per_100_usd_month" if priced else "marginal_jct_s_per_gpu",
             f"next {unit} saves",
