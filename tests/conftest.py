@@ -53,3 +53,14 @@ def gpuplan(capfd: pytest.CaptureFixture[str]):
         return code, out, err
 
     return run
+
+
+@pytest.fixture
+def tiny_blocks(monkeypatch):
+    """Blocks and chunks of a few bytes, so that small logs have many."""
+    from gpuplan.analysis.ingest import records, source, tables
+
+    monkeypatch.setattr(source, "HEAD_BYTES", 80)
+    monkeypatch.setattr(tables, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(records, "CHUNK_BYTES", 7)
+    monkeypatch.setattr(records, "ROWS_PER_BATCH", 2)

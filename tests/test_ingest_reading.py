@@ -1,40 +1,29 @@
-"""How bytes become rows: blocks, quotes, compression, bad lines, limits and whole outputs."""
+"""How bytes become rows: blocks, quotes, compression, sources and whole outputs."""
 
 import gzip
 import json
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support_ingest import LOGS, SEREN, SIA, WANDB_CSV, WANDB_RUNS, ingest_text
+from support_ingest import (
+    LOGS,
+    SEREN,
+    SIA,
+    SIA_HEADER,
+    WANDB_CSV,
+    WANDB_RUNS,
+    good,
+    ingest_text,
+    sia,
+)
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.ingest import records, rejects, repeats, source, tables, work
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.ingest.run import ingest
 from gpuplan.analysis.schema import METADATA_KEY, Provenance
-
-SIA_HEADER, *SIA_ROWS = SIA.splitlines()
-
-
-def sia(*rows: str, end: str = "\n") -> str:
-    return end.join([SIA_HEADER, *rows]) + end
-
-
-def good(n: int) -> list[str]:
-    return [f"job-{i},{i},bert,{i % 8 + 1},32" for i in range(n)]
-
-
-@pytest.fixture
-def tiny_blocks(monkeypatch):
-    """Blocks and chunks of a few bytes, so that small logs have many."""
-    monkeypatch.setattr(source, "HEAD_BYTES", 80)
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 50)
-    monkeypatch.setattr(records, "CHUNK_BYTES", 7)
-    monkeypatch.setattr(records, "ROWS_PER_BATCH", 2)
 
 
 @pytest.mark.parametrize("log", LOGS)
@@ -67,97 +56,10 @@ def test_wrappings_do_not_matter(tmp_path, log, dress):
     assert again.equals(plain)
 
 
-def test_every_bad_line_is_refused_alone_and_by_its_number(tmp_path, tiny_blocks):
-    rows = good(40)
-    rows[3] = "short,1"
-    rows[4] = rows[4] + ",more"
-    rows[10] = ""  # blank: no row
-    rows[20] = "job-20,soon,bert,1,32"
-    rows[21] = "job-21,5,bert,-2,32"
-    rows[22] = ",5,bert,2,32"
-    rows[39] = "job-39,1e999,bert,2,32"
-    jobs, result, rejected = ingest_text(tmp_path, sia(*rows))
-    assert rejected.select("row", "reason", "column", "found").rows() == [
-        (5, "wrong_number_of_fields", None, "2 fields"),
-        (6, "wrong_number_of_fields", None, "6 fields"),
-        (22, "unreadable", "time", "soon"),
-        (23, "negative_gpus", "num_replicas", "-2"),
-        (24, "missing", "name", None),
-        (41, "unreadable", "time", "1e999"),
-    ]
-    assert rejected["raw"].to_list() == [rows[i] for i in (3, 4, 20, 21, 22, 39)]
-    assert jobs.height == 33
-    assert result.provenance.rows_read == 39
-    assert result.summary()["rejected_by_reason"] == {
-        "missing": 1,
-        "negative_gpus": 1,
-        "unreadable": 2,
-        "wrong_number_of_fields": 2,
-    }
-
-
-def test_a_long_line_does_not_hide_a_short_one(tmp_path):
-    # Together they have as many separators as two good lines.
-    rows = ["a,1,bert,2,32", "b,2,bert,2", "c,3,bert,2,32,", "d,4,bert,2,"]
-    jobs, _, rejected = ingest_text(tmp_path, sia(*rows))
-    assert rejected["row"].to_list() == [3, 4]
-    assert jobs["job_id"].to_list() == ["a", "d"]  # the last cell of d is empty: that is no fault
-
-
-def test_bytes_that_are_no_text(tmp_path):
-    data = sia(*good(3)).encode().replace(b"job-1", b"job-\xff")
-    jobs, _, rejected = ingest_text(tmp_path, data)
-    assert jobs["job_id"].to_list() == ["job-0", "job-2"]
-    assert rejected.select("row", "reason").rows() == [(3, "not_utf8")]
-    assert "\\xff" in rejected["raw"][0]
-    quoted = data.replace(b"bert", b'"bert"')
-    assert ingest_text(tmp_path, quoted)[2].select("row", "reason").rows() == [(3, "not_utf8")]
-
-
-def test_an_open_quote_takes_no_good_row_with_it(tmp_path, tiny_blocks):
-    rows = good(30)
-    rows[5] = '"job-5,5,bert,2,32'
-    rows[9] = '"job"9,5,bert,2,32'
-    rows[12] = '"job, 12",12,bert,"2",32'
-    jobs, result, rejected = ingest_text(tmp_path, sia(*rows))
-    assert rejected["row"].to_list() == [7, 11]
-    assert jobs.height == 28
-    assert "job, 12" in jobs["job_id"].to_list()
-    assert result.provenance.rows_read == 30
-
-
 def test_repeated_column_names_get_a_number(tmp_path):
     text = "Created,Runtime,loss,loss,ID\n2026-01-01T00:00:00Z,5,1,2,x\n"
     jobs, _, _ = ingest_text(tmp_path, text)
     assert jobs["job_id"].to_list() == ["x"]
-
-
-def test_a_duplicate_id_keeps_the_first(tmp_path, tiny_blocks):
-    rows = good(30)
-    rows[17] = "job-3,99,bert,2,32"
-    rows[25] = "job-3,100,bert,2,32"
-    jobs, result, rejected = ingest_text(tmp_path, sia(*rows))
-    assert rejected.select("row", "reason", "column", "found", "raw").rows() == [
-        (19, "duplicate_id", "name", "job-3", rows[17]),
-        (27, "duplicate_id", "name", "job-3", rows[25]),
-    ]
-    assert jobs["job_id"].n_unique() == jobs.height == 28
-    assert jobs.filter(pl.col("job_id") == "job-3")["submit_time"].dt.epoch("s").item() == 3
-    assert result.provenance.rows_read == 30
-
-
-def test_a_rejected_row_does_not_take_an_id(tmp_path):
-    rows = ["a,soon,bert,2,32", "a,1,bert,2,32", "a,2,bert,2,32"]
-    jobs, _, rejected = ingest_text(tmp_path, sia(*rows))
-    assert jobs["submit_time"].dt.epoch("s").to_list() == [1]
-    assert rejected["reason"].to_list() == ["unreadable", "duplicate_id"]
-
-
-def test_equal_hashes_are_not_taken_for_equal_ids(tmp_path, monkeypatch):
-    # All ids fall on one hash: the ids themselves must be compared.
-    monkeypatch.setattr(work, "hashes_of", lambda rows: repeats.hashes_of(rows) * 0)
-    jobs, _, rejected = ingest_text(tmp_path, sia(*good(5)))
-    assert (jobs.height, rejected) == (5, None)
 
 
 def test_several_sources(tmp_path):
@@ -177,89 +79,6 @@ def test_sources_of_two_formats_are_refused(tmp_path):
     (tmp_path / "b.csv").write_text(SEREN)
     with pytest.raises(InputError, match=r"b\.csv: is a seren log, .*a\.csv is a sia log"):
         ingest([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "t.parquet")
-
-
-@pytest.mark.parametrize(
-    ("text", "rejected", "read", "allowed"),
-    [
-        ("1%", 1, 100, True),
-        ("1%", 2, 100, False),
-        ("0.02", 2, 100, True),
-        ("2", 2, 3, True),
-        ("2", 3, 1000, False),
-        ("0", 1, 1000, False),
-        ("100%", 5, 5, True),
-    ],
-)
-def test_limits(text, rejected, read, allowed):
-    assert Limit.of(text).allows(rejected, read) is allowed
-
-
-@pytest.mark.parametrize("text", ["", "some", "-1", "101%", "1.5", "nan%", "1e3"])
-def test_limits_that_cannot_be_meant(text):
-    with pytest.raises(UsageError, match="max-rejects"):
-        Limit.of(text)
-
-
-def test_too_many_rejects_leave_the_trace_and_are_told(tmp_path):
-    _, first, _ = ingest_text(tmp_path, sia(*good(3)))
-    before = first.output.read_bytes()
-    rows = [*good(3), "x,soon,bert,1,32", "y,1,bert,-1,32"]
-    with pytest.raises(InputError) as caught:
-        ingest_text(tmp_path, sia(*rows), limit="1%")
-    aside = tmp_path / "trace.rejects.parquet"
-    assert "log.csv:5: column 'time': found 'soon' (unreadable)" in str(caught.value)
-    assert "2 of 5 rows" in str(caught.value)
-    assert f"the rows that cannot be used are in {aside}, and nothing else" in str(caught.value)
-    told = pl.read_parquet(aside).select("row", "reason", "raw").rows()
-    assert told == [(5, "unreadable", rows[3]), (6, "negative_gpus", rows[4])]
-    assert first.output.read_bytes() == before
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["log.csv", "trace.parquet", "trace.rejects.parquet"]
-
-
-def test_a_log_of_rejects_only_keeps_them(tmp_path):
-    with pytest.raises(InputError, match=r"(?s)no usable rows.*are in .*trace\.rejects\.parquet"):
-        ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="100%")
-    assert pl.read_parquet(tmp_path / "trace.rejects.parquet").height == 1
-    assert not (tmp_path / "trace.parquet").exists()
-
-
-def test_rejects_that_cannot_be_written_do_not_hide_the_refusal(tmp_path):
-    (tmp_path / "trace.rejects.parquet").mkdir()
-    with pytest.raises(InputError, match=r"(?s)1 of 1 rows.*are not kept \(.*is a folder"):
-        ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="1%")
-
-
-def test_a_share_is_of_all_rows_wherever_the_bad_ones_are(tmp_path, monkeypatch, tiny_blocks):
-    monkeypatch.setattr(rejects, "MAX_HELD", 3)
-    bad = [f"x{i},soon,bert,1,32" for i in range(10)]
-    rows = [*bad, *good(20), "last,soon,bert,1,32"]
-    jobs, result, rejected = ingest_text(tmp_path, sia(*rows), limit="36%")  # 11 of 31
-    assert (jobs.height, result.provenance.rows_rejected) == (20, {"unreadable": 11})
-    assert rejected["row"].to_list() == [*range(2, 12), 32]
-    assert rejected["raw"].to_list() == [*bad, rows[-1]]
-    with pytest.raises(InputError, match="11 of 31 rows"):
-        ingest_text(tmp_path, sia(*rows), limit="35%")
-    assert pl.read_parquet(result.rejects_file).equals(rejected)
-
-
-def test_far_more_rejects_than_a_count_stop_early(tmp_path, monkeypatch, tiny_blocks):
-    monkeypatch.setattr(rejects, "MAX_HELD", 3)
-    bad = [f"x{i},soon,bert,1,32" for i in range(10)]
-    text = sia(*bad, *good(200))
-    with pytest.raises(InputError, match=r"of [4-9] rows"):
-        ingest_text(tmp_path, text, limit="2")
-    assert 3 < pl.read_parquet(tmp_path / "trace.rejects.parquet").height < 10
-    assert ingest_text(tmp_path, text, limit="10")[0].height == 200
-
-
-def test_stale_rejects_go(tmp_path):
-    _, first, _ = ingest_text(tmp_path, sia(*good(3), "x"))
-    assert first.rejects_file.exists()
-    _, second, _ = ingest_text(tmp_path, sia(*good(3)))
-    assert second.rejects_file is None
-    assert not first.rejects_file.exists()
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path, tiny_blocks):
@@ -337,17 +156,6 @@ def test_broken_arrays_name_the_element(tmp_path, text, says):
     assert "log.csv:" in str(caught.value)
 
 
-def test_bad_records_are_refused_alone(tmp_path):
-    items = [WANDB_RUNS[0], 7, "text", WANDB_RUNS[1]]
-    jobs, _, rejected = ingest_text(tmp_path, json.dumps(items))
-    assert jobs.height == 2
-    assert rejected["row"].to_list() == [2, 3]
-    lines = "\n".join([json.dumps(WANDB_RUNS[0]), "{", "[" * 100_000, json.dumps(WANDB_RUNS[1])])
-    jobs, _, rejected = ingest_text(tmp_path, lines)
-    assert jobs.height == 2
-    assert rejected["row"].to_list() == [2, 3]
-
-
 def test_a_forced_format_that_does_not_fit_names_the_columns(tmp_path):
     with pytest.raises(InputError, match="no column job_id, user, node_num"):
         ingest_text(tmp_path, SIA, source_format="seren")
@@ -405,16 +213,6 @@ def test_a_failing_or_interrupted_writer_leaves_nothing(gpuplan, tmp_path, monke
     assert (code, out) == ((130, "") if isinstance(error, KeyboardInterrupt) else (3, ""))
     assert ("interrupted" if code == 130 else "cannot be written: disk full") in err
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
-
-
-@given(st.lists(st.lists(st.integers(0, 30), max_size=8), max_size=8))
-def test_hashes_tell_every_extra_value(parts):
-    hashes = repeats.Hashes()
-    for part in parts:
-        hashes.add(np.array(part, np.uint64))
-    values = [value for part in parts for value in part]
-    extra = sorted(v for v in set(values) for _ in range(values.count(v) - 1))
-    assert hashes.repeated().tolist() == extra
 
 
 CELLS = st.text(st.sampled_from('ab,"\r\n é'), max_size=6)

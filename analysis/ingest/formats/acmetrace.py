@@ -94,7 +94,7 @@ def cluster_log(
         tallies=(
             Tally(
                 "rows whose own duration is not end - start by more than 1 s "
-                f"({'the own one' if own_durations else 'end - start'} counts)",
+                f"({'that one' if own_durations else 'end - start'} counts)",
                 (told - ran).abs() > CLOCK_S,
             ),
             Tally(
