@@ -3,14 +3,16 @@
 A condition is ``field operator value``. The field is a path in ``results`` of the JSON output
 (``duration_s.p95``), with or without the unit at its end (``duration.p95``), or its last part where
 only one field has it. A field inside a list (``points.cost_usd``) trips where any element does.
+Curves and lists of bare numbers (counts by hour, intervals) are no fields.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import re
-from collections.abc import Callable, Iterator
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
@@ -19,7 +21,8 @@ from gpuplan.cli.units import SECONDS_PER
 
 CONDITION = re.compile(
     r"^\s*(?P<field>[\w.]+)\s*(?P<op><=|>=|==|!=|<|>)"
-    r"\s*\$?(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>%|[a-z_]*)\s*$"
+    r"\s*(?P<usd>\$?)(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"\s*(?P<unit>%|[a-z_]*)\s*$"
 )
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -29,7 +32,22 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+DRAWN = ("duration_cdf", "lorenz", "timeline", "hill")
+"""Lists of points of a curve, wherever they stand in the results."""
+
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
+STATISTIC = re.compile(r"mean|median|min|max|p\d+")
+"""Names whose unit is that of the group they stand in, as in ``duration_s.p95``."""
+
+SHARE = re.compile(
+    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu"
+)
+"""Names of what is a fraction of 1, and so may be compared with a percentage."""
+
+NAMED_AT_MOST = 8
+NEAR = 0.6  # of 1; below it another name is no misspelling
+NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
 
 
 class GateFailed(GpuplanError):
@@ -38,22 +56,33 @@ class GateFailed(GpuplanError):
     exit_code = 1
 
 
-def check_gates(results: dict[str, Any], conditions: list[str]) -> None:
+def check_gates(results: dict[str, Any], conditions: Sequence[str]) -> None:
     """Check every condition against the results.
 
     A field without a value cannot trip its gate; that is said in a warning.
 
     Raises:
         GateFailed: at least one condition holds; the message names all that do.
-        UsageError: a condition cannot be read, or names no field.
+        UsageError: a condition cannot be read, or names no field; the message also names the
+            conditions that hold.
     """
-    tripped = [said for condition in conditions if (said := _tripped(results, condition))]
+    fields = _fields(results)
+    tripped: list[str] = []
+    problems: list[str] = []
+    for condition in conditions:
+        try:
+            tripped += _tripped(fields, condition)
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        next_step = "\n  next: correct the condition; the result itself has been written"
+        raise UsageError(NEXT_ERROR.join([*tripped, *problems]) + next_step)
     if tripped:
-        raise GateFailed("\n".join(tripped))
+        raise GateFailed(NEXT_ERROR.join(tripped))
 
 
 def read_condition(condition: str) -> re.Match[str]:
-    """Return the parts of a condition: field, op, value, unit. Raises `UsageError`."""
+    """Return the parts of a condition: field, op, usd, value, unit. Raises `UsageError`."""
     match = CONDITION.match(condition)
     if match is None:
         raise UsageError(
@@ -63,65 +92,118 @@ def read_condition(condition: str) -> re.Match[str]:
     return match
 
 
-def _tripped(results: dict[str, Any], condition: str) -> str | None:
+Fields = dict[str, list[Any]]
+"""Path of a field -> its numbers, several where it stands inside a list."""
+
+
+def _tripped(fields: Fields, condition: str) -> list[str]:
+    """Return what to say of a condition that holds, nothing of one that does not."""
     match = read_condition(condition)
-    path, values = _lookup(results, match["field"], condition)
-    limit = _limit(float(match["value"]), match["unit"], path, condition)
-    if all(value is None for value in values):
+    try:
+        path = _lookup(fields, match["field"])
+        limit = _limit(match, path)
+    except UsageError as error:
+        raise UsageError(f"--fail-if {condition!r}: {error}") from error
+    values = [value for value in fields[path] if value is not None and not math.isnan(value)]
+    if not values:
         talk.warn(f"--fail-if {condition!r} is not checked: {path} has no value")
     for value in values:
-        if value is not None and OPERATORS[match["op"]](float(value), limit):
-            return f"gate tripped: {condition} ({path} is {value:g})"
-    return None
+        if OPERATORS[match["op"]](float(value), limit):
+            return [f"gate tripped: {condition} ({path} is {value:g})"]
+    return []
 
 
-def _lookup(results: dict[str, Any], field: str, condition: str) -> tuple[str, list[Any]]:
-    """Return the full path and the values of the one field that ``field`` names."""
-    leaves: dict[str, list[Any]] = {}
-    for path, value in _leaves(results):
-        leaves.setdefault(path, []).append(value)
-    tests: tuple[Callable[[str], bool], ...] = (
-        lambda path: path == field,
-        lambda path: _bare(path) == _bare(field),
-        lambda path: _bare(path).endswith("." + _bare(field)),
-    )
-    for test in tests:
-        found = [path for path in leaves if test(path)]
-        if len(found) == 1:
-            return found[0], leaves[found[0]]
-        if found:
-            raise UsageError(f"--fail-if {condition!r}: {field} may be {' or '.join(found)}")
-    near = get_close_matches(field, leaves, n=3, cutoff=0.4) or sorted(leaves)[:8]
-    raise UsageError(f"--fail-if {condition!r}: no field {field!r}; try {', '.join(near)}")
+def _fields(results: dict[str, Any]) -> Fields:
+    fields: Fields = {}
+    for path, value in _numbers(results):
+        fields.setdefault(path, []).append(value)
+    groups = {group for path in fields for group in _groups(path)}
+    # A group that is missing in one element of a list is null there.
+    return {path: values for path, values in fields.items() if path not in groups}
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _leaves(item, f"{path}.{key}" if path else str(key))
+            if key not in DRAWN:
+                yield from _numbers(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _leaves(item, path)
+            if isinstance(item, dict):
+                yield from _numbers(item, path)
+    elif hasattr(value, "item") and not isinstance(value, str):
+        yield from _numbers(value.item(), path)
     elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         yield path, value
-    elif hasattr(value, "item") and not isinstance(value, str):
-        yield path, value.item()
+
+
+def _groups(path: str) -> Iterator[str]:
+    """Return every group that a field stands in: ``a`` and ``a.b`` for ``a.b.c``."""
+    parts = path.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts)))
+
+
+def _lookup(fields: Fields, name: str) -> str:
+    """Return the full path of the one field that is meant. Raises `UsageError`."""
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda path: path == name,
+        lambda path: _bare(path) == _bare(name),
+        lambda path: _bare(path).endswith("." + _bare(name)),
+    )
+    for test in tests:
+        found = [path for path in fields if test(path)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name} may be {_some(found, ' or ')}")
+        inside = [path for path in fields if any(test(group) for group in _groups(path))]
+        if inside:
+            raise UsageError(f"{name} is a group of fields; name one of {_some(inside)}")
+    near = sorted(fields, key=lambda path: _likeness(name, path), reverse=True)[:3]
+    near = [path for path in near if _likeness(name, path) >= NEAR]
+    hint = f"did you mean {_some(near, ' or ')}?" if near else "see --output-format json"
+    raise UsageError(f"no field {name!r} with a number; {hint}")
+
+
+def _some(paths: list[str], separator: str = ", ") -> str:
+    more = len(paths) - NAMED_AT_MOST
+    return separator.join(paths[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _likeness(name: str, path: str) -> float:
+    """Return how like a name is to a path or to its last part, 0 to 1."""
+    texts = (path, _bare(path), path.rpartition(".")[2])
+    return max(SequenceMatcher(None, name, text).ratio() for text in texts)
 
 
 def _bare(path: str) -> str:
     return ".".join(UNIT_SUFFIX.sub("", part) for part in path.split("."))
 
 
-def _limit(value: float, unit: str, path: str, condition: str) -> float:
-    """Return the limit in the unit of the field."""
-    if not unit:
+def _limit(condition: re.Match[str], path: str) -> float:
+    """Return the limit in the unit of the field. Raises `UsageError`."""
+    value, unit = float(condition["value"]), condition["unit"]
+    if condition["usd"] and unit not in ("", "usd"):
+        raise UsageError(f"expected $ or {unit}, not both")
+    own = _unit(path)
+    unit = "usd" if condition["usd"] else unit
+    if not unit or unit == own or (unit == "gpu" and own == "gpus"):
         return value
-    if unit == "%":
-        return value / 100
-    suffixes = [match[1] for part in path.split(".") if (match := UNIT_SUFFIX.search(part))]
-    own = suffixes[-1] if suffixes else ""
     if unit in SECONDS_PER and own in SECONDS_PER:
         return value * SECONDS_PER[unit] / SECONDS_PER[own]
-    if unit == own or (unit == "gpu" and own == "gpus"):
-        return value
-    raise UsageError(f"--fail-if {condition!r}: {path} is not in {unit!r}")
+    if unit == "%" and own == "share":
+        return value / 100
+    wrong = {"%": "is no share, so it has no percentage", "usd": "is not in dollars"}
+    raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")
+
+
+def _unit(path: str) -> str:
+    """Return ``s``, ``h``, ``usd``, ``gpus``, ``gpu_h``, ``share``, or nothing for a number."""
+    group, _, name = path.rpartition(".")
+    if SHARE.fullmatch(name):
+        return "share"
+    if STATISTIC.fullmatch(name):
+        name = group.rpartition(".")[2]
+    # Dollars per GPU-hour are dollars: the unit stands before "per".
+    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_", name)[0])
+    return match[1] if match else ""

@@ -93,14 +93,24 @@ def _markdown_table(table: Table) -> str:
     kept = _for_people(table)
     rules = (_is_numeric(table, position) for position, _ in kept)
     lines = [
-        f"### {table.title}\n",
-        "| " + " | ".join(column.header for _, column in kept) + " |",
+        f"### {_escaped(table.title)}\n",
+        "| " + " | ".join(_escaped(column.header) for _, column in kept) + " |",
         "|" + "|".join("---:" if numeric else "---" for numeric in rules) + "|",
     ]
     for row in table.rows:
-        cells = (column.text(row[position]) for position, column in kept)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        cells = (_escaped(column.text(row[position])) for position, column in kept)
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+MARKUP = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\`|*["}
+)
+
+
+def _escaped(text: str) -> str:
+    """Return text that Markdown shows as it is: names come from logs."""
+    return text.translate(MARKUP)
 
 
 def _for_people(table: Table) -> list[tuple[int, Column]]:

@@ -16,6 +16,12 @@ RESULTS = {
     "wait_h": np.float64(1.5),
     "points": [{"cost_usd": 10.0}, {"cost_usd": 30.0}, {"cost_usd": None}],
     "named": {"state": "completed", "ok": True},
+    "duration_cdf": [{"duration_s": 1.0, "share_jobs": 0.1}, {"duration_s": 9e9, "share_jobs": 1}],
+    "arrivals": {"by_hour": [5, 7], "per_h": 3.0},
+    "short_jobs": {"under_60s": 0.25},
+    "offers": [{"available": None}, {"available": {"mean": 2.0}}],
+    "gain": {"jct_s_per_gpu": 90.0, "usd_per_month": 1000.0},
+    "nothing": float("nan"),
 }
 
 
@@ -39,6 +45,12 @@ RESULTS = {
         "wait_h > 80m",
         "points.cost_usd > 20",  # any element
         "cost < 15 usd",
+        "cost_usd >= $30",
+        "price_usd_per_gpu_h < 3 usd",  # dollars per GPU-hour are dollars
+        "under_60s > 20%",
+        "jct_s_per_gpu > 1m",  # seconds, not GPUs
+        "usd_per_month > $999",
+        "available.mean > 1",  # null in the other element
         "jobs > -1",
     ],
 )
@@ -63,15 +75,27 @@ def test_every_gate_that_trips_is_named_with_its_value():
         check_gates(RESULTS, ["jobs > 1", "span > 10h", "duration.p95 > 4h"])
     assert str(caught.value).splitlines() == [
         "gate tripped: jobs > 1 (jobs is 100)",
-        "gate tripped: duration.p95 > 4h (duration_s.p95 is 18000)",
+        "error: gate tripped: duration.p95 > 4h (duration_s.p95 is 18000)",
     ]
 
 
-def test_a_field_without_a_value_is_said_not_to_be_checked(capsys):
-    check_gates(RESULTS, ["queue_s.p95 > 1h"])
+@pytest.mark.parametrize("field", ["queue_s.p95", "nothing"])
+def test_a_field_without_a_value_is_said_not_to_be_checked(field, capsys):
+    check_gates(RESULTS, [f"{field} > 1"])
     assert capsys.readouterr().err == (
-        "warning: --fail-if 'queue_s.p95 > 1h' is not checked: queue_s.p95 has no value\n"
+        f"warning: --fail-if '{field} > 1' is not checked: {field} has no value\n"
     )
+
+
+def test_a_gate_that_trips_is_told_beside_one_that_cannot_be_read():
+    with pytest.raises(UsageError) as caught:
+        check_gates(RESULTS, ["typo > 3", "jobs > 5", "jobs > 1e9", "p59 > 1"])
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "gate tripped: jobs > 5 (jobs is 100)"
+    assert lines[1].startswith("error: --fail-if 'typo > 3': no field 'typo'")
+    assert lines[2].startswith("error: --fail-if 'p59 > 1': no field 'p59'")
+    assert lines[3] == "  next: correct the condition; the result itself has been written"
+    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -92,11 +116,27 @@ def test_what_is_no_condition_is_refused(condition):
     ("condition", "message"),
     [
         ("p95 > 1", "p95 may be duration_s.p95 or queue_s.p95"),
-        ("duration_s.p59 > 1", "no field 'duration_s.p59'; try duration_s.p95"),
+        ("duration_s.p59 > 1", "did you mean duration_s.p50 or duration_s.p95"),
+        ("duration_s > 4h", "name one of duration_s.p50, duration_s.p95, duration_s.jobs"),
+        ("duration > 4h", "duration is a group of fields; name one of duration_s.p50"),
+        ("points > 3", "points is a group of fields; name one of points.cost_usd"),
+        ("duration_cdf > 1", "no field 'duration_cdf'"),
+        ("share_jobs > 1", "no field 'share_jobs'"),
+        ("by_hour > 1", "no field 'by_hour'"),
+        ("gpuhours > 1", "did you mean gpu_time.gpu_hours"),
+        ("xyzzy > 1", "no field 'xyzzy' with a number; see --output-format json"),
         ("state > 1", "no field 'state'"),
         ("ok > 0", "no field 'ok'"),
         ("jobs > 4h", "jobs is not in 'h'"),
-        ("span > 4 usd", "span_s is not in 'usd'"),
+        ("span > 4 usd", "span_s is not in dollars"),
+        ("duration_s.p95 > $5", "duration_s.p95 is not in dollars"),
+        ("duration_s.p95 > 50%", "duration_s.p95 is no share, so it has no percentage"),
+        ("jobs > 150%", "jobs is no share"),
+        ("jobs > $5", "jobs is not in dollars"),
+        ("share > $5", "gpu_time.share is not in dollars"),
+        ("duration_s.jobs > 1h", "duration_s.jobs is not in 'h'"),  # a count among durations
+        ("arrivals.per_h > 30m", "arrivals.per_h is not in 'm'"),
+        ("cost_usd > $5h", "expected $ or h, not both"),
     ],
 )
 def test_a_condition_that_cannot_be_meant_is_refused(condition, message):

@@ -100,6 +100,25 @@ def test_markdown_escapes_bars_and_aligns_numbers():
     assert lines[-1] == "> warning: mind the gap"
 
 
+@pytest.mark.parametrize(
+    ("name", "cell"),
+    [
+        ("<b>eve</b>", "&lt;b&gt;eve&lt;/b&gt;"),
+        ("R&D", "R&amp;D"),
+        ("&lt;", "&amp;lt;"),
+        ("`rm`", "\\`rm\\`"),
+        ("a\\|b", "a\\\\\\|b"),
+        ("[x](y)", "\\[x](y)"),
+        ("**x**", "\\*\\*x\\*\\*"),
+        ("snake_case", "snake_case"),
+    ],
+)
+def test_markdown_shows_names_as_they_are(name, cell):
+    table = Table(name, (Column("x", name),), [(name,)])
+    text = as_markdown(Report(command="try", results={}, tables=(table,)))
+    assert text == f"### {cell}\n\n| {cell} |\n|---|\n| {cell} |\n"
+
+
 def test_text_shows_every_table_with_numbers_to_the_right():
     lines = as_text(REPORT, Stream()).splitlines()
     assert lines[0] == "Ann has most jobs"
@@ -128,7 +147,7 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal():
     table = Table("T", (Column("user", "user"),), [("eve\x1b[2J\nx",)])
     report = Report(command="try", results={}, tables=(table,))
     assert "\x1b" not in as_text(report, Stream())
-    assert "| eve?[2J?x |" in as_markdown(report)
+    assert "| eve?\\[2J?x |" in as_markdown(report)
     assert next(csv.reader(as_csv(report).splitlines(True)[1:])) == ["eve\x1b[2J\nx"]  # raw
 
 
@@ -305,3 +324,52 @@ def test_a_full_disk_is_told():
         0,
         "standard output cannot be written: No space left on device\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["characterize", "t.parquet", "-o", "no/r.json"], "folder no does not exist"),
+        (["simulate", "t.parquet", "--plot", "no/p.svg"], "folder no does not exist"),
+        (["sweep", "t.parquet", "--plot", "p.svg", "-o", "no/r.json"], "folder no does not exist"),
+        (["pareto", "t.parquet", "-o", "s.csv", "--speedup", "s.csv"], "s.csv: is the input"),
+        (["pareto", "t.parquet", "-o", "t.parquet"], "t.parquet: is the input"),
+        (["sweep", "t.parquet", "-o", "./t.parquet"], "t.parquet: is the input"),
+        (["prices", "s.csv", "-o", "p.parquet", "--plot", "no/p.svg"], "folder no does not exist"),
+        (["prices", "s.csv", "-o", "no/p.parquet"], "folder no does not exist"),
+        (["list", "formats", "-o", "no/r.json"], "folder no does not exist"),
+    ],
+)
+def test_commands_refuse_files_before_they_read_anything(
+    gpuplan, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.csv").write_text("x")  # neither is what the command reads: it never gets there
+    (tmp_path / "t.parquet").write_text("x")
+    code, out, err = gpuplan(*arguments)
+    assert (code, out) == (3, "")
+    assert message in err
+    assert (tmp_path / "s.csv").read_text() == (tmp_path / "t.parquet").read_text() == "x"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_result_goes_to_every_file_named(gpuplan, tmp_path):
+    files = [tmp_path / "a.json", tmp_path / "b.csv"]
+    assert gpuplan("list", "speedups", *(part for file in files for part in ("-o", file)))[0] == 0
+    assert all(file.read_text() for file in files)
+
+
+@pytest.mark.parametrize(
+    ("command", "has", "lacks"),
+    [
+        ("list", [".json", ".txt"], ["--plot", "--fail-if", ".parquet", ".svg"]),
+        ("characterize", ["--plot", "--fail-if", ".svg"], [".parquet (rows)"]),
+        ("pareto", ["--plot", "--fail-if", ".svg", ".parquet (rows)"], []),
+    ],
+)
+def test_help_offers_what_works(gpuplan, command, has, lacks):
+    code, text, _ = gpuplan(command, "--help")
+    text = " ".join(text.replace("│", " ").split())
+    assert code == 0
+    assert all(word in text for word in has)
+    assert not any(word in text for word in lacks)
