@@ -139,7 +139,7 @@ class RejectLog:
             column=first.column,
             expected=f"{first.expected}; {len(self):,} of {read:,} rows cannot be used ({reasons}),"
             f" more than --max-rejects {self._limit.text}",
-            hint=f"correct the log, {format_doubt}, or allow more with --max-rejects 5%; "
+            hint=f"correct the log, {format_doubt}, or raise --max-rejects; "
             f"{self.leave()}, and nothing else was written",
         )
 
