@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
+from gpuplan.planner.allpass.settings import default_settings as allpass_defaults
 from gpuplan.planner.settings import Setting
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
@@ -24,12 +25,14 @@ class Policy:
         about: what it does, one sentence.
         source: where it comes from.
         settings: what may be set, by name.
+        defaults: returns the value of each setting where it is not set, by the same names.
         run: replays jobs under settings, with a generator for what is random.
     """
 
     about: str
     source: str
     settings: Mapping[str, Setting]
+    defaults: Callable[[], Mapping[str, Any]]
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
 
 
@@ -44,6 +47,7 @@ POLICIES: dict[str, Policy] = {
         "starts every job on serverless GPUs and moves long ones to rented workers",
         "Allpass, Algorithms 1 and 2; docs/allpass.md",
         ALLPASS_SETTINGS,
+        allpass_defaults,
         _allpass,
     ),
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNITS = {"duration": "s", "usd": "USD"}
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -21,3 +23,8 @@ class Setting:
     about: str
     choices: tuple[str, ...] = ()
     unlimited: bool = False
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of its values; None for plain numbers and words."""
+        return UNITS.get(self.kind)

@@ -7,7 +7,9 @@ import pytest
 from gpuplan.analysis.ingest.registry import format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.analysis.prices.registry import price_format_named
-from gpuplan.planner.policies import find_policy
+from gpuplan.cli.settings import parse_settings
+from gpuplan.planner.allpass.settings import default_settings, parameters_from
+from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 
 
@@ -34,6 +36,39 @@ def test_every_listed_policy_has_its_settings(gpuplan):
         policy = find_policy(row["policy"])
         listed_settings = {one["setting"]: one["about"] for one in row["settings"]}
         assert listed_settings == {name: one.about for name, one in policy.settings.items()}
+
+
+def test_a_listed_setting_tells_its_default_unit_and_choices(gpuplan):
+    (row,) = (row for row in listed(gpuplan, "policies") if row["policy"] == "allpass")
+    settings = {one.pop("setting"): one for one in row["settings"]}
+    about = settings["threshold_s"].pop("about")
+    assert "leaves its container" in about
+    assert settings["threshold_s"] == {
+        "kind": "duration", "unit": "s", "default": 300.0, "choices": [], "unlimited": True,
+    }  # fmt: skip
+    assert settings["controller"]["choices"] == ["adaptive", "fixed"]
+    assert settings["controller"]["default"] == "adaptive"
+    assert settings["capacity"]["default"] is None and settings["capacity"]["unlimited"]
+    assert settings["serverless_usd_per_gpu_h"]["unit"] == "USD"
+    assert settings["marketplace_median_usd_per_gpu_h"]["default"] == 1.08
+    out = gpuplan("list", "policies")[1]
+    lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
+    assert lines["controller"].startswith("controller adaptive adaptive or fixed ")
+    assert lines["capacity"].startswith("capacity none whole number; none ")
+    assert lines["checkpoint_s"].startswith("checkpoint_s 42 s, or 5m, 2h ")
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_listed_defaults_are_what_a_policy_runs_with(name):
+    policy = POLICIES[name]
+    usual = policy.defaults()
+    assert usual.keys() == policy.settings.keys()
+    texts = [f"{key}={'none' if value is None else value}" for key, value in usual.items()]
+    assert parse_settings(texts, policy.settings) == usual  # each can be given as it is listed
+
+
+def test_setting_every_default_changes_nothing():
+    assert parameters_from(default_settings()) == Allpass()
 
 
 def test_the_simulator_defaults_are_the_listed_a100s(gpuplan):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Format, Output, OutputFormat, TextFiles, command
 from gpuplan.cli.report import Column, Report, Table
+
+if TYPE_CHECKING:
+    from gpuplan.planner.settings import Setting
 
 
 class Kind(StrEnum):
@@ -79,13 +82,37 @@ def _policies() -> Listed:
         [(name, policy.about, policy.source) for name, policy in POLICIES.items()],
     )
     for row, (name, policy) in zip(results, POLICIES.items(), strict=True):
-        row["settings"], own = _listed(
-            f"What --set changes for {name}",
-            {"setting": "--set", "about": "what it is"},
-            [(key, setting.about) for key, setting in policy.settings.items()],
-        )
-        tables += own
+        usual = policy.defaults()
+        row["settings"] = [
+            {
+                "setting": key,
+                "about": setting.about,
+                "kind": setting.kind,
+                "unit": setting.unit,
+                "default": usual[key],
+                "choices": list(setting.choices),
+                "unlimited": setting.unlimited,
+            }
+            for key, setting in policy.settings.items()
+        ]
+        columns = {"setting": "--set", "default": "default", "takes": "takes", "about": "about"}
+        rows = [
+            (key, _default(usual[key]), _takes(setting), setting.about)
+            for key, setting in policy.settings.items()
+        ]
+        tables += (_table(f"What --set changes for {name}", columns, rows),)
     return results, tables
+
+
+def _default(value: Any) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _takes(setting: Setting) -> str:
+    """Return what may be written after the name of a setting."""
+    words = {"duration": "s, or 5m, 2h", "usd": "USD", "number": "number", "count": "whole number"}
+    takes = " or ".join(setting.choices) or words[setting.kind]
+    return f"{takes}; none" if setting.unlimited else takes
 
 
 def _speedups() -> Listed:

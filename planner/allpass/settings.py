@@ -94,6 +94,12 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
         raise UsageError(f"--set: {error}") from error
 
 
+def default_settings() -> dict[str, Any]:
+    """Return the value that every setting has where it is not set."""
+    usual = settings_of(Allpass()) | LADDER
+    return {name: usual[name] for name in SETTINGS}
+
+
 def settings_of(parameters: Allpass) -> dict[str, Any]:
     """Return the effective value of every setting; the offers as the list of their prices."""
     found = asdict(parameters)
