@@ -1,6 +1,7 @@
 """What each source of GPUs asks: level, band and volatility of its price, and what it has.
 
-Snapshots count alike, whenever they were taken. Changes count by the time they are in force.
+Snapshots count alike, whenever they were taken. Changes count by the time they are in force, which
+several at one instant share.
 """
 
 from __future__ import annotations
@@ -135,9 +136,8 @@ def offers_of(
         as_of: when the prices are used; their age is counted to it.
     """
     stretches = in_force(book)
-    lasting = stretches.select(
-        *SERIES, "start_us", "end_us", (pl.col("end_us") - pl.col("start_us")).alias("lasting")
-    )
+    share = (pl.col("end_us") - pl.col("start_us")) / pl.col("offers")
+    lasting = stretches.select(*SERIES, "start_us", "end_us", share.alias("lasting"))
     rows = book.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
     rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
     hours = {gpu: _hours_known(gpu, hourly) for gpu in {one.gpu_type for one in hourly}}
@@ -162,7 +162,7 @@ def _offer(rows: pl.DataFrame, hourly: HourlyPrices, hours: int, as_of: datetime
     is_change = bool(rows["is_change"].any())
     weight = np.ones(price.size)
     if is_change:
-        held = rows["lasting"].to_numpy().astype(np.float64)
+        held = rows["lasting"].to_numpy()
         weight = held if held.sum() > 0 else weight
     p25, median, p75 = _quartiles(price, weight, is_change)
     # Counted from the first price, so that a constant one has exactly its mean and no spread.

@@ -25,6 +25,7 @@ from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rej
 from gpuplan.analysis.ingest.source import Head, Source, SourceStream
 from gpuplan.analysis.prices.format import PriceChoices, PriceFormat, PricePlan, PriceSight, Skip
 from gpuplan.analysis.prices.registry import PRICE_FORMATS, price_format_named, unknown_prices
+from gpuplan.analysis.prices.repeats import SOURCE_NUMBER, without_repeats
 from gpuplan.analysis.prices.schema import (
     METADATA_KEY,
     SERIES,
@@ -35,6 +36,7 @@ from gpuplan.analysis.version import gpuplan_version
 
 MAX_WORDS_TOLD = 5
 ORDER = ("timestamp", "provider", "gpu_type", "kind", "region")
+REPEATED = "prices that another source has too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,8 @@ class _Reading:
                 outcome = apply(plan.plan, self._without_skipped(task(), plan.skips))
                 self.kept += outcome.jobs.height
                 self.log.add(path, outcome.refused, self.usable + len(outcome.refused))
-                self.frames.append(outcome.jobs)
+                number = pl.lit(len(self.files), pl.UInt32).alias(SOURCE_NUMBER)
+                self.frames.append(outcome.jobs.with_columns(number))
                 changing = outcome.jobs.filter(is_change)
                 changes += changing.height
                 self.changing.append(changing.select(SERIES).unique())
@@ -173,13 +176,18 @@ class _Reading:
         self.files.append(PriceSource(str(path), digest, known.name, sampling, rows_kept))
 
     def prices(self, first: Path) -> pl.DataFrame:
-        """Return all prices in order of time. Raises `InputError` where there is none."""
+        """Return all prices in order of time, each once. Raises `InputError` for none."""
         self.log.check(self.usable)
         if self.kept == 0:
             left_out = "; ".join(f"{n:,} {reason}" for reason, n in self.skipped.items())
             problem = "has no usable price" + (f" ({left_out})" if left_out else "")
             raise InputError(first, problem, expected="at least one price of a GPU")
-        return pl.concat(self.frames).sort(ORDER, maintain_order=True)
+        prices = without_repeats(pl.concat(self.frames))
+        if repeated := self.kept - prices.height:
+            self.kept = prices.height
+            self.skipped[REPEATED] = repeated
+        self.frames = [prices.drop(SOURCE_NUMBER).sort(ORDER, maintain_order=True)]
+        return self.frames[0]
 
     def provenance(self) -> PriceProvenance:
         """Return the account of what was read."""

@@ -49,7 +49,7 @@ class PriceSource:
         sha256: hash of the bytes on disk.
         source_format: format it was read in.
         sampling: ``snapshot``, ``change`` or, where it has series of both, ``mixed``.
-        rows: prices found in it.
+        rows: prices found in it, those that an earlier source has too included.
     """
 
     name: str
@@ -68,7 +68,7 @@ class PriceProvenance:
         rows_read: prices found; read = kept + skipped + rejected.
         rows_kept: prices in the table.
         rows_skipped: prices that are none of ours (another operating system, a machine without a
-            GPU), by reason.
+            GPU) or that another source has too, by reason.
         rows_rejected: prices that cannot be used, by reason.
         change_series: the series (provider, GPU, kind, region) whose rows are changes; all others
             are snapshots.
