@@ -161,7 +161,9 @@ def _write(report: Report, path: Path) -> None:
         return
     with atomic_output(path) as temporary:
         if suffix == ".parquet" and report.frame is not None:
-            report.frame().write_parquet(temporary)
+            from gpuplan.analysis.parquet import write_parquet
+
+            write_parquet(report.frame(), temporary)
         else:
             with temporary.open("w", encoding="utf-8", newline="\n") as stream:
                 form = TEXT_SUFFIXES[suffix]

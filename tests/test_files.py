@@ -1,11 +1,14 @@
 """Outputs are whole or absent, whatever happens on the way."""
 
 import hashlib
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import InputError, OutputError
 from gpuplan.analysis.files import atomic_output, existing_file, sha256_of
+from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.schema import Provenance, SourceFile
 
 
@@ -36,6 +39,15 @@ def test_a_full_disk_is_told_as_an_output_error(tmp_path):
         atomic_output(tmp_path / "result.json"),
     ):
         raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_disk_that_fills_under_a_table_is_an_output_error(tmp_path):
+    with (
+        pytest.raises(OutputError, match="No space left"),
+        atomic_output(tmp_path / "t.parquet"),
+    ):
+        write_parquet(pl.DataFrame({"x": range(100_000)}), Path("/dev/full"))
     assert not list(tmp_path.iterdir())
 
 

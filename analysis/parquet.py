@@ -1,0 +1,22 @@
+"""Write a table to Parquet, a full disk told as what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+
+def write_parquet(
+    frame: pl.DataFrame, path: Path, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write ``frame`` to ``path``, with ``metadata`` in the footer.
+
+    Raises:
+        OSError: the file cannot be written, for example as the disk is full.
+    """
+    try:
+        frame.write_parquet(path, metadata=dict(metadata) if metadata else None)
+    except pl.exceptions.PolarsError as error:
+        raise OSError(str(error)) from error
