@@ -236,7 +236,9 @@ def test_bad_rows(tmp_path, change, reason, column):
 
 @pytest.mark.parametrize("cell", ["gpu:4K", "gpu:-3", "gpu:a100:x", "gpu:a100:-3", "gpu:a100:"])
 def test_bad_gres_counts_are_no_cpu_jobs(tmp_path, cell):
-    text = log({"AllocTRES": cell}, {"AllocTRES": "gpu:1"}).replace("AllocTRES", "AllocGRES")
+    text = log({"AllocTRES": cell}, {"JobID": "2", "AllocTRES": "gpu:1"}).replace(
+        "AllocTRES", "AllocGRES"
+    )
     _, _, rejects = ingest_text(tmp_path, text)
     assert rejects.select("reason", "column", "found").rows() == [("unreadable", "allocgres", cell)]
 

@@ -1,7 +1,9 @@
 """Slurm's jobs of several rows: components, requeues, overlapping dumps."""
 
 from support_ingest import ingest_text, utc
-from support_slurm import at, log, notes, run
+from support_slurm import HEADER, at, log, notes, run
+
+from gpuplan.analysis.ingest import tables
 
 
 def test_components_of_a_heterogeneous_job_add_up(tmp_path):
@@ -83,3 +85,62 @@ def test_joining_without_a_start_column(tmp_path):
         ("completed", 90.0, 2.0, 2)
     ]
     assert jobs["queue_s"].to_list() == [None]
+
+
+def test_an_id_of_two_users_is_two_jobs(tmp_path):
+    text = log(
+        run(8, "FAILED", JobID="7", User="ada"),
+        run(10, "COMPLETED", JobID="7", User="bob", AllocTRES="gres/gpu=2"),
+        run(9, "COMPLETED", JobID="7", User="ada"),
+        run(9, "COMPLETED", JobID="9"),
+    )
+    jobs, result, rejects = ingest_text(tmp_path, text)
+    assert rejects is None
+    assert jobs.select("job_id", "user", "attempts", "duration_s", "num_gpus").rows() == [
+        ("9", "ada", 1, 600.0, 4.0),
+        ("7", "ada", 2, 1200.0, 4.0),
+        ("7-2", "bob", 1, 600.0, 2.0),
+    ]
+    assert [n for what, n in notes(result).items() if "another user's" in what] == ["1"]
+    assert result.provenance.rows_read == result.provenance.rows_kept == 3
+
+
+def test_ids_are_of_an_account_and_a_cluster(tmp_path):
+    for column in ("Account", "Cluster"):
+        header = HEADER.replace("User", column)
+        text = log(
+            run(8, "FAILED", **{column: "x"}), run(9, "COMPLETED", **{column: "y"}), header=header
+        )
+        jobs, _, _ = ingest_text(tmp_path, text)
+        assert jobs.select("job_id", "attempts").rows() == [("1", 1), ("1-2", 1)]
+    header = HEADER.replace("User", "Partition")  # a requeued job may get into another partition
+    text = log(run(8, "FAILED", Partition="x"), run(9, "COMPLETED", Partition="y"), header=header)
+    jobs, _, _ = ingest_text(tmp_path, text)
+    assert jobs["attempts"].to_list() == [2]
+
+
+def test_a_job_that_loses_a_run_is_rejected_whole(tmp_path, monkeypatch):
+    text = log(
+        run(8, "PREEMPTED", JobID="5"),
+        run(9, "COMPLETED", JobID="6"),
+        run(9, "PREEMPTED", JobID="5", Start="soon"),
+        run(10, "COMPLETED", JobID="5"),
+        run(9, "COMPLETED", JobID="5", User="bob"),
+        run(9, "COMPLETED", JobID="8+0"),
+        run(9, "COMPLETED", JobID="8+1", AllocTRES="gres/gpu=x"),
+        run(9, "COMPLETED", JobID="9", End="soon"),
+    )
+    for size in (tables.BLOCK_BYTES, 100):
+        monkeypatch.setattr(tables, "BLOCK_BYTES", size)
+        jobs, result, rejects = ingest_text(tmp_path, text)
+        assert jobs.select("job_id", "user").rows() == [("6", "ada"), ("5", "bob")]
+        assert rejects.select("row", "reason", "column", "found").rows() == [
+            (2, "incomplete", "jobid", "5"),
+            (4, "unreadable", "start", "soon"),
+            (5, "incomplete", "jobid", "5"),
+            (7, "incomplete", "jobid", "8"),
+            (8, "unreadable", "alloctres", "gres/gpu=x"),
+            (9, "unreadable", "end", "soon"),
+        ]
+        assert result.provenance.rows_read == 8
+        assert rejects["raw"][0].startswith("5|ada|PREEMPTED")

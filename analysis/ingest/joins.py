@@ -7,19 +7,25 @@ from dataclasses import dataclass
 
 import polars as pl
 
+KEY = ("job_id", "owner")
+
 
 @dataclass(frozen=True, slots=True)
 class Join:
     """How the rows of one id become one job.
 
     Attributes:
-        what: what is told of the rows beyond the first of each id.
+        what: what is told of the rows beyond the first of each job.
+        reused: what is told of the jobs whose id another owner has too.
+        owner: whose job a row is, as text: rows of one id and two owners are two jobs.
         columns: what it reads beside the canonical columns, over these and the fields.
         one_job_each: takes all rows whose id occurs more than once, in the order of the sources,
-            and returns one row per id in the canonical columns.
+            and returns one row per job (see `KEY`) in the canonical columns, each with its own id.
     """
 
     what: str
+    reused: str
+    owner: pl.Expr
     columns: tuple[pl.Expr, ...]
     one_job_each: Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -29,15 +35,19 @@ class Parts:
 
     def __init__(self) -> None:
         self._frames: list[pl.DataFrame] = []
-        self._seen: set[str] = set()
+        self._seen: set[tuple[str, ...]] = set()
 
     def add(self, rows: pl.DataFrame) -> int:
-        """Take rows; returns how many ids among them are new."""
+        """Take rows; returns how many jobs among them are new."""
         before = len(self._seen)
         self._frames.append(rows)
-        self._seen.update(rows["job_id"].to_list())
+        self._seen.update(rows.select(KEY).rows())
         return len(self._seen) - before
 
+    def reused(self) -> int:
+        """Return how many jobs have an id that another one had before."""
+        return len(self._seen) - len({job_id for job_id, *_ in self._seen})
+
     def joined(self, join: Join) -> pl.DataFrame | None:
-        """Return one row per id; None where nothing was taken."""
+        """Return one row per job; None where nothing was taken."""
         return join.one_job_each(pl.concat(self._frames)) if self._frames else None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
-from gpuplan.analysis.ingest.joins import Join
+from gpuplan.analysis.ingest.joins import KEY, Join
 from gpuplan.analysis.ingest.times import is_skipped
 from gpuplan.analysis.schema import CANONICAL, DEFAULTS
 
@@ -136,7 +136,8 @@ class Outcome:
         refused: rows that are not kept, in no particular order.
         tallies: how often each of the plan's ``counted`` occurs.
         id_column: source column of the ids; None where they are made.
-        beside: the fields that the plan's join reads beside the canonical columns.
+        beside: what the plan's join reads beside the canonical columns.
+        lost: jobs that a refused row belongs to, where the plan joins rows (see `joins.KEY`).
     """
 
     jobs: pl.DataFrame
@@ -147,6 +148,7 @@ class Outcome:
     tallies: tuple[int, ...]
     id_column: str | None
     beside: pl.DataFrame | None = None
+    lost: pl.DataFrame | None = None
 
 
 def text(name: str, source: str, *, required: bool = False) -> Field:
@@ -207,7 +209,9 @@ def apply(plan: Plan, batch: Batch) -> Outcome:
     broken = known.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
     )
-    beside = None if plan.join is None else known.select(plan.join.columns)
+    beside = None
+    if plan.join is not None:
+        beside = known.select(plan.join.owner.alias("owner"), *plan.join.columns)
     if not bad and not any(column.any() for column in broken.iter_columns()):
         tallies = left_out + _tally(plan.tallies, known)
         return Outcome(jobs, cells[ROW], batch, None, refused, tallies, ids, beside)
@@ -234,6 +238,7 @@ def apply(plan: Plan, batch: Batch) -> Outcome:
         left_out + _tally(plan.tallies, known.filter(keep)),
         ids,
         None if beside is None else beside.filter(keep),
+        None if beside is None else jobs.hstack(beside)[at].select(KEY).drop_nulls("job_id"),
     )
 
 

@@ -19,7 +19,7 @@ from polars.io.plugins import register_io_source
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Batch, Refused
 from gpuplan.analysis.ingest.format import Choices, Format, SideTable, Sight
-from gpuplan.analysis.ingest.joins import Join, Parts
+from gpuplan.analysis.ingest.joins import KEY, Join, Parts
 from gpuplan.analysis.ingest.plan import Outcome, Plan
 from gpuplan.analysis.ingest.rejects import RejectLog
 from gpuplan.analysis.ingest.repeats import Hashes
@@ -36,7 +36,10 @@ SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must 
 
 @dataclass(slots=True)
 class Reading:
-    """One pass over the sources; its counts are complete once `write` has returned."""
+    """One pass over the sources; its counts are complete once `write` has returned.
+
+    A first pass finds ``repeated`` and ``incomplete``; where there are any a second one heeds them.
+    """
 
     sources: Sequence[Source]
     format: Format
@@ -45,6 +48,7 @@ class Reading:
     advance: Callable[[int], None] | None
     notes: Sequence[str] = ()
     repeated: frozenset[str] = frozenset()
+    incomplete: frozenset[tuple[str, ...]] = frozenset()
     files: list[SourceFile] = field(default_factory=list)
     rows_by_source: list[int] = field(default_factory=list)
     kept: int = 0
@@ -55,6 +59,7 @@ class Reading:
     words: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
     parts: Parts = field(default_factory=Parts)
+    lost: set[tuple[str, ...]] = field(default_factory=set)
     sides: dict[str, pl.DataFrame] = field(default_factory=dict)
 
     @property
@@ -130,7 +135,7 @@ class Reading:
     def _notes(self) -> Iterator[str]:
         yield from self.notes
         yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
-        joins = [plan.join.what for plan in self.plans if plan.join is not None]
+        joins = [w for p in self.plans if p.join is not None for w in (p.join.what, p.join.reused)]
         for what in dict.fromkeys([w for plan in self.plans for w in plan.counted()] + joins):
             if self.counts[what]:
                 yield f"{what}: {self.counts[what]:,}"
@@ -162,6 +167,7 @@ class Reading:
             self.rows_by_source.append(rows)
         join = next((plan.join for plan in self.plans if plan.join is not None), None)
         if join is not None and (joined := self.parts.joined(join)) is not None:
+            self.counts[join.reused] = self.parts.reused()
             yield joined
         self.counts["equal rows"] = len(self.rows.repeated())
 
@@ -190,11 +196,15 @@ class Reading:
 
     def _take(self, path: Path, plan: Plan, outcome: Outcome, hashed: Hashed) -> pl.DataFrame:
         jobs, refused = outcome.jobs, outcome.refused
-        if self.repeated and plan.join is not None:
-            jobs = self._without_parts(outcome, plan.join)
-        elif self.repeated:
-            jobs, again = self._without_repeats(outcome)
-            refused = refused + again
+        if outcome.lost is not None:
+            self.lost.update(outcome.lost.rows())
+        if self.repeated:
+            join = plan.join
+            if join is None:
+                jobs, more = self._without_repeats(outcome)
+            else:
+                jobs, more = self._without_parts(outcome, join)
+            refused = refused + more
         elif hashed.ids is not None:
             self.ids.add(hashed.ids)
         if hashed.rows is not None:
@@ -206,16 +216,23 @@ class Reading:
         self.words.update(hashed.unknown_words)
         return jobs
 
-    def _without_parts(self, outcome: Outcome, join: Join) -> pl.DataFrame:
-        """Return the jobs of one row; the rows of others are set aside, each job counts once."""
+    def _without_parts(self, outcome: Outcome, join: Join) -> tuple[pl.DataFrame, list[Refused]]:
+        """Return the jobs of one row, and the rows of jobs that a refused row belongs to.
+
+        The rows of the other jobs are set aside; each such job counts once.
+        """
         is_part = outcome.jobs["job_id"].is_in(list(self.repeated))
         if outcome.beside is None or not is_part.any():
-            return outcome.jobs
-        rows = pl.concat([outcome.jobs, outcome.beside], how="horizontal").filter(is_part)
-        new = self.parts.add(rows)
+            return outcome.jobs, []
+        rows = outcome.jobs.hstack(outcome.beside).filter(is_part)
+        is_whole = pl.Series([key not in self.incomplete for key in rows.select(KEY).rows()])
+        whole = rows.filter(is_whole)
+        new = self.parts.add(whole)
         self.kept += new
-        self.counts[join.what] += rows.height - new
-        return outcome.jobs.filter(~is_part)
+        self.counts[join.what] += whole.height - new
+        lost = is_part.arg_true().filter(~is_whole).to_list()
+        expected = "a job none of whose rows is rejected"
+        return outcome.jobs.filter(~is_part), _refuse(outcome, lost, "incomplete", expected)
 
     def _without_repeats(self, outcome: Outcome) -> tuple[pl.DataFrame, list[Refused]]:
         """Return the jobs whose id is new, and the others as refused rows."""
@@ -227,24 +244,34 @@ class Reading:
             self.seen.add(ids[position])
         if not again:
             return outcome.jobs, []
-        at = again if outcome.positions is None else outcome.positions.gather(again).to_list()
-        refused = [
-            Refused(row, "duplicate_id", outcome.id_column, job_id, "an id of its own", raw)
-            for row, job_id, raw in zip(
-                outcome.rows.gather(again), ids.gather(again), outcome.batch.raw(at), strict=True
-            )
-        ]
         keep = pl.Series([True]).new_from_index(0, len(ids)).scatter(again, False)
-        return outcome.jobs.filter(keep), refused
+        return outcome.jobs.filter(keep), _refuse(
+            outcome, again, "duplicate_id", "an id of its own"
+        )
+
+
+def _refuse(outcome: Outcome, kept: list[int], reason: str, expected: str) -> list[Refused]:
+    """Return kept rows, by their places among these, as rows refused for their ids."""
+    at = kept if outcome.positions is None else outcome.positions.gather(kept).to_list()
+    ids = outcome.jobs["job_id"].gather(kept)
+    return [
+        Refused(row, reason, outcome.id_column, job_id, expected, raw)
+        for row, job_id, raw in zip(
+            outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True
+        )
+    ]
 
 
 def repeated_ids(reading: Reading, trace: Path) -> frozenset[str]:
-    """Return the ids that occur more than once in a written trace."""
-    hashes = reading.ids.repeated()
-    if hashes.size == 0:
-        return frozenset()
-    # Equal hashes are not yet equal ids: look at the ids themselves.
+    """Return the ids of a written trace to watch: on several rows, or on a refused row too."""
     ids = pl.scan_parquet(trace).select("job_id")
-    suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
-    counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)
-    return frozenset(counted.collect()["job_id"].to_list())
+    watched: set[str] = set()
+    # Equal hashes are not yet equal ids: look at the ids themselves.
+    if (hashes := reading.ids.repeated()).size:
+        suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
+        counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)
+        watched.update(counted.collect()["job_id"].to_list())
+    if reading.lost:
+        lost = sorted({job_id for job_id, *_ in reading.lost})
+        watched.update(ids.filter(pl.col("job_id").is_in(lost)).collect()["job_id"].to_list())
+    return frozenset(watched)

@@ -100,17 +100,20 @@ def ingest(
         advance = share_of_bytes(files, on_progress)
         taken_for = None if evidence is None else f"a {known.name} log by {evidence}"
 
-        def reading(repeated: frozenset[str] = frozenset()) -> Reading:
+        def reading(
+            repeated: frozenset[str] = frozenset(),
+            incomplete: frozenset[tuple[str, ...]] = frozenset(),
+        ) -> Reading:
             log = RejectLog(rejects, inputs.spool, limit, taken_for)
             notes = left_out_notes(left_out)
-            return Reading(files, known, choices, log, advance, notes, repeated)
+            return Reading(files, known, choices, log, advance, notes, repeated, incomplete)
 
         with atomic_output(output) as trace:
             done = reading()
             done.write(trace)
             repeated = repeated_ids(done, trace)
             if repeated:  # rare: read again, now knowing which ids to watch
-                done = reading(repeated)
+                done = reading(repeated, frozenset(done.lost))
                 done.write(trace)
             done.check()
             done.log.write()

@@ -26,6 +26,7 @@ from gpuplan.analysis.ingest.formats.slurm_cells import (
     is_step,
     job_id,
     join,
+    owner,
     state,
     tres_gpus,
     tres_type,
@@ -140,7 +141,7 @@ def _plan(sight: Sight) -> Plan:
         notes=tuple(_notes(sight, has, zone)),
         time_zone=zone,
         nothing=NOTHING,
-        join=join(pl.col("component"), run_start, is_mixed),
+        join=join(run_start, is_mixed),
     )  # fmt: skip
 
 
@@ -150,6 +151,7 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
     submit = next(name for name in SUBMITS if name in has)
     fields = [
         Field("job_id", ident, job_id(ident), "a job id such as 12, 12_3 or 12+1", required=True),
+        Field("owner", ident, owner(has)),
         Field("component", ident, component(ident)),
         Field("submit_time", submit, instant(submit, zone), LOCAL, True, zone),
     ]

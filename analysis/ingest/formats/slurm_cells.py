@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 import polars as pl
 
-from gpuplan.analysis.ingest.joins import Join
+from gpuplan.analysis.ingest.joins import KEY, Join
 from gpuplan.analysis.ingest.states import SLURM, SLURM_SHORT
 from gpuplan.analysis.ingest.times import moment, seconds
 from gpuplan.analysis.schema import CANONICAL
@@ -28,8 +30,9 @@ GRES_COUNT = r"[:=](\d+)$"
 IN_PARENTHESES = r"\([^)]*\)"
 MIXED = ","
 """Stands for several GPU types; no type can be written so."""
-RUN = ("job_id", "component", "submit_time")
+RUN = (*KEY, "component", "submit_time")
 WORDS = {**SLURM, **SLURM_SHORT}
+OWNER = ("user", "account", "cluster")
 PER_JOB = ("user", "group", "job_class", "gpu_type", "priority", "deadline_s")
 
 
@@ -41,6 +44,15 @@ def job_id(source: str) -> pl.Expr:
 def component(source: str) -> pl.Expr:
     """Return the place of a component in a heterogeneous job (``12+1``), from 0."""
     return pl.col(source).str.extract(r"\+(\d{1,9})$").cast(pl.Int32).fill_null(0)
+
+
+def owner(has: Set[str]) -> pl.Expr:
+    """Return user, account and cluster of a row as one text, of those that are among the columns.
+
+    Slurm numbers jobs per cluster, and begins again when it has used all numbers.
+    """
+    told = [pl.col(name).fill_null("") for name in OWNER if name in has]
+    return pl.concat_str(told, separator="\0") if told else pl.lit("")
 
 
 def is_step(source: str) -> pl.Expr:
@@ -121,7 +133,8 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
     The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
     The durations of the runs add up; GPUs and workers are those of the first run that started, the
     state is that of the last. A run seen twice, as in the dumps of two months, counts once, as its
-    later row tells it.
+    later row tells it. Of several owners of an id the jobs of the later ones are
+    called ``12-2``, ``12-3``.
     """
     started = pl.col("start_time").is_not_null()
     last_state = pl.col("state").filter(started).last()
@@ -131,9 +144,9 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
         .filter(started | ~started.any().over(RUN))
         .sort(pl.col("state") == "running", "order", descending=[True, False])
         .unique([*RUN, "start_time"], keep="last", maintain_order=True)
-        .sort("job_id", "submit_time", "start_time", "component", "order")
-        .with_columns(pl.int_range(pl.len()).over("job_id", "component").alias("run"))
-        .group_by("job_id", "run", maintain_order=True)
+        .sort(*KEY, "submit_time", "start_time", "component", "order")
+        .with_columns(pl.int_range(pl.len()).over(*KEY, "component").alias("run"))
+        .group_by(*KEY, "run", maintain_order=True)
         .agg(
             pl.col(
                 "order", "submit_time", "queue_s", "start_time", "state", "source_state"
@@ -145,8 +158,8 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
         )
     )
     jobs = (
-        runs.sort("job_id", "run")
-        .group_by("job_id", maintain_order=True)
+        runs.sort(*KEY, "run")
+        .group_by(*KEY, maintain_order=True)
         .agg(
             pl.col("order").min(),
             pl.col("submit_time", "queue_s").first(),
@@ -164,21 +177,25 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             started.sum().clip(1).alias("attempts"),
         )
     )
-    return jobs.sort("order").select(pl.col(name).cast(kind) for name, kind in CANONICAL.items())
+    nth = pl.int_range(1, pl.len() + 1).over("job_id")
+    own_id = pl.when(nth > 1).then(pl.format("{}-{}", "job_id", nth)).otherwise("job_id")
+    jobs = jobs.sort("order").with_columns(own_id.alias("job_id"))
+    return jobs.select(pl.col(name).cast(kind) for name, kind in CANONICAL.items())
 
 
-def join(component: pl.Expr, start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
+def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
     """Return how the rows of a job become one.
 
     Args:
-        component: place in a heterogeneous job.
         start_time: when the row began to run; null where it did not.
         is_mixed: whether its GPUs are of several types.
     """
     return Join(
         what="rows joined to another of the same job: its run after a requeue, or its component",
+        reused="jobs with the id of another user's, account's or cluster's job (-2, -3 ... added)",
+        owner=pl.col("owner"),
         columns=(
-            component.alias("component"),
+            pl.col("component"),
             start_time.alias("start_time"),
             is_mixed.alias("is_mixed"),
         ),

@@ -9,7 +9,7 @@ from gpuplan.analysis.ingest.records import text as text_cell
 
 COLUMNS = (
     "jobid", "user", "account", "partition", "state", "submit", "start", "end", "elapsedraw",
-    "nnodes", "alloctres", "reqtres",
+    "nnodes", "alloctres", "reqtres", "cluster",
 )  # fmt: skip
 
 
@@ -18,7 +18,7 @@ def flatten(job: dict[str, Any]) -> dict[str, Cell]:
     time, tres = _object(job, "time"), _object(job, "tres")
     return {
         "jobid": _job_id(job),
-        **{name: text_cell(job.get(name)) for name in ("user", "account", "partition")},
+        **{name: text_cell(job.get(name)) for name in ("user", "account", "partition", "cluster")},
         "state": _state(job.get("state")),
         "submit": _moment(time.get("submission")),
         "start": _moment(time.get("start")),
