@@ -190,6 +190,10 @@ def test_damage_never_breaks_the_account(tmp_path, seed):
         return
     refused = 0 if rejects is None else rejects.height
     assert result.provenance.rows_read == jobs.height + refused
+    if b'"' not in change[JOBS]:  # a quoted cell may span lines
+        of_jobs = 0 if refused == 0 else rejects["file"].str.ends_with(JOBS).sum()
+        lines = [line for line in change[JOBS].split(b"\n") if line.strip()]
+        assert jobs.height + of_jobs == len(lines)
     assert jobs["submit_time"].null_count() == jobs["num_gpus"].null_count() == 0
     assert (jobs["duration_s"].drop_nulls() >= 0).all()
 
