@@ -51,9 +51,12 @@ MODELS: dict[str, tuple[int, ...]] = {
 SEPARATORS = re.compile(r"[-_ /().]+")
 NOISE = re.compile(
     r"\b(nvidia|tesla|geforce|quadro|amd|instinct|radeon|corporation|gpu|generation)\b"
-    r"|(?<= )(sxm\d?|pcie?|nvl(?:ink)?|oam|hgx|dgx|hbm\d?e?|ws|s)\b",
+    r"|(?<= )(sxm\d?|pcie?|nvl(?:ink)?|oam|hgx|dgx|hbm\d?e?|ws|s|mega)\b"
+    r"|(?<= )blackwell(?:( max q)? workstation| server)?(?: edition)?\b",
     re.I,
 )
+ALIASES = {"GH200480GB": ("GH200", 96)}
+"""Names that tell something else than the model and its memory; of GH200, the memory of its CPU."""
 GLUED_FORM = r"(?:SXM\d?|PCIE?|NVL)?"
 MEMORY = r"(?:M?([1-9]\d{0,2})(?:GB|GIB|G)?)?"
 NEAR = 0.15
@@ -123,7 +126,10 @@ def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
 def _model_and_memory(written: str) -> tuple[str, int | None] | None:
     pattern, ways = _pattern()
     words = NOISE.sub("", SEPARATORS.sub(" ", written))
-    match = pattern.fullmatch(words.replace(" ", "").upper())
+    joined = words.replace(" ", "").upper()
+    if joined in ALIASES:
+        return ALIASES[joined]
+    match = pattern.fullmatch(joined)
     if match is None:
         return None
     return ways[match[1]], int(match[2]) if match[2] else None

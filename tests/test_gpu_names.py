@@ -26,6 +26,13 @@ from gpuplan.analysis.gpu_names import MODELS, gpu_name, is_known_gpu, same_gpu
         ("A10G", "A10G"),
         ("B200-180GB", "B200"),  # 180 of 192 are usable
         ("GH200-96GB", "GH200-96GB"),
+        ("NVIDIA GH200 480GB", "GH200-96GB"),  # the memory of its CPU
+        ("NVIDIA GH200 144G HBM3e", "GH200-144GB"),
+        ("H100-MEGA-80GB", "H100-80GB"),
+        ("NVIDIA RTX PRO 6000 Blackwell", "RTXPRO6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTXPRO6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTXPRO6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTXPRO6000"),
         ("NVIDIA GeForce RTX 4090", "RTX4090"),
         ("4090", "RTX4090"),
         ("RTX4090-48GB", "RTX4090-48GB"),  # a rare variant keeps its memory
