@@ -123,6 +123,22 @@ def test_aws_records_in_other_wrappings(tmp_path):
         assert rows(ingest_text(tmp_path, text, name), PRICE) == [(0.4,)]
 
 
+def test_aws_systems(tmp_path):
+    untold = aws_record("2016-04-25T12:00:00.000Z", "9.9")
+    del untold["ProductDescription"]
+    text = aws_history(
+        aws_record("2016-04-25T12:45:29.000Z", "1.6", product="Linux/UNIX (Amazon VPC)"),
+        aws_record("2016-04-25T12:45:29.000Z", "9.9", product="Windows (Amazon VPC)"),
+        untold,
+    )
+    result = ingest_text(tmp_path, text, "history.json")
+    assert rows(result, PRICE) == [(0.4,)]
+    assert result.provenance.rows_skipped == {
+        "prices of another system than Linux": 1,
+        "prices without a system (ProductDescription)": 1,
+    }
+
+
 def test_aws_archive_without_a_header(tmp_path):
     text = (
         "use1-az2\tp4d.24xlarge\tLinux/UNIX\t11.572400\t2026-01-01T00:00:00Z\n"
@@ -176,6 +192,15 @@ def test_prime_takes_the_cheapest_offer_of_each_provider(tmp_path):
     ]
     assert result.provenance.sources[0].sampling == "snapshot"
     assert pl.read_parquet(result.rejects_file)["row"].to_list() == [4, 5]
+
+
+def test_prime_snapshots_without_an_offer_are_counted(tmp_path):
+    offers = ({}, {"runpod": {"count": 4, "min": 2.69}}, {})
+    times = (f"2025-10-19T2{hour}:00:00+00:00" for hour in range(3))
+    lines = map(prime_line, times, offers)
+    told = ingest_text(tmp_path, "\n".join(lines), "H100.jsonl").provenance
+    assert (told.rows_read, told.rows_kept) == (3, 1)
+    assert told.rows_skipped == {"snapshots without an offer": 2}
 
 
 def test_vast_offers_are_priced_per_gpu(tmp_path):
@@ -248,6 +273,26 @@ def test_skypilot_catalogue(tmp_path):
     assert dated.prices["timestamp"][0] == datetime(2026, 1, 4, tzinfo=UTC)
 
 
+@pytest.mark.parametrize("count", ["0", "-1", "", "some", "inf"])
+def test_a_machine_without_a_number_of_gpus_is_told_once(tmp_path, count):
+    text = f"{SKYPILOT}\np5,H100,{count},2,3,80,r,,\np5,H100,8,2,3,80,r,,40\n"
+    choices = PriceChoices(as_of=at(0))
+    result = ingest_text(tmp_path, text, "aws.csv", choices=choices, limit=Limit.of("1"))
+    assert (result.provenance.rows_read, result.provenance.rows_kept) == (3, 2)
+    aside = pl.read_parquet(result.rejects_file)
+    reason = "unreadable" if count else "missing"
+    assert aside.select("row", "column", "found", "reason").rows() == [
+        (2, "AcceleratorCount", count or None, reason)
+    ]
+    assert aside["raw"].to_list() == [f"p5,H100,{count},2,3,80,r,,"]
+
+
+def test_the_usual_memory_of_a_catalogue_name(tmp_path):
+    text = f"{SKYPILOT}\na3-megagpu-8g,H100-MEGA,8,2,3,80,r,,\ngh,GH200,1,2,3,3,r,,\n"
+    result = ingest_text(tmp_path, text, "gcp.csv", choices=PriceChoices(as_of=at(0)))
+    assert sorted(result.prices["gpu_type"]) == ["GH200", "H100-80GB"]
+
+
 def test_spot_availability_with_prices(tmp_path):
     document = {"metadata": {"gap_seconds": 600}, "data": [0, 1, 2], "prices": [8.0, 8.8, 9.6]}
     name = "aws-10-26-2022/us-west-2a_v100_8.json"
@@ -300,7 +345,13 @@ def test_sampling_can_be_forced(tmp_path):
     [
         ("a.csv", "a,b\n1,2\n", "is no known price list"),
         ("a.csv", "", "is no known price list"),
-        ("a.csv", f"{HEADER}\n", "no usable price"),
+        ("a.csv", f"{HEADER}\n", "has no prices"),
+        ("a.json", '{"SpotPriceHistory": []}', "has no prices"),
+        (
+            "a.json",
+            aws_history(aws_record("2016-04-25T12:00:00Z", "9", product="Windows")),
+            r"no usable price \(1 prices of another system than Linux\)",
+        ),
         ("a.json", '{"SpotPriceHistory": [{"SpotPrice": "1", "InstanceType"', "is no JSON"),
         ("a.json", '{"metadata": {"gap_seconds": 3}, "data": [1}', "is no JSON"),
     ],
@@ -334,6 +385,52 @@ WHOLE = {
 }  # fmt: skip
 
 
+def counted(name, text):
+    """Return how many prices a file tells, kept or not, by other means than ingest's.
+
+    None where that depends on how damaged quotes or brackets are read.
+    """
+    lines = [line for line in text.split(b"\n") if line.strip()]
+    if name.endswith(".jsonl"):
+        return sum(map(offers_in, lines))
+    if name.endswith(".json"):
+        try:
+            document = json.loads(text.decode("utf-8", "replace"))
+        except ValueError:
+            return None
+        return len(document["SpotPriceHistory" if name == "h.json" else "data"])
+    if b'"' in text:
+        return None
+    if name == "vms.csv":
+        return sum(map(prices_in, lines[1:]))
+    return len(lines) - name.endswith(".csv")
+
+
+def offers_in(line):
+    try:
+        return len(json.loads(line.decode())["by_provider"]) or 1
+    except (ValueError, TypeError, KeyError):
+        return 1
+
+
+def prices_in(line):
+    """A line of a catalogue is an on-demand and a spot price, or one row that cannot be read."""
+    cells = line.split(b",")
+    try:
+        line.decode()
+        has_gpus = 0 < float(cells[2]) < float("inf")
+    except (ValueError, IndexError):
+        has_gpus = False
+    return 2 if len(cells) == SKYPILOT.count(",") + 1 and (has_gpus or not cells[1]) else 1
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_whole_files_are_counted_whole(tmp_path, name):
+    result = ingest_text(tmp_path, WHOLE[name], name, choices=PriceChoices(as_of=at(0)))
+    assert result.provenance.rows_read == counted(name, WHOLE[name].encode()) > 0
+    assert result.provenance.rows_kept == result.provenance.rows_read
+
+
 @settings(max_examples=120, deadline=None)
 @given(
     name=st.sampled_from(sorted(WHOLE)),
@@ -355,6 +452,7 @@ def test_damaged_files_lose_no_row_and_raise_no_bug(tmp_path_factory, name, wher
     told = result.provenance
     parts = (told.rows_kept, *told.rows_skipped.values(), *told.rows_rejected.values())
     assert told.rows_read == sum(parts)
+    assert counted(name, text) in (None, told.rows_read)
     assert result.prices.height == told.rows_kept == pl.read_parquet(result.output).height
     aside = 0 if result.rejects_file is None else pl.read_parquet(result.rejects_file).height
     assert aside == sum(told.rows_rejected.values())

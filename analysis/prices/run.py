@@ -180,7 +180,7 @@ class _Reading:
         self.log.check(self.usable)
         if self.kept == 0:
             left_out = "; ".join(f"{n:,} {reason}" for reason, n in self.skipped.items())
-            problem = "has no usable price" + (f" ({left_out})" if left_out else "")
+            problem = f"has no usable price ({left_out})" if left_out else "has no prices"
             raise InputError(first, problem, expected="at least one price of a GPU")
         prices = without_repeats(pl.concat(self.frames))
         if repeated := self.kept - prices.height:

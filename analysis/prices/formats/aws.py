@@ -27,7 +27,7 @@ from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 ARRAY = "SpotPriceHistory"
 COLUMNS = ("AvailabilityZone", "InstanceType", "ProductDescription", "SpotPrice", "Timestamp")
 """In the order of the archives, which have no header."""
-LINUX = "Linux/UNIX"
+LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 INSTANCE = re.compile(r"[a-z][a-z0-9-]*\.(\d*x?large|metal|micro|small|medium)[a-z0-9-]*")
 
 
@@ -46,7 +46,7 @@ def _plan(sight: PriceSight) -> PricePlan:
     gpus = kind.replace_strict({k: n for k, (_, n) in AWS_INSTANCES.items()}, default=None)
     usd = pl.col("SpotPrice").cast(pl.Float64, strict=False) / gpus
     unknown = kind.is_not_null() & ~kind.is_in(list(AWS_INSTANCES))
-    other_system = (pl.col("ProductDescription") != LINUX).fill_null(True)
+    system = pl.col("ProductDescription")
     return PricePlan(
         plan=Plan(
             fields=(
@@ -61,11 +61,18 @@ def _plan(sight: PriceSight) -> PricePlan:
             notes=("AWS spot prices are per instance, CPUs and memory included",),
         ),
         skips=(
-            Skip("prices of another system than Linux", other_system, "ProductDescription"),
+            Skip("prices without a system (ProductDescription)", system.is_null()),
+            Skip("prices of another system than Linux", ~system.is_in(LINUX), "ProductDescription"),
             Skip("prices of instance types not in the GPU table", unknown, "InstanceType"),
         ),
         changes=pl.lit(True),
     )
+
+
+def _is_history(head: Head) -> str | None:
+    if head.mentions("SpotPrice", "InstanceType"):
+        return "JSON with SpotPrice and InstanceType"
+    return f"JSON with {ARRAY}" if head.mentions(ARRAY) else None
 
 
 def _is_archive(head: Head) -> str | None:
@@ -81,11 +88,7 @@ AWS_JSON = PriceFormat(
     name="aws",
     description="AWS spot price history, JSON; per instance, changes",
     source="aws ec2 describe-spot-price-history",
-    recognizes=lambda head: (
-        "JSON with SpotPrice and InstanceType"
-        if head.mentions("SpotPrice", "InstanceType")
-        else None
-    ),
+    recognizes=_is_history,
     plan=_plan,
     open=_open_json,
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
+
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.plan import Field, Plan, count, number, text
@@ -15,11 +17,13 @@ from gpuplan.analysis.ingest.records import Cells, open_records
 from gpuplan.analysis.ingest.records import text as as_text
 from gpuplan.analysis.ingest.source import SourceStream
 from gpuplan.analysis.ingest.times import moment
-from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight
+from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip
 from gpuplan.analysis.prices.plan import fixed, rules
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 
 COLUMNS = ("timestamp", "gpu_type", "provider", "min", "count")
+NO_OFFER: dict[str, dict[str, Any]] = {"": {}}
+"""Stands in a snapshot without an offer, so that it is counted; no provider has an empty name."""
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -40,11 +44,12 @@ def _cells(record: dict[str, Any]) -> list[Cells]:
             "min": as_text(offer.get("min")),
             "count": as_text(offer.get("count")),
         }
-        for provider, offer in offers.items()
+        for provider, offer in (offers or NO_OFFER).items()
     ]
 
 
 def _plan(sight: PriceSight) -> PricePlan:
+    is_empty = pl.all_horizontal(pl.col("provider", "min", "count").is_null())
     return PricePlan(
         Plan(
             fields=(
@@ -58,7 +63,8 @@ def _plan(sight: PriceSight) -> PricePlan:
             schema=PRICES,
             rules=rules("timestamp", "min"),
             notes=("Prime Intellect: cheapest offer per provider; available counts offers",),
-        )
+        ),
+        skips=(Skip("snapshots without an offer", is_empty),),
     )
 
 

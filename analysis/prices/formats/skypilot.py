@@ -1,7 +1,8 @@
 """SkyPilot's catalogues: one CSV per cloud with the on-demand and spot price of every instance.
 
-A row becomes two prices. They are per instance and have no time: it is that of the commit, given
-with ``--as-of`` or by a date in the file's name. A price of 99999999 or 0 means there is none.
+A row becomes two prices; one without a number of GPUs is told once. They are per instance and have
+no time: it is that of the commit, given with ``--as-of`` or by a date in the file's name. A price
+of 99999999 or 0 means there is none.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice")
 SENTINEL_ABOVE = 1e7
-KIND, USD = "kind", "Price or SpotPrice"
+KIND, USD, AT = "kind", "Price or SpotPrice", "place in the batch"
 """Columns made here: each row of the file becomes one of Price and one of SpotPrice."""
 NO_GPU = r"^(?i:tpu|inferentia|trainium|gaudi)"
 MEMORY = r"SizeInMiB\D{1,4}(\d+)"
@@ -38,34 +39,45 @@ def _open(stream: SourceStream) -> Rows:
 
 def _batches(rows: Rows, wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
     own = [name for name in wanted if name not in (KIND, USD)]
-    for task in rows.batches(list(dict.fromkeys((*own, "Price", "SpotPrice")))):
+    for task in rows.batches(list(dict.fromkeys((*own, *COLUMNS[1:])))):
         yield partial(_twofold, task)
 
 
 def _twofold(task: Callable[[], Batch]) -> Batch:
     batch = task()
-    n = batch.cells.height
-    halves = [
-        batch.cells.with_columns(pl.lit(kind).alias(KIND), pl.col(source).alias(USD))
-        for kind, source in (("on_demand", "Price"), ("spot", "SpotPrice"))
-    ]
+    is_bad = pl.col("AcceleratorName").is_not_null() & _gpus().is_null()
+    cells = batch.cells.with_row_index(AT)
+    on_demand = cells.with_columns(
+        pl.lit("on_demand").alias(KIND),
+        pl.coalesce("Price", pl.when(is_bad).then("SpotPrice")).alias(USD),
+    )
+    spot = cells.filter(~is_bad).with_columns(
+        pl.lit("spot").alias(KIND), pl.col("SpotPrice").alias(USD)
+    )
+    both = pl.concat([on_demand, spot])
+    at = both[AT]
 
     def raw(positions: Sequence[int]) -> list[str]:
-        return batch.raw([position % n for position in positions])
+        return batch.raw([at[position] for position in positions])
 
-    return Batch(pl.concat(halves), raw, batch.refused)
+    return Batch(both.drop(AT), raw, batch.refused)
+
+
+def _gpus() -> pl.Expr:
+    """Return the GPUs of an instance; null for none, or for what is no number."""
+    gpus = pl.col("AcceleratorCount").cast(pl.Float64, strict=False)
+    return pl.when(gpus.is_finite() & (gpus > 0)).then(gpus)
 
 
 def _plan(sight: PriceSight) -> PricePlan:
     need(sight, COLUMNS, "skypilot")
     time, note = same_time(sight)
     usd = pl.col(USD).cast(pl.Float64, strict=False)
-    gpus = pl.col("AcceleratorCount").cast(pl.Float64, strict=False)
     name = pl.col("AcceleratorName")
     fields = [
         Field("gpu_type", "AcceleratorName", _names(sight), required=True),
-        Field("gpus", "AcceleratorCount", gpus, "a number of GPUs", True),
-        Field(PRICE, USD, usd / pl.when(gpus > 0).then(gpus), number("", USD).expected, True),
+        Field("gpus", "AcceleratorCount", _gpus(), "a number of GPUs, above 0", True),
+        Field(PRICE, USD, usd / _gpus(), number("", USD).expected, True),
         Field("kind", KIND, pl.col(KIND).cast(KIND_TYPE)),
     ]
     if "Region" in sight.columns:
@@ -101,8 +113,9 @@ def _names(sight: PriceSight) -> pl.Expr:
 def _name_each(cells: pl.Series) -> pl.Series:
     names = []
     for name, memory in cells.struct.unnest().rows():
-        usual = USUAL_MEMORY_GB.get(str(name).upper()) if memory is None else memory
-        names.append(None if name is None else gpu_name(name, usual))
+        if name is not None and memory is None:
+            memory = USUAL_MEMORY_GB.get(gpu_name(name))
+        names.append(None if name is None else gpu_name(name, memory))
     return pl.Series(cells.name, names, pl.String)
 
 
