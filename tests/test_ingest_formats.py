@@ -172,6 +172,32 @@ def test_mapped_start_and_end_give_wait_and_duration(tmp_path):
     assert "jobs whose state is unknown, as its word is ('odd'): 1" in result.provenance.notes
 
 
+def test_mapped_words_of_slurm_and_an_end_in_the_second_hour(tmp_path):
+    text = (
+        "when,gpus,begin,finish,result\n"
+        "2026-10-25T02:30,2,2026-10-25T02:50,2026-10-25T02:10,CANCELLED by 1001\n"
+        "2026-10-25T02:30,2,2026-10-25T02:50,2026-10-25T03:10,OUT_OF_ME+\n"
+        "2026-10-25T02:30,2,2026-10-25T02:50,2026-10-25T01:10,COMPLETED\n"
+    )
+    columns = {**MAP, "start_time": "begin", "end_time": "finish", "state": "result"}
+    jobs, _, rejects = ingest_text(tmp_path, text, columns=columns, time_zone="Europe/Berlin")
+    assert jobs["duration_s"].to_list() == [1200.0, 4800.0]
+    assert jobs["state"].to_list() == ["cancelled", "unknown"]
+    assert jobs["source_state"].to_list() == ["CANCELLED by 1001", "OUT_OF_ME+"]
+    assert rejects.select("row", "reason", "column").rows() == [(4, "end_before_start", "finish")]
+
+
+def test_an_end_without_a_start_is_told(tmp_path):
+    def notes(text, **more):
+        _, result, _ = ingest_text(tmp_path, text, columns={**MAP, **more})
+        return [note for note in result.provenance.notes if "durations" in note]
+
+    text = "when,gpus,done,ran\n10,2,75,5\n"
+    told = "no durations: done tells the ends, but no column is mapped to start_time or duration_s"
+    assert notes(text, end_time="done") == [told]
+    assert notes(text, end_time="done", duration_s="ran") == notes(text) == []
+
+
 @pytest.mark.parametrize(
     ("columns", "error", "says"),
     [

@@ -196,13 +196,19 @@ def test_times_local_epoch_and_with_an_offset(tmp_path):
     assert of("2026-07-01T12:00:00+0200") == (utc(2026, 7, 1, 10), False)
 
 
-def test_an_hour_that_comes_twice_does_not_turn_the_time_round(tmp_path):
-    # 01:50 summer time to 01:10 winter time on 2026-10-25 at Berlin is 20 minutes.
-    row = {"Submit": "2026-10-25T02:50:00", "Start": "2026-10-25T02:50:00"}
-    text = log({**row, "End": "2026-10-25T02:10:00", "Elapsed": "20:00"})
-    jobs, _, rejects = ingest_text(tmp_path, text, time_zone="Europe/Berlin")
-    assert rejects is None
-    assert jobs["duration_s"].to_list() == [1200.0]
+@pytest.mark.parametrize("elapsed", ["20:00", ""])
+def test_an_hour_that_comes_twice_does_not_turn_the_time_round(tmp_path, elapsed):
+    # 02:50 summer time to 02:10 winter time on 2026-10-25 at Berlin is 20 minutes.
+    row = {"Submit": "2026-10-25T02:50:00", "Start": "2026-10-25T02:50:00", "Elapsed": elapsed}
+    text = log(
+        {**row, "End": "2026-10-25T02:10:00"},
+        {**row, "JobID": "2", "End": "1792890600", "Elapsed": ""},  # 02:10 winter time
+        {"JobID": "3", "End": "2026-01-10T08:00:00", "Elapsed": ""},
+    )
+    jobs, result, rejects = ingest_text(tmp_path, text, time_zone="Europe/Berlin")
+    assert rejects.select("row", "reason").rows() == [(4, "end_before_start")]
+    assert jobs["duration_s"].to_list() == [1200.0, 1200.0]
+    assert not any("Elapsed" in note for note in result.provenance.notes)
 
 
 @pytest.mark.parametrize(

@@ -175,15 +175,20 @@ def count(name: str, source: str, *, least: int = 1) -> Field:
     )
 
 
-def states(source: str, meanings: Mapping[str, str], name: str = "state") -> Field:
+def states(
+    source: str, meanings: Mapping[str, str], name: str = "state", suffix: str | None = None
+) -> Field:
     """Return the field of canonical states for a source's words; others and none are unknown.
 
-    A word may be written in lower case, UPPER or Capitalized.
+    A word may be written in lower case, UPPER or Capitalized. ``suffix`` is a pattern of what may
+    follow it.
     """
     forms = {form(word): meaning for word, meaning in meanings.items() for form in FORMS}
     kind = CANONICAL["state"]
-    word = pl.col(source).replace_strict(forms, default="unknown", return_dtype=kind)
-    return Field(name, source, word)
+    cell = pl.col(source)
+    word = cell if suffix is None else cell.str.replace(suffix, "")
+    state = word.replace_strict(forms, default="unknown", return_dtype=kind)
+    return Field(name, source, state)
 
 
 def made_id(prefix: str, number: int) -> pl.Expr:

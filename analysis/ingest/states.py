@@ -31,6 +31,9 @@ SLURM = {
 }
 """Slurm's words, which AcmeTrace and Helios use too."""
 
+SLURM_SUFFIX = r"( by \S+|\+)$"
+"""What Slurm adds to a word: ``CANCELLED by 1001``, or ``CANCELLED+`` where it is cut."""
+
 SLURM_SHORT = {
     "cd": "completed",
     "f": "failed",

@@ -16,6 +16,8 @@ ISO = re.compile(
     r"(?:(?P<sep>[T ])\d{2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>[.]\d{1,9})?)?)?"
     r"(?P<space> ?)(?P<offset>Z|UTC|[+-]\d{2}:?\d{2}|[+-]\d{2})?$"
 )
+Twice = Literal["earliest", "latest"]
+"""Which reading of a local time that happens twice in autumn."""
 MAX_LAYOUTS = 64  # offsets and precisions in one column; a log has one or two
 RELATIVE_BELOW_S = 1e8  # as Unix time this is 1973: no such job log, so it counts from 0
 MILLIS_ABOVE = 1e11  # as Unix seconds this is the year 5138
@@ -46,6 +48,26 @@ def moment(column: str, zone: str | None = None) -> pl.Expr:
     )
 
 
+def moment_after(column: str, earlier: str, zone: str | None = None) -> pl.Expr:
+    """Return instants as `moment` does, but after those of another text column where that can be.
+
+    A local time before the earlier one means the second time that its hour happens in autumn, where
+    that puts it after.
+    """
+
+    def read(cells: pl.Series) -> pl.Series:
+        told = cells.struct.field(column)
+        found = read_moments(told, zone)
+        starts = read_moments(cells.struct.field(earlier), zone)
+        if not (found < starts).any():
+            return found
+        late = read_moments(told, zone, "latest")
+        is_meant = ((found < starts) & (late >= starts)).fill_null(False)
+        return late.zip_with(is_meant, found)
+
+    return pl.struct(column, earlier).map_batches(read, return_dtype=SUBMIT_TYPE)
+
+
 def seconds(column: str, unit: Literal["s", "ms"] = "s") -> pl.Expr:
     """Return the instants of a text column with seconds (or milliseconds) after 1970 or 0."""
     factor = 1e6 if unit == "s" else 1e3
@@ -62,8 +84,8 @@ def seconds_between(later: str, earlier: str) -> pl.Expr:
     return micros.cast(pl.Float64) / 1e6
 
 
-def read_moments(cells: pl.Series, zone: str | None) -> pl.Series:
-    """Return the instants of text cells (see `moment`).
+def read_moments(cells: pl.Series, zone: str | None, twice: Twice = "earliest") -> pl.Series:
+    """Return the instants of text cells (see `moment`); ``twice`` says which of two readings.
 
     The layout of the first cell, its offset included, is tried on all of them at once, which is
     many times as fast as reading an offset per cell; other layouts get the cells that are left.
@@ -78,7 +100,7 @@ def read_moments(cells: pl.Series, zone: str | None) -> pl.Series:
         if layout is None:
             todo = todo.set(~todo.str.contains(ISO.pattern) | (todo == first), None)
             continue
-        found = layout.read(todo, zone)
+        found = layout.read(todo, zone, twice)
         if found.null_count() == cells.null_count():
             return found
         result = found if result is None else result.zip_with(result.is_not_null(), found)
@@ -117,7 +139,7 @@ class _Layout:
         offset = None if match["offset"] is None else _offset_s(match["offset"])
         return cls(form + tail, f"^{shape}{re.escape(tail)}$", offset)
 
-    def read(self, cells: pl.Series, zone: str | None) -> pl.Series:
+    def read(self, cells: pl.Series, zone: str | None, twice: Twice) -> pl.Series:
         """Return the instants of the cells of this layout; null for every other cell."""
         naive = cells.str.to_datetime(self.form, time_unit="us", strict=False, cache=False)
         if self.offset_s is not None:
@@ -125,7 +147,7 @@ class _Layout:
             return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
         if zone is None:
             return naive.clear(len(cells)).dt.replace_time_zone("UTC")
-        local = naive.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        local = naive.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null")
         return local.dt.convert_time_zone("UTC")
 
 

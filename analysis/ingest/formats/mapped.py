@@ -18,12 +18,13 @@ from gpuplan.analysis.ingest.plan import (
     made_id,
     states,
 )
-from gpuplan.analysis.ingest.states import ANY
+from gpuplan.analysis.ingest.states import ANY, SLURM_SUFFIX
 from gpuplan.analysis.ingest.times import (
     MILLIS_ABOVE,
     RELATIVE_BELOW_S,
     is_number,
     moment,
+    moment_after,
     seconds,
     seconds_between,
 )
@@ -50,6 +51,8 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
         value, expected, is_relative = _time(sight, columns[name], zone)
         relative = relative or is_relative
         local = zone if expected.startswith("an ISO") else None
+        if name == "end_time" and local is not None and "start_time" in columns:
+            value = moment_after(columns[name], columns["start_time"], zone)
         fields.append(Field(name, columns[name], value, expected, name == "submit_time", local))
     fields += [_field(name, source) for name, source in columns.items() if name not in TIMES]
     jobs: dict[str, pl.Expr] = {}
@@ -71,11 +74,18 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
     if "deadline_s" in columns:
         soon = pl.col("deadline_s") <= 0
         rules.append(Rule("bad_deadline", columns["deadline_s"], "seconds above 0", soon))
+    notes = []
+    if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
+        notes.append(
+            f"no durations: {columns['end_time']} tells the ends, but no column is mapped to "
+            "start_time or duration_s"
+        )
     return Plan(
         fields=tuple(fields),
         jobs=jobs,
         rules=tuple(rules),
         tallies=tuple(tallies),
+        notes=tuple(notes),
         time_zone=None if relative else zone,
         relative_time=relative,
         made_ids="job_id" not in columns,
@@ -100,7 +110,7 @@ def _field(name: str, source: str) -> Field:
     required = name in ("job_id", "num_gpus")
     kind = CANONICAL[name]
     if name == "state":
-        return states(source, ANY)
+        return states(source, ANY, suffix=SLURM_SUFFIX)
     if name == "priority":
         meaning = {word: word for word in PRIORITIES}
         value = pl.col(source).replace_strict(meaning, default=None, return_dtype=kind)

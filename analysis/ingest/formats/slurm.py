@@ -158,9 +158,10 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
     names = {"user": "user", "group": "account" if "account" in has else "partition",
              "job_class": "partition", "source_state": "state"}  # fmt: skip
     fields += [text(name, source) for name, source in names.items() if source in has]
-    for name, column in (("start_time", "start"), ("ended", "end")):
+    for name, column, earlier in (("start_time", "start", None), ("ended", "end", "start")):
         if column in has:
-            fields.append(Field(name, column, instant(column, zone), LOCAL, False, zone))
+            time = instant(column, zone, earlier if earlier in has else None)
+            fields.append(Field(name, column, time, LOCAL, False, zone))
     if "state" in has:
         fields.append(Field("word", "state", state("state")))
     if "elapsedraw" in has:

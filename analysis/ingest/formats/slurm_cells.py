@@ -8,7 +8,7 @@ import polars as pl
 
 from gpuplan.analysis.ingest.joins import KEY, Join
 from gpuplan.analysis.ingest.states import SLURM, SLURM_SHORT
-from gpuplan.analysis.ingest.times import moment, seconds
+from gpuplan.analysis.ingest.times import moment, moment_after, seconds
 from gpuplan.analysis.schema import CANONICAL
 
 JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
@@ -60,10 +60,17 @@ def is_step(source: str) -> pl.Expr:
     return pl.col(source).str.contains(STEP)
 
 
-def instant(source: str, zone: str) -> pl.Expr:
-    """Return instants: local times of a zone, times with an offset, or seconds after 1970."""
+def instant(source: str, zone: str, earlier: str | None = None) -> pl.Expr:
+    """Return instants: local times of a zone, times with an offset, or seconds after 1970.
+
+    Args:
+        source: the column.
+        zone: zone of the local times.
+        earlier: column of times that come before; it tells which hour is meant in autumn.
+    """
     epoch = pl.when(pl.col(source).str.contains(EPOCH)).then(seconds(source))
-    return pl.coalesce(moment(source, zone), epoch)
+    told = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
+    return pl.coalesce(told, epoch)
 
 
 def state(source: str) -> pl.Expr:
