@@ -10,7 +10,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import existing_file
 
 NUMBERS = {  # column: (what a cell must be, the test for it)
-    "num_gpus": ("GPUs, at least 1", pl.col("num_gpus").is_between(1, 1e6)),
+    "num_gpus": ("GPUs, 1 to 1,000,000", pl.col("num_gpus").is_between(1, 1e6)),
     "throughput": (
         "work done per second, above 0",
         pl.col("throughput").is_between(0, float("inf"), "none"),
@@ -24,6 +24,7 @@ NUMBERS = {  # column: (what a cell must be, the test for it)
         pl.col("work_share").is_between(0, float("inf"), "none"),
     ),
 }
+SHARES_OFF = 0.02  # what rounding, as in three times 0.33, may take from a sum of 1
 REQUIRED = ("job_class", "num_gpus", "throughput")
 
 
@@ -71,6 +72,7 @@ def read_throughputs(path: Path) -> pl.DataFrame:
     _refuse(path, raw, table, "num_gpus", "one row per class, epoch and GPU count", first)
     same = (pl.col("work_share") == pl.col("work_share").first()).over("job_class", "epoch")
     _refuse(path, raw, table, "work_share", "the same share in every row of an epoch", same)
+    _check_shares(path, table)
     columns = ("row", "job_class", "epoch", "num_gpus", "throughput", "work_share")
     return table.select(columns).cast({"epoch": pl.Int64}).sort(measured)
 
@@ -85,6 +87,21 @@ def _refuse(
         cell = raw[column][row - 2]
         found = "an empty cell" if cell is None else f"found {cell!r}"
         raise InputError(path, found, row=row, column=column, expected=expected)
+
+
+def _check_shares(path: Path, table: pl.DataFrame) -> None:
+    """Raise where shares were given for a class and do not add up to 1."""
+    epochs = table.unique(["job_class", "epoch"], maintain_order=True)
+    for (name,), rows in epochs.group_by("job_class", maintain_order=True):
+        total = float(rows["work_share"].sum())
+        if abs(total - 1) > SHARES_OFF and not (rows["work_share"] == 1).all():
+            raise InputError(
+                path,
+                f"the shares of class {name!r} add up to {total:.4g}",
+                row=int(rows["row"][0]),
+                column="work_share",
+                expected="shares that add up to 1 over the epochs of a class",
+            )
 
 
 def _hint() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.errors import UsageError
@@ -15,6 +16,7 @@ NUMBER = r"(\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 BUDGET = re.compile(
     rf"^(?P<usd>\$)?(?P<value>{NUMBER})(?P<unit>x|gpus?|/(?P<period>h|hour|month))?$", re.I
 )
+MOST = 10_000  # points of a range; more take minutes
 FORMS = "60gpu, 1.2x (times the load), $12/h, $10000/month, or a range LOW:HIGH:COUNT of them"
 
 
@@ -39,10 +41,16 @@ def _item(text: str, price: float | None) -> list[Budget]:
     low, high = _budget(parts[0], price), _budget(parts[1], price)
     if low.per_load != high.per_load:
         raise UsageError(f"--budget {text!r}: both ends of a range must have one unit")
-    if not parts[2].isdecimal() or int(parts[2]) < 2 or not low.value < high.value:
-        raise UsageError(f"--budget {text!r}: a range runs from low to high in 2 or more points")
-    step = (high.value - low.value) / (int(parts[2]) - 1)
-    inner = [type(low)(low.value + i * step, low.per_load) for i in range(int(parts[2]) - 1)]
+    if not low.value < high.value:
+        raise UsageError(f"--budget {text!r}: a range runs from the lower budget to the higher")
+    count = int(parts[2]) if re.fullmatch("[0-9]{1,9}", parts[2]) else 0
+    if not 2 <= count <= MOST:
+        raise UsageError(
+            f"--budget {text!r}: a range has 2 to {MOST:,} points, as a whole number; "
+            f"found {parts[2]!r}"
+        )
+    step = (high.value - low.value) / (count - 1)
+    inner = [replace(low, value=low.value + i * step) for i in range(count - 1)]
     return [*inner, high]
 
 

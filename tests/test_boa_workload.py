@@ -117,7 +117,7 @@ def test_epochs_of_a_table_share_the_work(trace, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(
         "job_class,epoch,num_gpus,throughput,work_share\n"
-        "a,0,1,10,1\na,0,2,12,1\na,1,1,10,3\na,1,4,40,3\n"
+        "a,0,1,10,.25\na,0,2,12,.25\na,1,1,10,.75\na,1,4,40,.75\n"
     )
     jobs = trace((0, 3600, 1, "a", "completed"), (1, 3600, 64, "a", "completed"))
     workload = workload_of(jobs, load_speedup(str(path)))

@@ -278,6 +278,7 @@ def test_many_classes_and_epochs_in_the_table(gpuplan, tmp_path):
         (["--budget", "plenty"], 2, "60gpu"),
         (["--budget", "$12/h", "--speedup", "profile:t4"], 2, "--price 1.29"),
         (["--price", "-1"], 2, "--price must be above 0"),
+        (["--speedup", ""], 2, "expected one of amdahl:SIGMA"),
         (["--speedup", "warp:9"], 2, "amdahl:SIGMA"),
         (["--horizon", "soon"], 2, "--horizon"),
         (["--widths", "a"], 2, "--widths"),
@@ -321,3 +322,10 @@ def test_budgets(text, expected):
 def test_budgets_that_mean_nothing(text):
     with pytest.raises(UsageError, match="--budget"):
         parse_budgets(text, 2.0)
+
+
+@pytest.mark.parametrize("count", ["1e9", "200000", "1", "9" * 5000])
+def test_a_range_has_no_more_points_than_can_be_looked_at(count):
+    with pytest.raises(UsageError, match="a range has 2 to 10,000 points, as a whole number"):
+        parse_budgets(f"1:5:{count}", None)
+    assert len(parse_budgets("1:5:10000", None)) == 10_000

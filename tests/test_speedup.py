@@ -108,11 +108,13 @@ def test_load_speedup_by_name(tmp_path):
     ("text", "said"),
     [
         ("linear", "expected one of amdahl:SIGMA"),
-        ("power", "expected power:ALPHA"),
+        ("", "'': expected one of amdahl:SIGMA"),
+        ("power", "--speedup 'power': expected power:ALPHA, for example power:0.8"),
         ("power:0.5,0.5", "expected power:ALPHA"),
         ("power:fast", "'fast' is no number"),
         ("power:0", "between"),
-        ("power:nan", "from low to high"),
+        ("power:nan", "'nan' is no finite number"),
+        ("power:0.5..inf", "is no finite number"),
         ("power:1.2", "between"),
         ("amdahl:-0.1", "SIGMA must be between 0 and 1"),
         ("usl:0.1,2", "KAPPA must be between"),
@@ -163,7 +165,7 @@ def test_table_of_throughputs(tmp_path):
 
 
 def test_table_with_epochs_and_shares(tmp_path):
-    rows = ["a,0,1,10,1", "a,0,2,12,1", "a,1,1,10,3", "a,1,2,19,3"]
+    rows = ["a,0,1,10,.25", "a,0,2,12,.25", "a,1,1,10,.75", "a,1,2,19,.75"]
     path = write(tmp_path, "job_class,epoch,num_gpus,throughput,work_share", *rows)
     profile = load_speedup(str(path)).of("a")
     assert profile.shares == (0.25, 0.75)
@@ -193,6 +195,11 @@ def test_table_with_epochs_and_shares(tmp_path):
             ["job_class,num_gpus,throughput,work_share", "a,1,2,1", "a,2,3,2"],
             r"csv:3: column 'work_share': found '2'; expected the same share",
         ),
+        (
+            ["job_class,num_gpus,throughput,epoch,work_share", "a,1,2,0,0.5", "a,1,2,1,0.6"],
+            r"csv:2: column 'work_share': the shares of class 'a' add up to 1.1; expected",
+        ),
+        (["job_class,num_gpus,throughput", "a,1e9,2"], r"found '1e9'; expected GPUs, 1 to 1,000,0"),
         (["job_class,num_gpus,throughput", "a,1,2,3,4"], "is no CSV table"),
     ],
 )  # fmt: skip

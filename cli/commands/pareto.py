@@ -153,7 +153,7 @@ def pareto(
         scale_work=choice.scale_duration,
         weights=parse_weights(weight or []),
     )
-    model = load_speedup(speedup or DEFAULT_SPEEDUP)
+    model = load_speedup(DEFAULT_SPEEDUP if speedup is None else speedup)
     with talk.progress("reading"):
         read = read_trace(trace, choice.selection(), columns=COLUMNS)
     with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -75,6 +76,10 @@ LAWS = {
         SpeedupSource("power:ALPHA", "s(k) = k^ALPHA", "an assumption of constant elasticity", "-"),
     ),
 }
+EXAMPLES = {
+    kind: f", for example {kind}:{value}"
+    for kind, value in (("amdahl", "0.05"), ("usl", "0.05,0.001"), ("power", "0.8"))
+}
 PROFILES = {
     "t4": (
         t4.CLASSES,
@@ -113,7 +118,7 @@ def load_speedup(text: str) -> SpeedupModel:
     """
     kind, _, rest = text.strip().partition(":")
     if kind in LAWS:
-        return _law(kind, rest)
+        return _law(kind, rest, f"--speedup {text!r}")
     if kind == "profile":
         if rest not in PROFILES:
             raise UsageError(f"--speedup {text!r}: no such profile; there is {', '.join(PROFILES)}")
@@ -127,12 +132,12 @@ def load_speedup(text: str) -> SpeedupModel:
     raise UsageError(f"--speedup {text!r}: expected one of {known}")
 
 
-def _law(kind: str, text: str) -> SpeedupModel:
+def _law(kind: str, text: str, option: str) -> SpeedupModel:
     law = LAWS[kind]
     parts = [part.strip() for part in text.split(",")] if text else []
     if len(parts) != len(law.parameters):
-        raise UsageError(f"--speedup {kind}:{text}: expected {law.listed.name}")
-    ranges = [_range(part, f"--speedup {kind}:{text}") for part in parts]
+        raise UsageError(f"{option}: expected {law.listed.name}{EXAMPLES[kind]}")
+    ranges = [_range(part, option) for part in parts]
     low, high = ([r[end] for r in ranges] for end in (0, 1))
     ends = (_one_law(kind, low), _one_law(kind, high))
     if low == high:
@@ -152,6 +157,8 @@ def _range(text: str, option: str) -> tuple[float, float]:
         low, high = (float(part) for part in (text.split("..") if ".." in text else (text, text)))
     except ValueError:
         raise UsageError(f"{option}: {text!r} is no number and no range LOW..HIGH") from None
+    if not math.isfinite(low + high):
+        raise UsageError(f"{option}: {text!r} is no finite number")
     if not low <= high:
         raise UsageError(f"{option}: the range {text!r} must run from low to high")
     return low, high
