@@ -256,7 +256,7 @@ def test_standard_input_that_is_none(tmp_path, monkeypatch, spool):
     with pytest.raises(UsageError, match="nothing is piped in"):
         ingest([source.Path("-")], tmp_path / "t.parquet")
     piped(monkeypatch, b"")
-    with pytest.raises(InputError, match=r"^-: is no known job log; it starts with nothing"):
+    with pytest.raises(InputError, match=r"^-: is empty"):
         ingest([source.Path("-")], tmp_path / "t.parquet")
 
 

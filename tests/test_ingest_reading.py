@@ -23,6 +23,7 @@ from support_ingest import (
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.source import header_names
 from gpuplan.analysis.schema import METADATA_KEY, Provenance
 
 
@@ -123,7 +124,12 @@ def test_progress_ends_at_one(tmp_path, tiny_blocks):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is no known job log; it starts with nothing"),
+        (b"", "is empty; expected a header and rows\n  next: export"),
+        (b" \n\n", "is empty"),
+        (SIA.replace("\n", "\r").encode(), "carriage returns as line ends.*\n  next: .*tr '"),
+        (SIA.encode("utf-16-le"), "is UTF-16 text.*\n  next: .*iconv -f UTF-16LE"),
+        (b"\xff\xfe" + SIA.encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8"),
+        (b"\xfe\xff" + SIA.encode("utf-16-be"), "iconv -f UTF-16BE -t UTF-8"),
         (b"\x00\x01\x02\xff" * 50, "not UTF-8 text"),
         (b"# A project\n\nText.\n", "starts with '# A project'"),
         (SIA_HEADER.encode(), "header but no rows"),
@@ -139,6 +145,26 @@ def test_unusable_sources(tmp_path, data, says):
     with pytest.raises(InputError, match=says):
         ingest_text(tmp_path, data, limit="1%")
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+@pytest.mark.parametrize("name", ["sia", "csv"])
+def test_old_line_ends_and_wide_text_are_told_in_a_forced_format_too(tmp_path, name):
+    options = {"columns": {"submit_time": "time"}} if name == "csv" else {}
+    for data, says in [(SIA.replace("\n", "\r").encode(), "carriage"), (b"", "is empty"),
+                       (SIA.encode("utf-16"), "UTF-16")]:  # fmt: skip
+        with pytest.raises(InputError, match=says):
+            ingest_text(tmp_path, data, source_format=name, **options)
+
+
+@given(st.lists(st.sampled_from(["a", "a.2", "a.3", "b", ""]), min_size=1, max_size=12))
+def test_names_of_a_header_are_unique_and_the_first_of_each_stays(cells):
+    names = header_names(",".join(cells).encode() or b'""', ",")
+    assert len(names) == len(set(names)) == len(cells)
+    assert all(name in names for name in cells)
+
+
+def test_a_header_of_a_hundred_thousand_empty_names_is_read():
+    assert header_names(b"," * 99_999, ",")[-1] == ".100000"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.ingest.formats.swf import SWF
 from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
+from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.others import other_table
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.prices.registry import PRICE_FORMATS
@@ -65,12 +66,16 @@ def unknown(head: Head) -> InputError:
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
             )
-    return other_table(head) or InputError(
-        head.path,
-        f"is no known job log; it starts with {head.shown()}",
-        expected=f"one of {_names()}",
-        hint="force a format with --source-format NAME, or name the columns of a table: "
-        "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
+    return (
+        odd_text(head)
+        or other_table(head)
+        or InputError(
+            head.path,
+            f"is no known job log; it starts with {head.shown()}",
+            expected=f"one of {_names()}",
+            hint="force a format with --source-format NAME, or name the columns of a table: "
+            "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
+        )
     )
 
 

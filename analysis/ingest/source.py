@@ -263,13 +263,15 @@ class Head:
 
 def header_names(line: bytes, separator: str) -> list[str]:
     """Return the column names of a header line; a repeated name gets a number (``loss.2``)."""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    copies: dict[str, int] = {}
     for name in (cell.strip() for cell in split_line(line, separator)):
-        unique, copy = name, 2
+        unique = name
         while unique in names:
-            unique, copy = f"{name}.{copy}", copy + 1
-        names.append(unique)
-    return names
+            copies[name] = copies.get(name, 1) + 1
+            unique = f"{name}.{copies[name]}"
+        names[unique] = None
+    return list(names)
 
 
 def split_line(line: bytes, separator: str) -> list[str]:

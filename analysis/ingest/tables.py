@@ -18,9 +18,10 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.quoted import read_quoted
 from gpuplan.analysis.ingest.shape import Shape, not_text, wrong_width
-from gpuplan.analysis.ingest.source import SourceStream, header_names
+from gpuplan.analysis.ingest.source import Head, SourceStream, header_names
 
 BLOCK_BYTES = 1 << 23
 MAX_LINE_BYTES = 1 << 26
@@ -59,8 +60,10 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
         layout: how its lines are laid out, or what tells that from the first line.
 
     Raises:
-        InputError: there is no header.
+        InputError: there is no header, or the text has an encoding or line ends of its own.
     """
+    if (odd := odd_text(Head(stream.path, stream.head))) is not None:
+        raise odd
     line, rest, number = _first_line(stream)
     if not isinstance(layout, Layout):
         layout = layout(line.decode("utf-8", "replace").rstrip("\r"))

@@ -1,0 +1,48 @@
+"""Text that no reader here can take: told for what it is, with how to make it plain."""
+
+from __future__ import annotations
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.source import BYTE_ORDER_MARK, HEAD_BYTES, Head
+
+WIDE_MARKS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
+LOOK_BYTES = 512
+LEAST_HEAD = HEAD_BYTES - len(BYTE_ORDER_MARK)  # a shorter head is the whole file
+
+
+def odd_text(head: Head) -> InputError | None:
+    """Return what to raise for an empty file, UTF-16 and old line ends; None for any other."""
+    if len(head.data) < LEAST_HEAD and not head.data.strip():
+        return InputError(
+            head.path,
+            "is empty",
+            expected="a header and rows",
+            hint="export the log again, or name the file that holds it",
+        )
+    if (encoding := _wide_encoding(head.data)) is not None:
+        return InputError(
+            head.path,
+            "is UTF-16 text",
+            expected="UTF-8",
+            hint=f"convert it: iconv -f {encoding} -t UTF-8 {head.path} > utf8.csv",
+        )
+    if b"\r" in head.data.strip() and b"\n" not in head.data and not head.is_json:
+        return InputError(
+            head.path,
+            "has carriage returns as line ends",
+            expected="a line feed at the end of each line",
+            hint=f"convert it: tr '\\r' '\\n' < {head.path} > lines.csv",
+        )
+    return None
+
+
+def _wide_encoding(data: bytes) -> str | None:
+    """Return the name of a UTF-16 encoding; without its mark, by every other byte being 0."""
+    if data[:2] in WIDE_MARKS:
+        return WIDE_MARKS[data[:2]]
+    first = data[:LOOK_BYTES]
+    for odd, encoding in ((1, "UTF-16LE"), (0, "UTF-16BE")):
+        zeros, others = first[odd::2], first[1 - odd :: 2]
+        if len(zeros) > 1 and not zeros.strip(b"\0") and b"\0" not in others:
+            return encoding
+    return None
