@@ -43,7 +43,7 @@ def with_prices(
         results=report.results | {"prices": market.summary() | cost.summary()},
         tables=(
             *report.tables,
-            *([cost_table(cost)] if cost.bills else []),
+            *([cost_table(cost, market)] if cost.bills else []),
             *market_tables(market, used),
         ),
         inputs=(*report.inputs, *used_files),
@@ -69,8 +69,12 @@ def market_tables(market: Market, gpus: Collection[str] | None = None) -> Iterat
         yield _cheapest(leading)
 
 
-def cost_table(cost: TraceCost) -> Table:
-    """Return what a trace would have cost, for each GPU type the cheapest hour by hour first."""
+def cost_table(cost: TraceCost, market: Market) -> Table:
+    """Return what a trace would have cost, for each GPU type the cheapest hour by hour first.
+
+    Prices without hours have the lowest of their range in its place.
+    """
+    first = ("cheapest", "each hour") if market.hourly else ("lowest", "listed")
     columns = (
         *SOURCE,
         Column("gpu_hours", "GPU-hours", show_number),
@@ -81,7 +85,7 @@ def cost_table(cost: TraceCost) -> Table:
     )
     rows: list[tuple[object, ...]] = []
     for least in cost.cheapest:
-        name = ("cheapest", "each hour", least.gpu_hours, None, least.cost_usd)
+        name = (*first, least.gpu_hours, None, least.cost_usd)
         rows.append((least.wanted_gpu, *name, None, least.hourly_share))
         rows += [
             (

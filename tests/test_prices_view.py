@@ -1,6 +1,7 @@
 """The price view, on prices and jobs worked out by hand."""
 
 import json
+import re
 from datetime import timedelta
 
 import numpy as np
@@ -360,7 +361,7 @@ def test_the_command_and_characterize(tmp_path, gpuplan):
         "prices", source, "-o", table, "--max-rejects", "1", "--plot", tmp_path / "p.png",
         "--plot", tmp_path / "p.svg", "--output-format", "json",
     )  # fmt: skip
-    assert code == 0 and "1 rows cannot be used" in err
+    assert code == 0 and "1 row cannot be used" in err
     results = json.loads(out)["results"]
     assert (results["rows_read"], results["rows_kept"], results["rows_rejected"]) == (11, 10, 1)
     assert results["references"] == {"A100-80GB": "d:on_demand"}
@@ -383,11 +384,43 @@ def test_the_command_and_characterize(tmp_path, gpuplan):
                            "--as-of", "2026-06-01",
                            "--fail-if", "prices.unpriced_gpu_hours > 0")  # fmt: skip
     assert code == 0 and "What the trace would have cost" in out
+    # The list has no hours.
+    assert re.search(r"A100 +lowest +listed", out) and "each hour" not in out
     assert max(map(len, out.splitlines())) <= 100
+    code, out, _ = gpuplan("characterize", trace, "--prices", table)
+    assert code == 0 and re.search(r"A100-80GB +cheapest +each hour", out)
     code, _, err = gpuplan("characterize", trace, "--gpu", "A100")
     assert code == 2 and "needs --prices" in err
     code, _, err = gpuplan("characterize", trace, "--prices", source)
     assert code == 3 and "gpuplan prices" in err
+
+
+def test_gates_on_prices(tmp_path, gpuplan):
+    source, table = tmp_path / "p.csv", tmp_path / "prices.parquet"
+    source.write_text(
+        "timestamp,provider,gpu,region,kind,price_usd_per_gpu_hour,available\n"
+        "2026-01-05T00:00:00Z,c,L4,,spot,0.5,\n"
+    )
+
+    def gated(condition):
+        return gpuplan("prices", source, "-o", table, "--fail-if", condition)[::2]
+
+    assert gated("offers.median_usd_per_gpu_h > 3")[0] == gated("rows_rejected > 0")[0] == 0
+    assert gated("offers.median_usd_per_gpu_h > 0.4")[0] == 1
+    code, err = gated("offers.median > 3")
+    assert code == 2 and "offers.median_usd_per_gpu_h" in err and "has been written" in err
+    assert table.exists()
+
+
+def test_logs_and_traces_are_no_prices(tmp_path, gpuplan):
+    log, out = tmp_path / "log.csv", tmp_path / "prices.parquet"
+    log.write_text("name,time,application,num_replicas,batch_size\na,0,cifar10,1,128\n")
+    code, _, err = gpuplan("prices", log, "-o", out)
+    assert code == 3 and "is a job log (sia" in err and f"gpuplan ingest {log}" in err
+    trace = support_traces.write(tmp_path / "t.parquet", jobs((0, 0, 4, 2)).jobs)
+    code, _, err = gpuplan("prices", trace, "-o", out)
+    assert code == 3 and "is a trace of jobs" in err and "--prices builtin" in err
+    assert not out.exists()
 
 
 def test_the_same_prices_give_the_same_bytes(tmp_path, gpuplan):

@@ -32,7 +32,17 @@ def price_format_named(name: str) -> PriceFormat:
 
 
 def unknown_prices(head: Head) -> InputError:
-    """Return the error for a file that no format recognizes."""
+    """Return the error for a file that no format recognizes, which may be a job log."""
+    from gpuplan.analysis.ingest.registry import FORMATS  # which asks for the formats here
+
+    for log in FORMATS:
+        if (sign := log.recognizes(head)) is not None:
+            return InputError(
+                head.path,
+                f"is a job log ({log.name}: {sign}); it has no prices",
+                expected="a price list",
+                hint=f"gpuplan ingest {head.path} -o trace.parquet",
+            )
     return InputError(
         head.path,
         f"is no known price list; it starts with {head.shown()}",

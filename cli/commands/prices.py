@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.words import counted
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
     READING_PANEL,
-    FailIf,
     Format,
     MaxRejects,
     Output,
@@ -111,7 +111,15 @@ def register(app: typer.Typer) -> None:
         reference: Reference = None,
         output_format: OutputFormat = Format.table,
         plot: Plot = None,
-        fail_if: FailIf = None,
+        fail_if: Annotated[
+            list[str] | None,
+            typer.Option(
+                help="Exit with 1 if this holds, for example 'offers.median_usd_per_gpu_h > 3' or "
+                "'rows_rejected > 0'; may be repeated. The table is written in any case.",
+                rich_help_panel=OUTPUT_PANEL,
+                show_default=False,
+            ),
+        ] = None,
     ) -> None:
         """Bring GPU price lists and histories into one table, and say what GPUs cost."""
         output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
@@ -175,16 +183,15 @@ def _report(
     if told.notes:
         tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
     rejected = account["rows_rejected"]
-    warnings = (f"{rejected:,} rows cannot be used; see {result.rejects_file}",) if rejected else ()
-    sources = len(found.offers)
+    unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
+    warnings = (unused,) if rejected else ()
     return Report(
         command="prices",
         results=account | found.summary(),
         tables=tuple(tables),
         inputs=tuple(Input(one.name, one.sha256, one.rows) for one in told.sources),
         parameters=parameters,
-        headline=f"{told.rows_kept:,} prices of {sources} source{'s' if sources != 1 else ''} "
-        f"in {result.output}",
+        headline=f"{counted(told.rows_kept, 'price')} of {counted(len(found.offers), 'source')} in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.ingest.formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.ingest.plan import Field, Plan, count, number, text
@@ -24,12 +25,20 @@ from gpuplan.analysis.prices.schema import (
 
 COLUMNS = ("timestamp", "provider", "kind", PRICE)
 GPU_COLUMNS = ("gpu_type", "gpu")
+OF_A_TRACE = {"job_id", "submit_time", "num_gpus"}
 AWS_SPOT = (pl.col("provider") == "aws") & (pl.col("kind") == "spot")
 """Amazon publishes spot prices as changes, whoever copies them into a table."""
 
 
 def _plan(sight: PriceSight) -> PricePlan:
     gpu = next((name for name in GPU_COLUMNS if name in sight.columns), GPU_COLUMNS[0])
+    if OF_A_TRACE <= set(sight.columns):
+        raise InputError(
+            sight.head.path,
+            "is a trace of jobs; it has no prices",
+            expected="a price list",
+            hint=f"gpuplan characterize {sight.head.path} --prices builtin says what it would cost",
+        )
     need(sight, (*COLUMNS, gpu), "canonical")
     word = pl.col("kind").str.strip_chars().str.to_lowercase()
     kind = word.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE)
