@@ -103,6 +103,13 @@ def test_without_instances_jobs_start_with_their_first_task(tmp_path):
     assert any("without pai_instance_table" in note for note in result.provenance.notes)
 
 
+def test_an_error_tells_by_what_its_own_table_is_known(tmp_path):
+    change = {TASKS: PAI_TABLES[TASKS].replace("800.0,V", "-8,V")}
+    for names in ((INSTANCES, TASKS, JOBS), (TASKS, JOBS)):
+        with pytest.raises(InputError, match=r"a pai log by the file name pai_task_table\)"):
+            ingest_tables(tmp_path, names, change, limit=Limit.of("0"))
+
+
 @pytest.mark.parametrize(
     ("names", "says"),
     [

@@ -149,7 +149,7 @@ def test_a_log_of_rejects_only_keeps_them(tmp_path):
 
 def test_rejects_that_cannot_be_written_do_not_hide_the_refusal(tmp_path):
     (tmp_path / "trace.rejects.parquet").mkdir()
-    with pytest.raises(InputError, match=r"(?s)1 of 1 rows.*are not kept \(.*is a folder"):
+    with pytest.raises(InputError, match=r"(?s)1 of 1 row cannot.*are not kept \(.*is a folder"):
         ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="1%")
 
 

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.inputs import Inputs
 from gpuplan.analysis.ingest.source import Head, Source, SourceStream
+from gpuplan.analysis.words import a_log
 
 MAX_NAMES_TOLD = 3
 
@@ -101,7 +102,7 @@ def guesses(
         else:
             left_out.append(source.path)
     if not chosen:
-        wanted = "in a known format" if forced is None else f"a {forced.name} log"
+        wanted = "in a known format" if forced is None else a_log(forced.name)
         raise InputError(
             inputs.sources[0].path if len(inputs.sources) == 1 else inputs.first,
             f"has no file that is {wanted}{_names(left_out)}",

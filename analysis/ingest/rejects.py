@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.ingest.batch import Refused
+from gpuplan.analysis.words import counted
 
 SCHEMA: dict[str, pl.DataType] = {
     "file": pl.String(),
@@ -79,19 +80,21 @@ class RejectLog:
     Beyond `MAX_HELD` rows they are set aside in temporary files.
     """
 
-    def __init__(self, path: Path, spool: Path, limit: Limit, taken_for: str | None = None) -> None:
+    def __init__(
+        self, path: Path, spool: Path, limit: Limit, taken_for: Mapping[str, str] | None = None
+    ) -> None:
         """Start empty.
 
         Args:
             path: where the rows are to be written.
             spool: folder for temporary files, which must outlive the log.
             limit: how many may be rejected.
-            taken_for: the guessed format and its evidence, which may be wrong.
+            taken_for: source -> its guessed format and the evidence, which may be wrong.
         """
         self._path = path
         self._spool = spool
         self._limit = limit
-        self._taken_for = taken_for
+        self._taken_for = taken_for or {}
         self._first: tuple[str, Refused] | None = None
         self._held: list[tuple[str, Refused]] = []
         self._parts: list[Path] = []
@@ -128,17 +131,17 @@ class RejectLog:
         found = "nothing" if first.found is None else repr(_short(first.found))
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
         format_doubt = "check --source-format"
-        if self._taken_for is not None:
+        if path in self._taken_for:
             format_doubt = (
-                f"say what it is with --source-format (it is taken for {self._taken_for})"
+                f"say what it is with --source-format (it is taken for {self._taken_for[path]})"
             )
         raise InputError(
             path,
             f"found {found} ({first.reason})",
             row=first.row,
             column=first.column,
-            expected=f"{first.expected}; {len(self):,} of {read:,} rows cannot be used ({reasons}),"
-            f" more than --max-rejects {self._limit.text}",
+            expected=f"{first.expected}; {len(self):,} of {counted(read, 'row')} cannot be used "
+            f"({reasons}), more than --max-rejects {self._limit.text}",
             hint=f"correct the log, {format_doubt}, or raise --max-rejects; "
             f"{self.leave()}, and nothing else was written",
         )

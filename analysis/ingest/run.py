@@ -19,6 +19,7 @@ from gpuplan.analysis.ingest.sides import sides_first
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.times import check_zone
 from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.words import a_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,11 @@ def ingest(
         _check_choices(known, choices)
         files = sides_first(known, [log.source for log in logs])
         advance = share_of_bytes(files, on_progress)
-        taken_for = None if evidence is None else f"a {known.name} log by {evidence}"
+        taken_for = {
+            str(log.source.path): f"{a_log(known.name)} by {log.evidence}"
+            for log in logs
+            if log.evidence is not None
+        }
 
         def reading(
             repeated: frozenset[str] = frozenset(),
@@ -141,7 +146,7 @@ def _logs(
         if log.format is not first.format:
             raise InputError(
                 log.source.path,
-                f"is a {log.format.name} log, {first.source.path} is a {first.format.name} log "
+                f"is {a_log(log.format.name)}, {first.source.path} is {a_log(first.format.name)} "
                 f"({log.evidence}; {first.evidence})",
                 hint="ingest logs of different formats one by one; if one is taken for what it is "
                 "not, force the format with --source-format",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.words import counted
 from gpuplan.cli import talk
 from gpuplan.cli.emit import emit
 from gpuplan.cli.options import (
@@ -183,7 +184,8 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
         tables.append(Table("Rejected rows", reasons, list(by_reason.items())))
     if told.notes:
         tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
-    warnings = (f"{rejected:,} rows cannot be used; see {result.rejects_file}",) if rejected else ()
+    unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
+    warnings = (unused,) if rejected else ()
     return Report(
         command="ingest",
         results=summary,
@@ -193,6 +195,6 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
             for source, rows in zip(told.sources, result.rows_by_source, strict=True)
         ),
         parameters=parameters,
-        headline=f"{told.rows_kept:,} jobs in {result.output}",
+        headline=f"{counted(told.rows_kept, 'job')} in {result.output}",
         warnings=warnings,
     )

@@ -191,7 +191,8 @@ def _report(
         tables=tuple(tables),
         inputs=tuple(Input(one.name, one.sha256, one.rows) for one in told.sources),
         parameters=parameters,
-        headline=f"{counted(told.rows_kept, 'price')} of {counted(len(found.offers), 'source')} in {result.output}",
+        headline=f"{counted(told.rows_kept, 'price')} of {counted(len(found.offers), 'source')} "
+        f"in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),
     )

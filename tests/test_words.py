@@ -1,0 +1,19 @@
+"""Numbers and articles that agree with their nouns."""
+
+import pytest
+
+from gpuplan.analysis.ingest.registry import FORMATS
+from gpuplan.analysis.words import a_log, counted
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1200, "1,200 rows")]
+)
+def test_counted(number, told):
+    assert counted(number, "row") == told
+
+
+def test_articles_of_the_formats():
+    an = {known.name for known in FORMATS if a_log(known.name) == f"an {known.name} log"}
+    assert an == {"azure-llm", "openb", "swf"}
+    assert a_log("sia") == "a sia log"
