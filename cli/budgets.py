@@ -11,7 +11,7 @@ from gpuplan.analysis.errors import UsageError
 if TYPE_CHECKING:
     from gpuplan.planner.boa.study import Budget
 
-HOURS_PER = {"h": 1.0, "hour": 1.0, "month": 730.0}
+HOURS_PER = {"h": 1.0, "month": 730.0}
 NUMBER = r"(\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 BUDGET = re.compile(
     rf"^(?P<usd>\$)?(?P<value>{NUMBER})(?P<unit>x|gpus?|/(?P<period>h|hour|month))?$", re.I
@@ -67,5 +67,7 @@ def _budget(text: str, price: float | None) -> Budget:
                 f"--budget {text!r} counts in dollars\n"
                 "  next: give the price of a GPU-hour, for example --price 1.29"
             )
-        return Budget(value / HOURS_PER[match["period"].lower()] / price)
+        period = "h" if match["period"].lower().startswith("h") else "month"
+        usd_per_gpu = price * HOURS_PER[period]
+        return Budget(value / usd_per_gpu, usd_per_gpu=usd_per_gpu, period=period)
     return Budget(value, per_load=(match["unit"] or "").lower() == "x")

@@ -89,7 +89,7 @@ def test_ends_of_the_frontier():
     assert (frontier.min_budget, frontier.saturation_budget, frontier.load_gpus) == (1, 2, 1)
     rich = frontier.at_budget(50)
     assert (rich.mean_jct_s, rich.used_gpus, rich.multiplier) == (1800, 2, 0)
-    with pytest.raises(InfeasibleError, match=r"least is 1\.00 GPUs"):
+    with pytest.raises(InfeasibleError, match=r"least is 1\.000 GPUs"):
         frontier.at_budget(0.99)
     with pytest.raises(InfeasibleError, match=r"least is 1,800\.0 s"):
         frontier.at_target_jct(1799)

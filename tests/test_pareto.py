@@ -10,6 +10,7 @@ import pytest
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.budgets import parse_budgets
+from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.study import Budget
 
 # Jobs per application of the first newTrace sample (Sia artifact), 48 h.
@@ -236,7 +237,7 @@ def test_picture_with_dollars_and_a_long_frontier(gpuplan, hours, tmp_path):
     assert code == 0, err
     drawn = picture.read_text()
     assert "dollars per month at $2 per GPU-hour" in drawn
-    assert "least budget: 2 GPUs" in drawn
+    assert "least budget: 2.000 GPUs" in drawn
 
 
 def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):
@@ -297,6 +298,36 @@ def test_exit_codes(gpuplan, newtrace, arguments, code, said):
     assert (found, said in err) == (code, True), err
     assert "Traceback" not in err
     assert bool(out) == (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "price", "said", "raised"),
+    [
+        ("2", None, "a budget of 2 GPUs", "2.062gpu"),
+        ("0.9x", None, "0.9x: a budget of", "2.062gpu"),
+        ("$1000/month", "1", "$1,000.00/month: a budget of", "'$1505.26/month'"),
+        ("$1/hour", "1", "$1.00/h: a budget of", "'$2.07/h'"),
+    ],
+)
+def test_too_small_a_budget_says_which_is_enough(gpuplan, hours, asked, price, said, raised):
+    # 2 GPUs of load and a start of 111 s twice an hour: 2 (3600 + 111) / 3600 = 2.0617 GPUs.
+    trace = (hours, "--speedup", "power:0.8", "--rescale", "111s")
+    extra = () if price is None else ("--price", price)
+    code, _, err = gpuplan("pareto", *trace, *extra, "--budget", asked)
+    assert code == 4
+    assert said in err and "the least is 2.062 GPUs" in err
+    assert f"next: raise --budget to at least {raised}" in err
+    code, _, err = gpuplan("pareto", *trace, *extra, "--budget", raised.strip("'"))
+    assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    "value", [0.000012345, 0.00123456, 1.0000001, 2.534567, 146.69001, 12345.6]
+)
+def test_gpus_are_rounded_up_and_can_be_told_apart(value):
+    shown = float(show_gpus(value).replace(",", ""))
+    assert value <= shown <= value * 1.0011
+    assert show_gpus(shown) == show_gpus(value)
 
 
 @pytest.mark.parametrize(

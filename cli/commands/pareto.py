@@ -19,6 +19,7 @@ from gpuplan.cli.units import (
     show_share,
     show_usd,
 )
+from gpuplan.planner.boa.show import show_gpus
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,12 +207,15 @@ def _report(study: Study, trace: Trace, parameters: dict[str, Any], *, assumed: 
 
 def _headline(study: Study) -> str:
     frontier, knee = study.frontier, study.knee
+    load, least, most, bend = map(
+        show_gpus,
+        (frontier.load_gpus, frontier.min_budget, frontier.saturation_budget, knee.budget_gpus),
+    )
     return (
-        f"{study.workload.jobs:,} jobs keep {_gpus(frontier.load_gpus)} GPUs busy at one GPU each "
-        f"(mean JCT {show_duration(frontier.one_gpu_jct_s)}). No budget under "
-        f"{_gpus(frontier.min_budget)} GPUs keeps up, none over "
-        f"{_gpus(frontier.saturation_budget)} gains; the knee is {_gpus(knee.budget_gpus)} GPUs "
-        f"with a mean JCT of {show_duration(knee.mean_jct_s)}."
+        f"{study.workload.jobs:,} jobs keep {load} GPUs busy at one GPU each (mean JCT "
+        f"{show_duration(frontier.one_gpu_jct_s)}). No budget under {least} GPUs keeps up, none "
+        f"over {most} gains; the knee is {bend} GPUs with a mean JCT of "
+        f"{show_duration(knee.mean_jct_s)}."
     )
 
 
@@ -241,7 +245,7 @@ def _points_table(study: Study) -> Table:
     priced = study.price_usd_per_gpu_h is not None
     unit = "$100 a month" if priced else "GPU"
     columns = [
-        Column("budget_gpus", "budget (GPUs)", _gpus),
+        Column("budget_gpus", "budget (GPUs)", show_gpus),
         Column("budget_x_load", "x load", lambda x: f"{x:.2f}"),
         *([Column("usd_per_month", "$/month", show_usd)] if priced else []),
         Column("mean_jct_s", "mean JCT", show_duration),
@@ -251,7 +255,7 @@ def _points_table(study: Study) -> Table:
         columns.append(Column("weighted_mean_jct_s", "weighted", show_duration))
     if not study.ends:
         columns.append(Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share))
-        columns.append(Column("used_gpus", "used (GPUs)", _gpus))
+        columns.append(Column("used_gpus", "used (GPUs)", show_gpus))
     else:  # room for the doubt about the speedup
         columns.append(Column("mean_jct_s_at_low_end", "at the low end", show_duration))
         columns.append(Column("mean_jct_s_at_high_end", "at the high end", show_duration))
@@ -279,7 +283,7 @@ def _widths_table(study: Study) -> Table:
     plan = study.shown
     many = len(plan.classes) > CLASSES_SHOWN
     at = "the knee" if plan is study.knee else "the budget"
-    title = f"GPUs per job at {at}, {_gpus(plan.budget_gpus)} GPUs on average"
+    title = f"GPUs per job at {at}, {show_gpus(plan.budget_gpus)} GPUs on average"
     if not all(part.rounded for part in plan.widths):
         title += "; of two widths, the plan without a split takes the first"
     if many:
@@ -287,11 +291,11 @@ def _widths_table(study: Study) -> Table:
     columns = (
         Column("job_class", "job class"),
         Column("jobs", "jobs", show_count),
-        Column("load_gpus", "load (GPUs)", _gpus),
+        Column("load_gpus", "load (GPUs)", show_gpus),
         Column("epochs", "epochs"),
         Column("widths", "GPUs per job"),
         Column("mean_jct_s", "mean JCT", show_duration),
-        Column("gpus", "holds (GPUs)", _gpus),
+        Column("gpus", "holds (GPUs)", show_gpus),
     )
     rows: list[list[Any]] = []
     for job_class, its in list(zip(study.frontier.classes, plan.classes, strict=True))[
@@ -327,8 +331,3 @@ def _stretches(plan: ClassPlan) -> list[tuple[str, str]]:
         (f"{first + 1}" if first == last else f"{first + 1}-{last + 1}", text)
         for first, last, text in stretches
     ]
-
-
-def _gpus(value: float) -> str:
-    """Return GPUs with two decimals, so that budgets near the least one can be told apart."""
-    return f"{value:,.2f}"

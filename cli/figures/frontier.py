@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT, new_figure
 from gpuplan.cli.units import show_duration
 from gpuplan.planner.boa.frontier import Frontier
+from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.study import MONTH_H, Study
 
 SAMPLES = 1000
@@ -64,7 +65,7 @@ def draw_frontier(study: Study) -> Figure:
     )
     _write(
         axes,
-        f"knee: {knee.budget_gpus:,.4g} GPUs, {show_duration(knee.mean_jct_s)}",
+        f"knee: {show_gpus(knee.budget_gpus)} GPUs, {show_duration(knee.mean_jct_s)}",
         (knee.budget_gpus, knee.mean_jct_s),
         (8, 9),
         COLOURS["orange"],
@@ -93,7 +94,7 @@ def _ends(axes: Axes, frontier: Frontier) -> None:
     axes.axvspan(0, frontier.min_budget, color=SOFT, alpha=0.18, linewidth=0)
     axes.axvline(frontier.min_budget, color=SOFT, linewidth=1)
     axes.annotate(
-        f"least budget: {frontier.min_budget:,.4g} GPUs",
+        f"least budget: {show_gpus(frontier.min_budget)} GPUs",
         (frontier.min_budget, 0.03),
         xycoords=axes.get_xaxis_transform(),
         xytext=(-4, 0),

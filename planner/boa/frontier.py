@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.kernels import class_hull
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
+from gpuplan.planner.boa.show import show_gpus
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -147,8 +148,8 @@ class Frontier:
         if not gpus >= self.min_budget * (1 - TOLERANCE):
             raise InfeasibleError(
                 f"a budget of {gpus:g} GPUs cannot keep up with the arrivals: the least is "
-                f"{ceil(100 * self.min_budget) / 100:,.2f} GPUs on average "
-                f"(the load on one GPU per job is {self.load_gpus:,.2f})"
+                f"{show_gpus(self.min_budget)} GPUs on average "
+                f"(the load on one GPU per job is {show_gpus(self.load_gpus)})"
             )
         edge = int(np.searchsorted(self.budget_gpus, gpus * (1 + TOLERANCE), side="right")) - 1
         if edge == self.edge_class.size:
@@ -170,7 +171,9 @@ class Frontier:
             raise InfeasibleError(
                 f"a {weighted}mean completion time of {seconds:,.0f} s is out of reach at any "
                 f"budget: the least is {ceil(10 * least) / 10:,.1f} s, from "
-                f"{self.saturation_budget:,.2f} GPUs"
+                f"{show_gpus(self.saturation_budget)} GPUs\n"
+                f"  next: --target-jct {ceil(10 * least) / 10:.1f}s at least, or more GPUs a job "
+                "(--max-width, --widths)"
             )
         # Times descend: count the vertices that are still too slow.
         slow = int(np.searchsorted(-self.objective_s, -seconds * (1 + TOLERANCE), side="left"))

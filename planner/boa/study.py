@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from math import ceil
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
 from gpuplan.planner.boa.plan import Plan
+from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of
 from gpuplan.planner.speedup.model import SpeedupModel
 
@@ -28,10 +30,14 @@ class Budget:
     Attributes:
         value: average GPUs, or multiples of the load.
         per_load: whether ``value`` counts in loads.
+        usd_per_gpu: what a GPU costs in ``period`` where dollars were asked for; else 0.
+        period: ``h`` or ``month``.
     """
 
     value: float
     per_load: bool = False
+    usd_per_gpu: float = field(default=0.0, compare=False)
+    period: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.value < float("inf"):
@@ -40,6 +46,27 @@ class Budget:
     def gpus(self, load_gpus: float) -> float:
         """Return average GPUs, given the load."""
         return self.value * load_gpus if self.per_load else self.value
+
+    def plan(self, frontier: Frontier) -> Plan:
+        """Return the optimal plan for it.
+
+        Raises:
+            InfeasibleError: it is below the least; the message says so in the unit asked for.
+        """
+        gpus, least = self.gpus(frontier.load_gpus), frontier.min_budget
+        try:
+            return frontier.at_budget(gpus)
+        except InfeasibleError as error:
+            enough, asked = f"{show_gpus(least).replace(',', '')}gpu", ""
+            if self.usd_per_gpu:
+                usd = ceil(100 * float(enough[:-3]) * self.usd_per_gpu) / 100
+                asked = f"${self.value * self.usd_per_gpu:,.2f}/{self.period}: "
+                enough = f"'${usd:.2f}/{self.period}'"
+            elif self.per_load:
+                asked = f"{self.value:g}x: "
+            raise InfeasibleError(
+                f"{asked}{error}\n  next: raise --budget to at least {enough}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +209,7 @@ def study_frontier(
     )
     if not budgets and not targets_s:
         budgets = _sweep(frontier)
-    plans = [frontier.at_budget(budget.gpus(frontier.load_gpus)) for budget in budgets]
+    plans = [budget.plan(frontier) for budget in budgets]
     plans += [frontier.at_target_jct(seconds) for seconds in targets_s]
     return Study(
         workload=workloads[0],
