@@ -385,7 +385,7 @@ def test_the_command_and_characterize(tmp_path, gpuplan):
                            "--fail-if", "prices.unpriced_gpu_hours > 0")  # fmt: skip
     assert code == 0 and "What the trace would have cost" in out
     # The list has no hours.
-    assert re.search(r"A100 +lowest +listed", out) and "each hour" not in out
+    assert re.search(r"A100-80GB +lowest +listed", out) and "each hour" not in out
     assert max(map(len, out.splitlines())) <= 100
     code, out, _ = gpuplan("characterize", trace, "--prices", table)
     assert code == 0 and re.search(r"A100-80GB +cheapest +each hour", out)
