@@ -350,9 +350,11 @@ def test_presets_meet_what_is_published(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["kalos", "philly", "helios"])
 def test_states_of_presets_hold_their_published_share_of_the_gpu_time(name, tmp_path):
-    synthesize(preset_model(name), Request(100_000, days=300), tmp_path / "t.parquet")
+    files = [tmp_path / f"{seed}.parquet" for seed in range(3)]  # a few long jobs decide
+    for seed, path in enumerate(files):
+        synthesize(preset_model(name), Request(100_000, seed, days=300), path)
     gpu_s = pl.col("duration_s") * pl.col("num_gpus")
-    held = rows(tmp_path / "t.parquet").group_by("state").agg(gpu_s.sum().alias("gpu_s"))
+    held = pl.concat(map(rows, files)).group_by("state").agg(gpu_s.sum().alias("gpu_s"))
     total = held["gpu_s"].sum()
     for state, share in PUBLISHED[name].states_by_time.items():
         found = held.filter(pl.col("state") == state)["gpu_s"].item() / total
@@ -360,7 +362,12 @@ def test_states_of_presets_hold_their_published_share_of_the_gpu_time(name, tmp_
 
 
 def test_presets_follow_the_figures_of_acmetrace(shared, tmp_path):
-    """Largest distance to the published CDFs: durations 1 point, GPU counts 0.2, GPU time 5."""
+    """Largest distance to the published CDFs: durations 1 point, GPU counts 0.2.
+
+    GPU time of Seren, which few jobs decide, is off by 1 to 7 points from seed to seed (six were
+    tried); that of the others by less.
+    """
+    time_points = {"seren": 8.0, "kalos": 0.5, "philly": 0.5, "helios": 3.0}
     folder = shared / "data" / "acmetrace"
     durations = pl.read_csv(folder / "cdf_gpu_job_duration.csv")
     counts = pl.read_csv(folder / "cdf_gpu_count.csv")
@@ -370,7 +377,7 @@ def test_presets_follow_the_figures_of_acmetrace(shared, tmp_path):
         here = np.searchsorted(jobs["duration_s"], durations["duration_s"], side="right") / 4000
         assert np.abs(here - durations[name.title()].to_numpy()).max() < 1.01
         weights = {"jobs": pl.len(), "gpu_time": (pl.col("duration_s") * pl.col("num_gpus")).sum()}
-        for quantity, close in (("jobs", 0.2), ("gpu_time", 5.0)):
+        for quantity, close in (("jobs", 0.2), ("gpu_time", time_points[name])):
             points = counts.filter(trace=name.title(), quantity=quantity)
             held = jobs.group_by("num_gpus").agg(weights[quantity].alias("w")).sort("num_gpus")
             share = np.concatenate([[0], np.cumsum(held["w"]) / held["w"].sum() * 100])

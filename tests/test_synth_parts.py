@@ -133,8 +133,8 @@ def test_gaps_have_the_mean_the_scv_and_the_zeros_of_the_original(kind, jobs):
 def test_short_gaps_follow_short_gaps():
     """Shuffled gaps would spread evenly over the hours; drawn ones gather as recorded ones do.
 
-    The original switches between two rates, which scores that wander about only imitate: its
-    dispersion is met within a factor of four, shuffled gaps miss it by far more.
+    The original switches between two rates, which scores that wander about only imitate; the scale
+    of their memory is what gives them its dispersion.
     """
     rng = np.random.default_rng(9)
     rate = np.repeat(rng.choice([5.0, 500.0], 200, p=[0.9, 0.1]), 24)  # jobs an hour, by the day
@@ -144,13 +144,43 @@ def test_short_gaps_follow_short_gaps():
     span_s = float(submit_us[-1] - submit_us[0]) / 1e6
     drawn = when.draw_submissions(model, submit_us.size, 0.0, span_s, rng)
 
-    def dispersion(micros):  # index of dispersion of hourly counts; 1 for Poisson
-        counts = np.bincount((micros - micros[0]) // 3_600_000_000)
-        return counts.var() / counts.mean()
-
     shuffled = np.cumsum(rng.permutation(np.diff(submit_us)))
-    assert dispersion(drawn) > 5 * dispersion(shuffled)
-    assert dispersion(submit_us) / 4 < dispersion(drawn) < dispersion(submit_us) * 4
+    assert when.hourly_dispersion(drawn) > 5 * when.hourly_dispersion(shuffled)
+    wanted = when.hourly_dispersion(submit_us)
+    assert when.hourly_dispersion(drawn) == pytest.approx(wanted, rel=0.3)
+
+
+def test_the_dispersion_of_hourly_counts():
+    # Counts 3, 0 and 1 in three hours: mean 4/3, variance 10/3 - 16/9 = 14/9, over the mean 7/6.
+    at_s = np.array([50.0, 60.0, 70.0, 50.0 + 2.5 * 3600])
+    assert when.hourly_dispersion((at_s * 1e6).astype(np.int64)) == pytest.approx(7 / 6)
+    assert when.hourly_dispersion(np.zeros(5, dtype=np.int64)) == 0
+
+
+def test_a_few_bursts_still_come_at_the_usual_hours_and_days(monkeypatch):
+    """Of 120 bursts of 100 jobs, placed freely, the shares of hours miss what is wanted by far."""
+    rng = np.random.default_rng(12)
+    hours = np.arange(24 * 7 * 12)
+    rate = np.where((hours % 24 >= 8) & (hours % 24 < 20), 3.0, 1.0)
+    rate *= np.where(hours // 24 % 7 >= 5, 0.3, 1.0)
+    begin = np.sort(rng.choice(hours, 120, p=rate / rate.sum()))
+    submit_s = np.sort((np.repeat(begin, 100) + 0.9 * rng.random(12_000)) * 3600)
+    origin_s = when.local_midnight_s("2026-01-05", "UTC")  # a Monday
+    submit_us = ((origin_s + submit_s) * 1e6).astype(np.int64) // 1_000_000 * 1_000_000
+    model = when.fit_arrivals(submit_us, "UTC", calendar=True)
+    span_s = float(submit_us[-1] - submit_us[0]) / 1e6
+
+    def mean_off():
+        off = []
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            drawn = when.draw_submissions(model, 12_000, origin_s, span_s, rng)
+            off.append(when.Shape(model, drawn[0] / 1e6, drawn[-1] / 1e6).off(drawn))
+        return np.mean(off)
+
+    turned = mean_off()
+    monkeypatch.setattr(when, "ROUNDS", 1)
+    assert turned < 0.05 and 2 * turned < mean_off()
 
 
 def test_the_day_and_the_week_come_back():

@@ -6,9 +6,11 @@ Cinlar, "Introduction to Stochastic Processes", 1975, section 4.7). In busy time
 stationary: a share of zeros and a curve of positive gaps, put in the order of scores with memory
 (see `synth.dependence`), so that short gaps follow short gaps: bursts, and lulls between them.
 
-Bending and whole seconds change the moments, so two knobs are turned on the path drawn until C^2
-and the share of zero gaps are the wanted ones: a power on the longest tenth of the positive gaps
-(the lulls), and the share of zeros.
+Bending and whole seconds change the moments, so knobs are turned on the path drawn until C^2, the
+share of zero gaps and the shares of hours and weekdays are the wanted ones: a power on the longest
+tenth of the positive gaps (the lulls), the share of zeros, and the rates themselves, as a few
+bursts that fall on a quiet day would hide any week. How much memory the scores have is settled
+before, when the model is fitted: as much as gives hourly counts the dispersion of the original's.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from gpuplan.analysis.characterize.arrivals import interarrival
 from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.synth.curve import FloatArray, fit_curve
 from gpuplan.analysis.synth.dependence import (
+    MOST_SHARED,
     IntArray,
     fit_memory,
     memory_scores,
@@ -34,9 +37,18 @@ from gpuplan.analysis.synth.model import Arrivals
 
 US = 1_000_000
 HOUR_S = 3600
-ROUNDS = 8
+ROUNDS = 40
 SCV_CLOSE = 0.02
 ZERO_CLOSE = 0.002
+SHAPE_CLOSE = 0.02
+SHAPE_STEP = 0.35
+"""Power of the raking factors: whole ones would overshoot, as later bursts move along."""
+MOST_BENT = 4.0
+"""A rate may be turned to at most this many times what it was, and to one such part of it."""
+MEMORY_ROUNDS = 6
+MEMORY_CLOSE = 0.05
+MEMORY_FACTORS = (0.1, 6.0)
+TRIAL_JOBS = 200_000
 POWERS = (0.2, 4.0)
 FIRST_RISE = 2.0
 """Guessed rise of log(C^2) with the power, until two points tell it."""
@@ -44,7 +56,7 @@ LULLS_FROM = 0.9
 LATEST_S = 900.0
 STEPS_US = (60 * US, US, 1000, 1)
 
-_Path = Callable[[float, float], IntArray]
+_Path = Callable[[float, float, "Busy"], IntArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +146,56 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
     busy = np.diff(busy_time(model, real_s[0], real_s[-1]).into(real_s))
     busy[np.diff(submit_us) == 0] = 0.0
     positive = np.sort(busy[busy > 0])
-    return replace(
+    model = replace(
         model, gap=fit_curve(positive, step_s / 2), memory=fit_memory(normal_scores(busy))
     )
+    return _with_dispersion(model, submit_us)
+
+
+def hourly_dispersion(submit_us: IntArray) -> float:
+    """Return variance over mean of the hourly counts of ascending submissions; 1 for Poisson.
+
+    Hours run from the first submission on, the last one included whole.
+    """
+    hour = (submit_us - submit_us[0]) // (HOUR_S * US)
+    edges = np.flatnonzero(np.diff(hour, prepend=-1, append=hour[-1] + 1))
+    counts = np.diff(edges).astype(np.float64)
+    return float(counts @ counts) / hour.size - hour.size / float(hour[-1] + 1)
+
+
+def _with_dispersion(model: Arrivals, submit_us: IntArray) -> Arrivals:
+    """Return the process with its memory scaled until hourly counts disperse as the original's.
+
+    Autocorrelation of the scores alone understates it: zero gaps are ties there. Trials with fixed
+    seeds, of up to `TRIAL_JOBS` jobs in all, tell what a scale of the memory gives.
+    """
+    wanted = hourly_dispersion(submit_us)
+    weight = sum(model.memory)
+    if weight <= 0 or wanted <= 0:
+        return model
+    count = min(submit_us.size, TRIAL_JOBS)
+    trials = int(np.clip(TRIAL_JOBS // count, 1, 8))
+    span_s = (model.mean_gap_s or 0.0) * (count - 1)
+    low, high = MEMORY_FACTORS[0], min(MEMORY_FACTORS[1], MOST_SHARED / weight)
+    best, least, factor = model, np.inf, 1.0
+    for _ in range(MEMORY_ROUNDS):
+        scaled = replace(model, memory=tuple(w * factor for w in model.memory))
+        found = [
+            hourly_dispersion(
+                draw_submissions(
+                    scaled, count, submit_us[0] / US, span_s, np.random.default_rng(trial)
+                )
+            )
+            for trial in range(trials)
+        ]
+        lack = float(np.log(wanted / max(float(np.mean(found)), 1e-9)))
+        if abs(lack) < least:
+            best, least = scaled, abs(lack)
+        if abs(lack) <= MEMORY_CLOSE or high <= low * 1.01:
+            break
+        low, high = (factor, high) if lack > 0 else (low, factor)
+        factor = (low * high) ** 0.5
+    return best
 
 
 def clock_step_s(micros: IntArray) -> float:
@@ -192,12 +251,10 @@ def draw_submissions(
     origin_s = first_s + offset_s
     if count == 1 or span_s <= 0 or arrivals.zero_share >= 1:
         return np.full(count, int(origin_s * US) // step_us * step_us)
-    clock = busy_time(arrivals, origin_s, origin_s + span_s)
-    total = float(clock.into(np.array([origin_s + span_s]))[0])
     place = np.argsort(memory_scores(arrivals.memory, count - 1, rng).astype(np.float32))
     levels_seed = int(rng.integers(2**63))
 
-    def path(zero_share: float, power: float) -> IntArray:
+    def path(zero_share: float, power: float, clock: Busy) -> IntArray:
         zeros = min(round(zero_share * (count - 1)), count - 2)
         levels = strata(count - 1 - zeros, np.random.default_rng(levels_seed))
         positive = -np.log1p(-levels) if arrivals.gap is None else arrivals.gap.at(levels)
@@ -206,13 +263,74 @@ def draw_submissions(
         gaps = np.zeros(count - 1)
         gaps[place[zeros:]] = positive
         busy = np.concatenate([[0.0], np.cumsum(gaps)])
-        busy *= total / busy[-1]
+        busy *= clock.into(np.array([origin_s + span_s])) / busy[-1]
         return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
             (clock.back(busy) - origin_s) * (US / step_us),
             min(LATEST_S, span_s / 100) * US / step_us,
         )
 
-    return _calibrated(path, arrivals)
+    return _calibrated(path, arrivals, Shape(arrivals, origin_s, origin_s + span_s))
+
+
+class Shape:
+    """Rates by hour and weekday, turned until a path has the shares of them that are wanted.
+
+    Raking: each rate is multiplied by its wanted share over the one found, hours and weekdays in
+    turn (Deming and Stephan, Annals of Mathematical Statistics 11, 1940).
+    """
+
+    def __init__(self, arrivals: Arrivals, first_s: float, last_s: float) -> None:
+        self.arrivals, self.first_s, self.last_s = arrivals, first_s, last_s
+        self.clock = busy_time(arrivals, first_s, last_s)
+        days = (last_s - first_s) / (24 * HOUR_S)
+        self.turned = bool(arrivals.by_hour and arrivals.by_weekday) and days >= 2
+        if not self.turned:
+            return
+        self.factors = np.ones(24), np.ones(7)
+        start = int(first_s // HOUR_S)
+        hours = np.arange(start, int(last_s // HOUR_S) + 2)
+        self.start, self.parts = start, local_hours(hours, arrivals.time_zone or "UTC")
+        ends = np.clip(hours * float(HOUR_S), first_s, last_s)
+        busy = np.diff(self.clock.into(ends), append=self.clock.into(np.array([last_s])))
+        self.wanted = self._shares(busy)
+        self.weekly = days >= 14
+
+    def off(self, submit_us: IntArray) -> float:
+        """Return the larger distance of a path's shares to the wanted ones, and turn the rates."""
+        if not self.turned:
+            return 0.0
+        counts = np.bincount(
+            np.minimum(submit_us // (HOUR_S * US) - self.start, self.parts[0].size - 1),
+            minlength=self.parts[0].size,
+        )
+        found = self._shares(counts.astype(np.float64))
+        apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, found, strict=True)]
+        for number in range(1 + self.weekly):
+            ratio = (self.wanted[number] + 1e-3) / (found[number] + 1e-3)
+            factor = self.factors[number]
+            factor *= ratio**SHAPE_STEP
+            np.clip(factor, 1 / MOST_BENT, MOST_BENT, out=factor)
+        return max(apart[: 1 + self.weekly])
+
+    def turn(self) -> None:
+        """Set the clock to the rates as they have been turned."""
+        if self.turned:
+            by_hour, by_weekday = (
+                tuple(map(float, np.asarray(rates) * factor))
+                for rates, factor in zip(
+                    (self.arrivals.by_hour, self.arrivals.by_weekday), self.factors, strict=True
+                )
+            )
+            bent = replace(self.arrivals, by_hour=by_hour, by_weekday=by_weekday)
+            self.clock = busy_time(bent, self.first_s, self.last_s)
+
+    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        hour, weekday = self.parts
+        total = weights.sum()
+        return (
+            np.bincount(hour, weights, minlength=24) / total,
+            np.bincount(weekday, weights, minlength=7) / total,
+        )
 
 
 def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
@@ -231,24 +349,26 @@ def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
     return moved
 
 
-def _calibrated(path: _Path, arrivals: Arrivals) -> IntArray:
-    """Return the path whose C^2 and share of zero gaps come nearest to the wanted ones."""
+def _calibrated(path: _Path, arrivals: Arrivals, shape: Shape) -> IntArray:
+    """Return the path whose C^2, zero gaps, hours and weekdays come nearest to the wanted ones."""
     zero_share, power = arrivals.zero_share, 1.0
     best: IntArray | None = None
     least = np.inf
     before: tuple[float, float] | None = None
     for _ in range(ROUNDS):
-        submit_us = path(zero_share, power)
+        submit_us = path(zero_share, power, shape.clock)
         seen = interarrival(submit_us)
         if arrivals.scv is None or seen.scv is None or seen.zero_share is None:
             return submit_us
         scv_off = abs(seen.scv - arrivals.scv) / max(arrivals.scv, 0.1)
         zero_off = abs(seen.zero_share - arrivals.zero_share)
-        off = scv_off / SCV_CLOSE + zero_off / ZERO_CLOSE
+        shape_off = shape.off(submit_us)
+        off = scv_off / SCV_CLOSE + zero_off / ZERO_CLOSE + shape_off / SHAPE_CLOSE
         if best is None or off < least:
             best, least = submit_us, off
-        if scv_off <= SCV_CLOSE and zero_off <= ZERO_CLOSE:
+        if scv_off <= SCV_CLOSE and zero_off <= ZERO_CLOSE and shape_off <= SHAPE_CLOSE:
             break
+        shape.turn()
         zero_share = float(np.clip(zero_share + arrivals.zero_share - seen.zero_share, 0, 0.999))
         found = float(np.log(seen.scv + 0.01))
         lacking = float(np.log(arrivals.scv + 0.01)) - found
