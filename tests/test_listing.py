@@ -29,6 +29,13 @@ def test_every_listed_format_can_be_forced(gpuplan):
     assert all(price_format_named(name).name == name for name in names)
 
 
+def test_no_word_about_a_format_is_broken(gpuplan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    shown = set(gpuplan("list", "formats")[1].split())
+    for row in listed(gpuplan, "formats"):
+        assert set(f"{row['description']} {row['source']}".split()) <= shown, row["name"]
+
+
 def test_every_listed_policy_has_its_settings(gpuplan):
     rows = listed(gpuplan, "policies")
     assert "allpass" in {row["policy"] for row in rows}

@@ -62,7 +62,7 @@ def _recognizes(head: Head) -> str | None:
 GENAI = Format(
     name="genai",
     description="Alibaba GenAI (v2026): requests of an image service, one GPU each",
-    source="alibaba/clusterdata on GitHub, cluster-trace-v2026-GenAI/lora_request_trace.csv",
+    source="alibaba/clusterdata on GitHub, cluster-trace-v2026-GenAI: lora_request_trace.csv",
     recognizes=_recognizes,
     plan=_plan,
     takes_zone=True,

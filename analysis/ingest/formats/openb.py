@@ -108,7 +108,7 @@ def _recognizes(head: Head) -> str | None:
 OPENB = Format(
     name="openb",
     description="Alibaba openb (gpu-v2023): pods on shared GPUs (relative times)",
-    source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2023/csv/openb_pod_list_*.csv",
+    source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2023: csv/openb_pod_list_*.csv",
     recognizes=_recognizes,
     plan=_plan,
 )

@@ -38,10 +38,11 @@ from gpuplan.analysis.ingest.tables import Layout, open_table
 from gpuplan.analysis.ingest.times import is_number
 from gpuplan.analysis.schema import CANONICAL, SUBMIT_TYPE
 
-COMMAND = (
-    "sacct -a -X -P -D --format=JobID,User,Account,Partition,State,Submit,Start,End,ElapsedRaw,"
-    "NNodes,AllocTRES,ReqTRES"
-)
+ASKED = (
+    "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
+    "NNodes", "AllocTRES", "ReqTRES",
+)  # fmt: skip
+COMMAND = f"sacct -a -X -P -D --format={','.join(ASKED)}"
 SEPARATORS = "|\t,"
 IDS = ("jobid", "jobidraw")
 SUBMITS = ("submit", "eligible", "start")
@@ -245,7 +246,7 @@ def _recognizes(head: Head) -> str | None:
 SLURM_FORMAT = Format(
     name="slurm",
     description="Slurm's accounting: sacct --parsable2, -p or --json, any fields",
-    source=f"your cluster: {COMMAND}",
+    source=f"your cluster: sacct -a -X -P -D --format=... with {', '.join(ASKED)}",
     recognizes=_recognizes,
     plan=_plan,
     open=_open,

@@ -71,7 +71,7 @@ def _recognizes(head: Head) -> str | None:
 SPOT_GPU = Format(
     name="spot-gpu",
     description="Alibaba spot-gpu (v2026): guaranteed and spot jobs, 184 days (relative times)",
-    source="alibaba/clusterdata on GitHub, cluster-trace-v2026-spot-gpu/job_info_df.csv",
+    source="alibaba/clusterdata on GitHub, cluster-trace-v2026-spot-gpu: job_info_df.csv",
     recognizes=_recognizes,
     plan=_plan,
 )
