@@ -160,7 +160,7 @@ def hourly_dispersion(submit_us: IntArray) -> float:
     hour = (submit_us - submit_us[0]) // (HOUR_S * US)
     edges = np.flatnonzero(np.diff(hour, prepend=-1, append=hour[-1] + 1))
     counts = np.diff(edges).astype(np.float64)
-    return float(np.square(counts).sum()) / hour.size - hour.size / (int(hour[-1]) + 1)
+    return float(np.square(counts).sum() / hour.size - hour.size / (hour[-1] + 1))
 
 
 def _with_dispersion(model: Arrivals, submit_us: IntArray) -> Arrivals:
