@@ -49,6 +49,16 @@ CANONICAL: dict[str, pl.DataType] = {
 REQUIRED = ("submit_time", "duration_s", "num_gpus")
 """What a canonical file from another tool must have; the rest is filled by `DEFAULTS`."""
 
+MAX_GPUS = 1e7
+"""GPUs that a job may hold; a larger number is a unit or a column mistaken."""
+
+CENTURY_S = 100 * 365.25 * 86400.0
+"""Seconds that a run, a wait or a deadline may take."""
+
+MOST = {"num_gpus": MAX_GPUS, "duration_s": CENTURY_S, "queue_s": CENTURY_S,
+        "deadline_s": CENTURY_S}  # fmt: skip
+"""Column name -> its largest value."""
+
 DEFAULTS: dict[str, Any] = {"num_workers": 1, "state": "unknown", "attempts": 1}
 """Values of optional columns that a source does not have; every other one is null."""
 

@@ -14,7 +14,9 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import existing_file, sha256_of
 from gpuplan.analysis.schema import (
     CANONICAL,
+    CENTURY_S,
     DEFAULTS,
+    MAX_GPUS,
     METADATA_KEY,
     REQUIRED,
     SCHEMA_VERSION,
@@ -27,20 +29,20 @@ LAST_INSTANT_US = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * 1_000_00
 RULES = {  # column: (what a cell must be, the test that finds a bad one)
     "submit_time": ("a submission time in every row", pl.col("submit_time").is_null()),
     "num_gpus": (
-        "a number of GPUs, at least 0",
-        pl.col("num_gpus").is_null() | ~pl.col("num_gpus").is_between(0, float("inf"), "left"),
+        f"a number of GPUs, 0 to {MAX_GPUS:,.0f}",
+        pl.col("num_gpus").is_null() | ~pl.col("num_gpus").is_between(0, MAX_GPUS),
     ),
     "duration_s": (
-        "seconds, at least 0 (or nothing)",
-        ~pl.col("duration_s").is_between(0, float("inf"), "left").fill_null(True),
+        "seconds, from 0 to a century (or nothing)",
+        ~pl.col("duration_s").is_between(0, CENTURY_S).fill_null(True),
     ),
     "queue_s": (
-        "seconds, at least 0 (or nothing)",
-        ~pl.col("queue_s").is_between(0, float("inf"), "left").fill_null(True),
+        "seconds, from 0 to a century (or nothing)",
+        ~pl.col("queue_s").is_between(0, CENTURY_S).fill_null(True),
     ),
     "deadline_s": (
-        "seconds after submission, above 0 (or nothing)",
-        ~pl.col("deadline_s").is_between(0, float("inf"), "none").fill_null(True),
+        "seconds after submission, above 0, at most a century (or nothing)",
+        ~pl.col("deadline_s").is_between(0, CENTURY_S, "right").fill_null(True),
     ),
 }
 
@@ -310,15 +312,22 @@ def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tu
 
 def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
     if selection.scale_duration != 1 and "duration_s" in jobs.columns:
-        jobs = jobs.with_columns(pl.col("duration_s") * selection.scale_duration)
+        scaled = jobs["duration_s"] * selection.scale_duration
+        if (scaled > CENTURY_S).any():
+            raise UsageError(
+                f"--scale-duration {selection.scale_duration:g} makes the longest job run for more "
+                "than a century"
+            )
+        jobs = jobs.with_columns(scaled)
     if selection.scale_interarrival != 1:
         submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-        gap = np.rint((submit - submit[0]) * selection.scale_interarrival)
-        if submit[0] + gap[-1] > LAST_INSTANT_US:
+        span = float(submit[-1] - submit[0])
+        if float(submit[0]) + span * selection.scale_interarrival > LAST_INSTANT_US:
             raise UsageError(
                 f"--scale-interarrival {selection.scale_interarrival:g} moves the last submission "
                 "past the year 9999"
             )
+        gap = np.rint((submit - submit[0]) * selection.scale_interarrival)
         moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
         jobs = jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
     return jobs

@@ -177,7 +177,7 @@ DEGENERATE = {
     "no GPU": frame([0, 9], duration_s=[5.0, 9.0], num_gpus=[0.0, 0.0]),
     "equal": frame([0, 9], duration_s=[5.0, 5.0], num_gpus=[1.0, 1.0]),
     "fractions of a second": frame([0, 9], duration_s=[1e-4, 5e-4], num_gpus=[0.1, 0.1]),
-    "centuries": frame([0, 9], duration_s=[1e10, 1e13], num_gpus=[1.0, 2048.0]),
+    "decades": frame([0, 9], duration_s=[1e9, 3e9], num_gpus=[1.0, 1e7]),
 }
 
 

@@ -316,3 +316,23 @@ def test_quotes_in_the_head_do_not_matter(tmp_path):
     )
     assert ingest_text(tmp_path, quoted)[0].equals(plain)
     assert WANDB_CSV.startswith('"')
+
+
+def test_numbers_out_of_range_are_rejected_at_their_column(tmp_path):
+    header = "submit_time,started,ended,num_gpus,deadline_s"
+    rows = [
+        "2026-01-01,2026-01-01,2026-01-02,1e7,60",
+        "2026-01-01,2026-01-01,2026-01-02,10000001,60",
+        "2026-01-01,2026-01-01,2126-01-03,1,60",
+        "1926-01-01,2026-01-03,2026-01-04,1,60",
+        "2026-01-01,2026-01-01,2026-01-02,1,1e300",
+    ]
+    mapped = {"start_time": "started", "end_time": "ended"}
+    jobs, _, rejected = ingest_text(tmp_path, "\n".join([header, *rows]), columns=mapped)
+    assert jobs["num_gpus"].to_list() == [1e7]
+    assert rejected.select("row", "reason", "column", "found").rows() == [
+        (3, "out_of_range", "num_gpus", "10000001"),
+        (4, "out_of_range", "ended", "2126-01-03"),
+        (5, "out_of_range", "started", "2026-01-03"),
+        (6, "out_of_range", "deadline_s", "1e300"),
+    ]

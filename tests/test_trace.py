@@ -88,7 +88,10 @@ def test_a_zoned_time_is_the_same_instant(tmp_path):
         ("duration_s", float("nan"), "found nan"),
         ("duration_s", float("inf"), "found inf"),
         ("num_gpus", None, "found None"),
-        ("num_gpus", -0.5, "expected a number of GPUs, at least 0"),
+        ("num_gpus", -0.5, "expected a number of GPUs, 0 to 10,000,000"),
+        ("num_gpus", 1e13, "expected a number of GPUs, 0 to 10,000,000"),
+        ("duration_s", 3.2e9, "expected seconds, from 0 to a century (or nothing)"),
+        ("queue_s", 1e300, "expected seconds, from 0 to a century (or nothing)"),
         ("queue_s", -3.0, "column 'queue_s': found -3.0"),
         ("deadline_s", 0.0, "expected seconds after submission, above 0"),
         ("submit_time", None, "expected a submission time in every row"),
@@ -246,6 +249,15 @@ def test_scaling_stretches_gaps_and_durations_and_keeps_the_first_submission(ten
 def test_scaling_past_the_calendar_is_refused(ten):
     with pytest.raises(UsageError, match="past the year 9999"):
         read_trace(ten, Selection(scale_interarrival=1e12))
+
+
+@pytest.mark.filterwarnings("error")
+def test_scales_that_leave_the_numbers_are_refused_without_a_warning(ten):
+    with pytest.raises(UsageError, match="past the year 9999"):
+        read_trace(ten, Selection(scale_interarrival=1e300))
+    for scale in (1e8, 1e300, 1e308):
+        with pytest.raises(UsageError, match="the longest job run for more than a century"):
+            read_trace(ten, Selection(scale_duration=scale))
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("inf"), float("nan")])

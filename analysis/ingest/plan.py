@@ -16,7 +16,7 @@ import polars as pl
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
 from gpuplan.analysis.ingest.joins import KEY, Join
 from gpuplan.analysis.ingest.times import is_skipped
-from gpuplan.analysis.schema import CANONICAL, DEFAULTS
+from gpuplan.analysis.schema import CANONICAL, DEFAULTS, MOST
 
 TEXT = "text"
 NUMBER = "a number"
@@ -358,7 +358,25 @@ def _common_rules(plan: Plan) -> tuple[Rule, ...]:
                 pl.col("num_gpus") < 0,
             )
         )
+    rules += [
+        Rule(
+            "out_of_range",
+            _source_of(plan, name),
+            f"at most {most:,.0f}" if name == "num_gpus" else "seconds of at most a century",
+            pl.col(name) > most,
+        )
+        for name, most in MOST.items()
+        if name in plan.schema and (name in source or name in plan.jobs)
+    ]
     return tuple(rules)
+
+
+def _source_of(plan: Plan, name: str) -> str:
+    """Return the source column to name for a canonical one, which may follow from others."""
+    roots = plan.jobs[name].meta.root_names() if name in plan.jobs else []
+    source = {f.name: f.source for f in plan.fields}
+    told = [source[known] for known in (name, *roots) if known in source]
+    return told[0] if told else plan.fields[0].source
 
 
 def _tally(tallies: Sequence[Tally], known: pl.DataFrame) -> tuple[int, ...]:
