@@ -1,9 +1,15 @@
 """Overlapping price sources: each price counts once, and the account says so."""
 
+from collections import Counter
+
+import polars as pl
 import pytest
-from support_prices import HEADER, aws_history, aws_record, book, prime_line
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_prices import HEADER, ORIGIN, aws_history, aws_record, book, prime_line
 
 from gpuplan.analysis.prices.book import read_prices
+from gpuplan.analysis.prices.repeats import SOURCE_NUMBER, without_repeats
 from gpuplan.analysis.prices.run import REPEATED, ingest_prices
 from gpuplan.analysis.prices.schema import PRICE
 from gpuplan.analysis.prices.view import market
@@ -91,3 +97,31 @@ def test_changes_at_one_instant_share_its_time():
             (1, "aws", "L4", "z", "spot", 8.0), (2, "aws", "L4", "z", "spot", 8.0)]  # fmt: skip
     (offer,) = market(book(rows, changes=[("aws", "L4", "spot", "z")])).offers
     assert offer.mean == pytest.approx((1 * (1 + 3) / 2 + 1 * 8) / 2)
+
+
+offers = st.lists(
+    st.tuples(st.sampled_from((0, 1)), st.sampled_from((None, "x")), st.sampled_from((1.0, 2.0)),
+              st.sampled_from((0, 3))),
+    max_size=8,
+)  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(sources=st.lists(offers, min_size=1, max_size=4))
+def test_as_many_equal_offers_stay_as_the_source_with_the_most_has(sources):
+    frames = [
+        book([(hour, "c", "L4", region, "spot", usd, n) for hour, region, usd, n in rows])
+        .prices.drop("is_change")
+        .with_columns(pl.lit(number, pl.UInt32).alias(SOURCE_NUMBER))
+        for number, rows in enumerate(sources)
+    ]
+    kept = without_repeats(pl.concat(frames))
+    found = Counter(
+        kept.select((pl.col("timestamp") - ORIGIN).dt.total_hours(), "region", PRICE, "available")
+        .rows()
+    )  # fmt: skip
+    most = Counter()
+    for rows in sources:
+        most |= Counter(rows)  # the union of multisets
+    assert found == most
+    assert kept[SOURCE_NUMBER].is_sorted()

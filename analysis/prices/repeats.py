@@ -24,23 +24,40 @@ def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
     number = pl.col(SOURCE_NUMBER)
     if prices[SOURCE_NUMBER].n_unique() < 2:
         return prices
-    second = pl.col("timestamp").dt.truncate("1s").alias("second")
-    moment = (*SERIES, "second")
-    is_new_moment = pl.any_horizontal(
-        pl.col(name).ne_missing(pl.col(name).shift()) for name in moment
-    )
+    moment = ("series", "second")
+    names = (pl.col(name).cast(pl.String).fill_null("") for name in SERIES)
+    series = pl.concat_str(*names, separator="\0").cast(pl.Categorical).to_physical()
+    second = pl.col("timestamp").dt.epoch("s").alias("second")
     is_new_price = (pl.col(PRICE).diff() > NEAR_USD).fill_null(True)
-    is_told = pl.col("available").is_not_null().all().over("level")
-    offer = ("level", "compared")
-    repeats = (
-        prices.with_row_index("at")
-        .with_columns(second)
+    levels = (
+        prices.select(series.alias("series"), second, PRICE, "available", SOURCE_NUMBER)
+        .with_row_index("at")
         .sort(*moment, PRICE, "at")
-        .with_columns((is_new_moment | is_new_price).cum_sum().alias("level"))
-        .filter(number.min().over("level") < number.max().over("level"))
-        .with_columns(pl.when(is_told).then("available").alias("compared"))
-        .sort(pl.col("available").is_null(), "at")
-        .with_columns(pl.int_range(pl.len()).over(*offer, SOURCE_NUMBER).alias("nth"))
-        .filter(pl.int_range(pl.len()).over(*offer, "nth") > 0)
+        .with_columns((_is_new(moment) | is_new_price).cum_sum().alias("level"))
     )
-    return prices.filter(~pl.int_range(pl.len()).is_in(repeats["at"].implode()))
+    shared = (
+        levels.group_by("level")
+        .agg(
+            (number.min() < number.max()).alias("is_shared"),
+            pl.col("available").is_not_null().all().alias("is_told"),
+        )
+        .filter("is_shared")
+    )
+    offer = ("level", "compared")
+    row = pl.int_range(pl.len())
+    first_row = pl.when(_is_new((*offer, SOURCE_NUMBER))).then(row).forward_fill()
+    repeats = (
+        levels.join(shared, on="level")
+        .with_columns(pl.when("is_told").then("available").alias("compared"))
+        .sort(*offer, SOURCE_NUMBER, pl.col("available").is_null(), "at")
+        .with_columns((row - first_row).alias("nth"))
+        .sort(*offer, "nth", pl.col("available").is_null(), "at")
+        .filter(~_is_new((*offer, "nth")))
+    )
+    return prices.filter(~row.is_in(repeats["at"].implode()))
+
+
+def _is_new(names: tuple[str, ...]) -> pl.Expr:
+    """Return where a row differs from the one before it; the first row does."""
+    differs = (pl.col(name).ne_missing(pl.col(name).shift()) for name in names)
+    return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
