@@ -269,7 +269,12 @@ class Talk:
 
     quiet: Annotated[
         bool,
-        typer.Option("--quiet", "-q", help="No notes, no progress.", rich_help_panel=OUTPUT_PANEL),
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="No notes or progress on standard error.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = False
     verbose: Annotated[
         bool,

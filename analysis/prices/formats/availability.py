@@ -53,7 +53,12 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
         raise InputError(path, f"needs metadata.{TICK_S} (a number above 0) and a list {COUNT}")
     if not isinstance(prices, list) or len(prices) != len(counts):
         found = f"{len(prices)} prices" if isinstance(prices, list) else "no prices"
-        raise InputError(path, f"has {len(counts)} ticks and {found}", expected="a price per tick")
+        raise InputError(
+            path,
+            f"has {len(counts)} ticks and {found}",
+            expected="a price per tick; availability alone has no place in a price table",
+            hint="leave this file out",
+        )
     columns = {
         TICK_S: [str(i * tick) for i in range(len(counts))],
         COUNT: [None if n is None else json.dumps(n) for n in counts],
