@@ -357,6 +357,7 @@ def test_json_ids(tmp_path):
         {"tres": {"allocated": 4}},
         {"tres": {"allocated": [4]}},
         {"tres": {"allocated": [{"type": "cpu"}]}},
+        {"tres": {"allocated": [{"type": "gres", "name": "gpu", "count": -2}]}},
         {"job_id": None},
         {"job_id": "x"},
         {"time": {"submission": 0}},

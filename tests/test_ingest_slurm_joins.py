@@ -1,6 +1,9 @@
 """Slurm's jobs of several rows: components, requeues, overlapping dumps."""
 
+import json
+
 from support_ingest import ingest_text, utc
+from support_schedulers import SACCT_JOBS
 from support_slurm import HEADER, at, log, notes, run
 
 from gpuplan.analysis.ingest import tables
@@ -144,3 +147,9 @@ def test_a_job_that_loses_a_run_is_rejected_whole(tmp_path, monkeypatch):
         ]
         assert result.provenance.rows_read == 8
         assert rejects["raw"][0].startswith("5|ada|PREEMPTED")
+
+
+def test_json_tells_the_cluster_of_an_id(tmp_path):
+    clusters = [{**SACCT_JOBS[0], "cluster": name} for name in ("east", "west", "east")]
+    jobs, _, _ = ingest_text(tmp_path, json.dumps({"jobs": clusters}), "log.json")
+    assert jobs["job_id"].to_list() == ["700", "700-2"]

@@ -18,7 +18,8 @@ ELAPSED = r"^(?:(?<d>\d{1,6})-)?(?:(?<h>\d{1,6}):)?(?<m>\d{1,6}):(?<s>\d{1,6}(?:
 TRES = r"^[^=,]+=[^=,]*(?:,[^=,]+=[^=,]*)*$"
 TRES_GPUS = r"(?:^|,)gres/gpu=(\d+)(?:,|$)"
 TRES_TYPED = r"^gres/gpu:[^=]+=(\d+)$"
-TRES_TYPE = r"^gres/gpu:([^=]+)=0*[1-9]"
+TRES_TYPE = r"(?:^|,)gres/gpu:([^=,]+)=0*[1-9]"
+TRES_TYPES = r"gres/gpu:.*gres/gpu:"
 TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:\d*[^\d,][^,]*)?(?:,|$))"
 GRES = r"^[\w:/.,()*=+-]+$"
 GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
@@ -114,7 +115,12 @@ def gres_gpus(source: str) -> pl.Expr:
 
 def tres_type(source: str) -> pl.Expr:
     """Return the GPU type of ``gres/gpu:a100=4``; `MIXED` for several, empty text for none."""
-    return _one_type(pl.col(source).str.split(",").list.eval(pl.element().str.extract(TRES_TYPE)))
+    cell = pl.col(source)
+    told = pl.when(cell.str.contains(TRES_TYPES)).then(cell).str.split(",")
+    several = _one_type(told.list.eval(pl.element().str.extract(TRES_TYPE)))
+    return (
+        pl.when(told.is_null()).then(cell.str.extract(TRES_TYPE).fill_null("")).otherwise(several)
+    )
 
 
 def gres_type(source: str) -> pl.Expr:
