@@ -305,7 +305,7 @@ def test_spot_availability_with_prices(tmp_path):
     ]
     assert result.provenance.change_series == ()
     without = json.dumps({k: v for k, v in document.items() if k != "prices"})
-    with pytest.raises(InputError, match="no prices.*availability alone"):
+    with pytest.raises(InputError, match=r"no prices.*availability alone"):
         ingest_text(tmp_path, without, name)
     with pytest.raises(InputError, match="which GPU"):
         ingest_text(tmp_path, json.dumps(document), "aws-10-26-2022/us-west-2a_intel_64.json")

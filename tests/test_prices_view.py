@@ -399,7 +399,7 @@ def test_gates_on_prices(tmp_path, gpuplan):
     source, table = tmp_path / "p.csv", tmp_path / "prices.parquet"
     source.write_text(
         "timestamp,provider,gpu,region,kind,price_usd_per_gpu_hour,available\n"
-        "2026-01-05T00:00:00Z,c,L4,,spot,0.5,\n"
+        "2026-01-05T00:00:00Z,c,L4,,spot,0.5,\n2026-01-05T00:00:00Z,c,L4,,on-demand,1,\n"
     )
 
     def gated(condition):
@@ -407,6 +407,7 @@ def test_gates_on_prices(tmp_path, gpuplan):
 
     assert gated("offers.median_usd_per_gpu_h > 3")[0] == gated("rows_rejected > 0")[0] == 0
     assert gated("offers.median_usd_per_gpu_h > 0.4")[0] == 1
+    assert gated("offers.saving < -1%")[0] == 0 and gated("offers.saving < 20%")[0] == 1
     code, err = gated("offers.median > 3")
     assert code == 2 and "offers.median_usd_per_gpu_h" in err and "has been written" in err
     assert table.exists()

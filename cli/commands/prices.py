@@ -114,8 +114,8 @@ def register(app: typer.Typer) -> None:
         fail_if: Annotated[
             list[str] | None,
             typer.Option(
-                help="Exit with 1 if this holds, for example 'offers.median_usd_per_gpu_h > 3' or "
-                "'rows_rejected > 0'; may be repeated. The table is written in any case.",
+                help="Exit with 1 if this holds, for example 'rows_rejected > 0' or "
+                "'offers.saving < 20%'; may be repeated. The table is written in any case.",
                 rich_help_panel=OUTPUT_PANEL,
                 show_default=False,
             ),
