@@ -74,11 +74,13 @@ def as_text(report: Report, stream: TextIO) -> str:
         console.print(Text(table.title, style="bold"))
         for columns in _that_fit(table, console.width):
             shown = RichTable(box=lines_drawn, pad_edge=False, collapse_padding=True)
+            widest = _widest_number(table, columns, console.width)
             for position, column in columns:
                 # Names are folded where they must be, and a number is never broken.
                 if _is_numeric(table, position):
+                    least, whole = _width(table, position), _natural(table, position)
                     shown.add_column(
-                        column.header, justify="right", min_width=_width(table, position)
+                        column.header, justify="right", width=max(least, min(whole, widest))
                     )
                 else:
                     shown.add_column(column.header, overflow="fold")
@@ -139,6 +141,25 @@ def _width(table: Table, position: int) -> int:
     if not _is_numeric(table, position):
         cells = [word[:LONGEST_WORD] for cell in cells for word in cell.split()]
     return max(map(len, [*column.header.split(), *cells]), default=0)
+
+
+def _natural(table: Table, position: int) -> int:
+    """Return the width in which nothing is broken at all."""
+    column = table.columns[position]
+    return max(map(len, [column.header, *(column.text(row[position]) for row in table.rows)]))
+
+
+def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) -> int:
+    """Return the width over which headers of numbers are folded, so that the columns fit.
+
+    Left to itself, rich reckons without the least widths, and cuts the last column off.
+    """
+    sizes = [(_width(table, i), _natural(table, i)) for i, _ in columns]
+    room = width - GAP * len(sizes)  # the ends of a line take one each
+    widest = max(natural for _, natural in sizes)
+    while widest and sum(max(least, min(natural, widest)) for least, natural in sizes) > room:
+        widest -= 1
+    return widest
 
 
 def _is_numeric(table: Table, position: int) -> bool:

@@ -85,7 +85,7 @@ def test_newtrace_on_t4_with_dear_starts(gpuplan, newtrace):
 def test_one_class_with_a_law(gpuplan, hours):
     # b = 2 k^0.5: k = 4 needs 4 GPUs and halves the time; 3 GPUs in between.
     found = results(gpuplan, hours, "--speedup", "power:0.5", "--budget", "2x,1x,4gpu")
-    by_load, least, by_gpus = found["points"]
+    least, by_load, by_gpus = found["points"]  # by budget
     assert by_load == by_gpus
     assert by_load["mean_jct_s"] == pytest.approx(1800)
     assert by_load["mean_jct_over_one_gpu"] == pytest.approx(0.5)
@@ -130,6 +130,83 @@ def test_the_fullest_table_is_whole(gpuplan, hours, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
     _, out, _ = gpuplan("pareto", path, *asked, "--output-format", "csv")
     assert "utilization" in out.splitlines()[0]
+
+
+def test_savings_are_differences_of_the_frontier(gpuplan, hours):
+    # b = 2 k^0.5 and JCT = 60 min / k^0.5 = 120 min / b at whole k: 4 GPUs, 4.04, 5, 6, beyond.
+    # One more GPU beside 2 cannot save more than the 60 min a job takes; the derivative says so.
+    curve = ("--speedup", "power:0.5")
+    four, six, most = results(gpuplan, hours, *curve, "--budget", "4,6,30")["points"]
+    least = results(gpuplan, hours, *curve, "--budget", "2")["points"][0]
+    next_five = results(gpuplan, hours, *curve, "--budget", "5")["points"][0]
+    assert four["next_gpu_saves_s"] == pytest.approx(four["mean_jct_s"] - next_five["mean_jct_s"])
+    assert least["next_gpu_saves_s"] < least["marginal_jct_s_per_gpu"] and "multiplier" in least
+    assert six["next_gpu_saves_s"] == pytest.approx(1200 - 7200 / 7, rel=1e-2)
+    assert six["next_1pct_saves_s"] < six["next_gpu_saves_s"] / 10
+    assert most["next_gpu_saves_s"] == 0
+    told = ("pareto", hours, *curve, "--output-format", "csv")
+    _, out, _ = gpuplan(*told)  # a whole GPU is half of the least budget
+    assert "next_1pct_saves_s" in out.splitlines()[0]
+    for row in csv.DictReader(io.StringIO(out)):
+        assert 0 <= float(row["next_1pct_saves_s"]) <= float(row["mean_jct_s"])
+
+
+def test_what_the_record_says_stands_beside_the_plan(gpuplan, hours, newtrace, tmp_path):
+    # Four GPUs for an hour each: 2 x 4 = 8 GPUs held, twice the work at s(4) = 2.
+    path = tmp_path / "four.parquet"
+    frame = pl.read_parquet(hours).with_columns(num_gpus=pl.lit(4.0), queue_s=pl.lit(600.0))
+    frame.write_parquet(path)
+    asked = (path, "--speedup", "power:0.5")
+    record = results(gpuplan, *asked)["recorded"]
+    assert record == {
+        "mean_run_s": 3600, "mean_queue_s": 600, "jobs_with_queue": 100, "mean_jct_s": 4200,
+        "gpus": pytest.approx(8), "best_mean_jct_s_at_these_gpus": pytest.approx(3600),
+    }  # fmt: skip
+    out = " ".join(gpuplan("pareto", *asked)[1].split())
+    assert (
+        "As recorded (not replayed) a job ran 60 min after a wait of 10 min, and all held 8.000 "
+        "GPUs on average; planned, as many could give a mean JCT of 60 min." in out
+    )
+    assert results(gpuplan, hours)["recorded"]["mean_queue_s"] is None
+    assert results(gpuplan, newtrace, "--speedup", "profile:t4")["recorded"] is None
+
+
+def test_widths_of_a_few_budgets_stand_side_by_side(gpuplan, newtrace):
+    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--rescale", "0", "--horizon", "48h")
+    _, out, err = gpuplan(*asked, "--budget", "93.5,120,200")
+    heads = next(line for line in out.splitlines() if "job class" in line)
+    assert heads.split()[-6:] == ["at", "93.50", "at", "120.00", "at", "200.00"]
+    assert "epochs" not in out  # every class has one
+    assert "100.6%" in out and "an efficiency above 100% is no error" in err
+    _, out, err = gpuplan(*asked, "--budget", "150:200:6")
+    assert "GPUs per job at the knee" in out
+    assert "above 100%" not in err
+
+
+def test_the_widest_job_is_told(gpuplan, hours):
+    assert "gains at up to 64 GPUs a job;" in " ".join(gpuplan("pareto", hours)[1].split())
+    _, out, _ = gpuplan("pareto", hours, "--max-width", "16")
+    assert "at up to 16 GPUs a job" in " ".join(out.split())
+    assert results(gpuplan, hours, "--max-width", "16")["max_gpus_per_job"] == 16
+
+
+def test_budgets_and_targets_stand_in_one_order(gpuplan, hours):
+    asked = (hours, "--speedup", "power:0.5", "--budget", "5,3", "--target-jct", "30m")
+    points = results(gpuplan, *asked)["points"]
+    assert [p["budget_gpus"] for p in points] == pytest.approx([3, 4, 5])
+    assert [p["target_jct_s"] for p in points] == [None, 1800, None]
+    lines = gpuplan("pareto", *asked)[1].splitlines()
+    assert ["JCT 30 min" in line for line in lines if line[:14].strip() in ("3.000", "4.000")] == [
+        False, True,
+    ]  # fmt: skip
+
+
+def test_a_full_table_is_cut_nowhere(gpuplan, hours):
+    asked = (hours, "--speedup", "power:0.6..0.9", "--budget", "1.1x", "--target-jct", "10m")
+    _, out, _ = gpuplan("pareto", *asked)
+    row = next(line for line in out.splitlines() if "JCT 10 min" in line)
+    assert row.endswith(" min") and "…" not in out
+    assert "efficiency" in out
 
 
 def test_target_is_answered_with_a_budget(gpuplan, hours):
@@ -188,7 +265,7 @@ def test_a_range_of_laws_gives_a_band(gpuplan, hours, tmp_path):
     assert "power:0.5" in picture.read_text()
     priced = ("pareto", hours, "--speedup", "power:0.5..0.7", "--price", "2")
     _, out, _ = gpuplan(*priced, "--output-format", "md")
-    assert "| at the low end | at the high end |" in out
+    assert "| JCT at power:0.5 | JCT at power:0.6 | JCT at power:0.7 |" in out
     _, out, _ = gpuplan(*priced)
     assert max(map(len, out.splitlines())) <= 100
 
@@ -202,6 +279,14 @@ def test_a_band_end_that_cannot_keep_up_is_no_number(gpuplan, tmp_path):
     found = results(gpuplan, path, "--speedup", "power:0.5..0.8", "--budget", "1.05x")
     low, high = found["points"][0]["ends_mean_jct_s"]
     assert low > 0 and high is None
+    _, out, err = gpuplan("pareto", path, "--speedup", "power:0.5..0.8", "--budget", "1.05x")
+    text = " ".join(out.split())
+    found_least = [
+        f"{name}: {show_gpus(16**a)}" for name, a in (("power:0.5", 0.5), ("power:0.8", 0.8))
+    ]
+    assert f"({'; '.join(found_least)})" in text
+    assert "too few" in out
+    assert "the better one may show the longer JCT" in " ".join(err.split())
 
 
 def test_table_says_what_people_need(gpuplan, newtrace):

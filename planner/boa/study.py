@@ -12,7 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.boa.frontier import Frontier, solve_frontier
+from gpuplan.planner.boa.frontier import TOLERANCE, Frontier, solve_frontier
 from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of
@@ -20,6 +20,7 @@ from gpuplan.planner.speedup.model import SpeedupModel
 
 MONTH_H = 730.0
 SWEEP_POINTS = 8
+SMALL_STEP = 0.1  # of the least budget; a larger step leaps over half the frontier
 Progress = Callable[[float], None]
 
 
@@ -75,12 +76,15 @@ class Point:
 
     Attributes:
         plan: the plan.
-        ends_jct_s: mean completion time at the same budget with the speedups at the two ends of
-            the assumed range; None at an end where the budget cannot keep up.
+        ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
+            ends of the assumed range; None at an end where the budget cannot keep up.
+        target_jct_s: the mean completion time it is the least budget for; None where the budget
+            itself was asked for.
     """
 
     plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
+    target_jct_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,10 @@ class Study:
         speedup: the speedups assumed or measured.
         frontier: the optimum at every budget.
         ends: the frontiers at the two ends of a range of speedups; empty without a range.
-        points: in the order asked for.
+        points: by budget, ascending.
         knee: the plan where the frontier bends most.
         price_usd_per_gpu_h: price of a GPU-hour; None where not given.
+        by_request: whether the points were asked for, and are no sweep of the frontier.
     """
 
     workload: Workload
@@ -104,11 +109,29 @@ class Study:
     points: tuple[Point, ...]
     knee: Plan
     price_usd_per_gpu_h: float | None = None
+    by_request: bool = True
+
+    @property
+    def has_epochs(self) -> bool:
+        """Whether some class has more than one epoch."""
+        return any(c.work_h.size > 1 for c in self.frontier.classes)
 
     @property
     def shown(self) -> Plan:
         """The plan whose widths people see first: the only one asked for, else the knee."""
         return self.points[0].plan if len(self.points) == 1 else self.knee
+
+    def step(self) -> str:
+        """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
+        steps = self.steps(self.frontier.min_budget)
+        wanted = "100_usd_month" if "100_usd_month" in steps else "gpu"
+        return wanted if steps[wanted] <= SMALL_STEP * self.frontier.min_budget else "1pct"
+
+    def steps(self, gpus: float) -> dict[str, float]:
+        """Return the GPUs of each step up from a budget: one, a hundredth, $100 a month."""
+        price = self.price_usd_per_gpu_h
+        dollars = {} if price is None else {"100_usd_month": 100 / (price * MONTH_H)}
+        return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
     def usd_per_month(self, plan: Plan) -> float | None:
         """Return what the GPUs of a plan cost in a month of 730 hours."""
@@ -124,6 +147,7 @@ class Study:
         """Return the results of the JSON output; keys are stable and carry their unit."""
         frontier, workload = self.frontier, self.workload
         classes = frontier.classes
+        ends = zip(self.speedup.ends or (), self.ends, strict=True)
         rate = frontier.rate_per_h
         return {
             "jobs": workload.jobs,
@@ -134,12 +158,23 @@ class Study:
                 "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
             },
             "price_usd_per_gpu_h": self.price_usd_per_gpu_h,
+            "recorded": self.recorded(),
+            "max_gpus_per_job": frontier.widest,
             "load_gpus": frontier.load_gpus,
             "min_budget_gpus": frontier.min_budget,
             "saturation_budget_gpus": frontier.saturation_budget,
             "max_mean_jct_s": float(frontier.mean_jct_s[0]),
             "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
             "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
+            "speedup_ends": [
+                {
+                    "name": model.name,
+                    "load_gpus": end.load_gpus,
+                    "min_budget_gpus": end.min_budget,
+                    "saturation_budget_gpus": end.saturation_budget,
+                }
+                for model, end in ends
+            ],
             "knee": self.row(Point(self.knee)),
             "points": [self.row(point) for point in self.points],
             "classes": [
@@ -157,6 +192,20 @@ class Study:
             ],
         }
 
+    def recorded(self) -> dict[str, Any] | None:
+        """Return how the jobs ran as recorded, and what the GPUs they held could give."""
+        record = self.workload.record
+        if record is None:
+            return None
+        return {
+            "mean_run_s": record.mean_run_s,
+            "mean_queue_s": record.mean_queue_s,
+            "jobs_with_queue": record.queues,
+            "mean_jct_s": record.mean_jct_s,
+            "gpus": record.gpus,
+            "best_mean_jct_s_at_these_gpus": _mean_jct_s(self.frontier, record.gpus),
+        }
+
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point, class, epoch and width."""
         return pl.concat([point.plan.to_frame() for point in self.points])
@@ -167,11 +216,14 @@ class Study:
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
         row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
+        for step, more in self.steps(plan.budget_gpus).items():
+            row[f"next_{step}_saves_s"] = self.frontier.saved_s(plan.budget_gpus, more)
         if self.price_usd_per_gpu_h is not None:
             row["usd_per_month"] = self.usd_per_month(plan)
             row["marginal_jct_s_per_100_usd_month"] = self.marginal_s_per_100_usd(plan)
         if point.ends_jct_s:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
+        row["target_jct_s"] = point.target_jct_s
         row["widths"] = [asdict(a) for a in plan.widths]
         return row
 
@@ -207,20 +259,24 @@ def study_frontier(
         solve_frontier(workload.classes, progress=_part(progress, position, len(workloads)))
         for position, workload in enumerate(workloads)
     )
-    if not budgets and not targets_s:
+    by_request = bool(budgets or targets_s)
+    if not by_request:
         budgets = _sweep(frontier)
-    plans = [budget.plan(frontier) for budget in budgets]
-    plans += [frontier.at_target_jct(seconds) for seconds in targets_s]
+    plans: list[tuple[Plan, float | None]] = [(budget.plan(frontier), None) for budget in budgets]
+    plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
+    plans.sort(key=lambda asked: asked[0].budget_gpus)
     return Study(
         workload=workloads[0],
         speedup=speedup,
         frontier=frontier,
         ends=tuple(ends),
         points=tuple(
-            Point(plan, tuple(_mean_jct_s(end, plan.budget_gpus) for end in ends)) for plan in plans
+            Point(plan, tuple(_mean_jct_s(end, plan.budget_gpus) for end in ends), target_s)
+            for plan, target_s in plans
         ),
         knee=frontier.knee(),
         price_usd_per_gpu_h=price_usd_per_gpu_h,
+        by_request=by_request,
     )
 
 
@@ -237,6 +293,6 @@ def _sweep(frontier: Frontier) -> list[Budget]:
 
 
 def _mean_jct_s(frontier: Frontier, gpus: float) -> float | None:
-    if gpus < frontier.min_budget:
+    if gpus < frontier.min_budget * (1 - TOLERANCE):
         return None
     return frontier.at_budget(gpus).mean_jct_s

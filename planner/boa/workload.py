@@ -14,7 +14,16 @@ from gpuplan.planner.boa.frontier import JobClass
 from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
-COLUMNS = ("submit_time", "duration_s", "num_gpus", "state", "job_class", "user", "group")
+COLUMNS = (
+    "submit_time",
+    "queue_s",
+    "duration_s",
+    "num_gpus",
+    "state",
+    "job_class",
+    "user",
+    "group",
+)
 CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
 ALL, NONE = "all", "(none)"
 HOUR_S = 3600.0
@@ -65,6 +74,28 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """How the jobs planned for ran when they were recorded.
+
+    Attributes:
+        mean_run_s: mean run time.
+        mean_queue_s: mean wait of those whose wait is known; None where none is.
+        queues: jobs whose wait is known.
+        gpus: GPUs held on average over the horizon.
+    """
+
+    mean_run_s: float
+    mean_queue_s: float | None
+    queues: int
+    gpus: float
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean run time, and wait where it is known."""
+        return self.mean_run_s + (self.mean_queue_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """The job classes of a trace.
 
@@ -74,6 +105,7 @@ class Workload:
         jobs: jobs that count.
         rescale_origin: ``option``, ``profile`` or ``default``: where rescaling times come from.
         notes: what a reader of the result must know.
+        record: how these jobs ran as recorded; None where some class has no durations.
     """
 
     classes: tuple[JobClass, ...]
@@ -81,6 +113,7 @@ class Workload:
     jobs: int
     rescale_origin: str
     notes: tuple[str, ...]
+    record: Record | None = None
 
 
 def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = None) -> Workload:
@@ -98,7 +131,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     jobs = _labelled(trace.jobs, choices.class_by)
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
-    classes, without_time, beyond = [], 0, 0
+    classes, without_time, beyond, recorded = [], 0, 0, []
     for (name,), rows in counted.sort("class", maintain_order=True).group_by(
         "class", maintain_order=True
     ):
@@ -109,6 +142,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
             mean_h, arrived = _measured_work(trace, profile, label), rows.height
             mean_h *= choices.scale_work
         else:
+            recorded.append(timed)
             gpus = timed["num_gpus"].to_numpy()
             work_s = timed["duration_s"].to_numpy() * profile.at(gpus)
             mean_h, arrived = float(work_s.mean()) / HOUR_S, timed.height
@@ -153,6 +187,18 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
         jobs=sum(c.jobs for c in classes),
         rescale_origin=_rescale_origin(speedup, choices),
         notes=tuple(notes),
+        record=_record(pl.concat(recorded), horizon_h) if len(recorded) == len(classes) else None,
+    )
+
+
+def _record(jobs: pl.DataFrame, horizon_h: float) -> Record:
+    waits = jobs.get_column("queue_s", default=None)
+    known = pl.Series([], dtype=pl.Float64) if waits is None else waits.drop_nulls()
+    return Record(
+        mean_run_s=float(np.mean(jobs["duration_s"].to_numpy())),
+        mean_queue_s=float(np.mean(known.to_numpy())) if known.len() else None,
+        queues=known.len(),
+        gpus=float(np.dot(jobs["duration_s"], jobs["num_gpus"])) / HOUR_S / horizon_h,
     )
 
 
