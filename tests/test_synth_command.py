@@ -29,9 +29,12 @@ def test_the_json_says_what_was_asked_and_how_near_it_is(gpuplan, trace, tmp_pat
     rows = {row["statistic"]: row for row in told["results"]["compared"]}
     mean = rows["duration_s.mean"]
     assert mean["difference"] == pytest.approx(mean["synthetic"] - mean["original"])
-    assert mean["within"] == (abs(mean["difference"]) <= mean["allowed"])
-    outside = [row["statistic"] for row in rows.values() if row["within"] is False]
-    assert told["results"]["statistics_outside"] == len(outside)
+    assert (mean["verdict"] == "within") == (abs(mean["difference"]) <= mean["allowed"])
+    verdicts = [row["verdict"] for row in rows.values()]
+    for verdict in ("within", "outside", "too_few_data"):
+        assert told["results"][f"statistics_{verdict}"] == verdicts.count(verdict)
+    assert told["results"]["statistics_compared"] == len(verdicts) - verdicts.count(None)
+    outside = verdicts.count("outside")
     assert ("outside" in err) == bool(outside)
     assert read_trace(out).rows == 1400
 
@@ -47,6 +50,15 @@ def test_the_table_names_what_is_outside_and_still_succeeds(gpuplan, tmp_path):
     assert code == 0 and "NO" in text
     assert "warning: outside their tolerance:" in err and "zero gaps" in err
     assert gpuplan(*dense, "--fail-if", "statistics_outside > 0")[0] == 1
+
+
+def test_one_job_meets_nothing(gpuplan, tmp_path):
+    out = tmp_path / "synth.parquet"
+    code, text, err = gpuplan("synth", "--preset", "seren", "--jobs", 1, "-o", out)
+    assert code == 0 and "outside" not in err
+    told = " ".join(text.split())
+    assert "0 of 9 statistics within their tolerance, 9 with too few data to tell" in told
+    assert "yes" not in text and "too few data" in text
 
 
 def test_a_preset_says_what_it_assumes(gpuplan, tmp_path):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.characterize.arrivals import interarrival
+from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.durations import known_ascending, share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.jobs import JobArrays
+from gpuplan.analysis.characterize.load import load
+from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.synth.arrivals import HOUR_S, US, local_hours
+from gpuplan.analysis.synth.arrivals import HOUR_S, US, hourly_dispersion, local_hours
 from gpuplan.analysis.synth.model import Reference
 
 FEW_JOBS = 5000
@@ -59,9 +62,15 @@ STATISTICS = (
     Statistic("interarrival.mean_s", "mean gap", "s", 0.02, True),
     Statistic("interarrival.scv", "C^2 of gaps", "1", 0.10, True),
     Statistic("interarrival.zero_share", "zero gaps", "share", 0.01),
+    Statistic("arrivals.hourly_dispersion", "dispersion of hourly counts", "1", 0.25, True),
+    Statistic("arrivals.burst_share_hours", "burst hours", "share", 0.25, True),
+    Statistic("arrivals.burst_share_jobs", "jobs in burst hours", "share", 0.05),
+    Statistic("arrivals.weekly_strength", "strength of the week", "share", 0.03),
     Statistic("by_hour.distance", "hours of the day, distance", "share", 0.05),
     Statistic("by_weekday.distance", "days of the week, distance", "share", 0.05),
     Statistic("states.distance", "states, distance", "share", 0.03),
+    Statistic("load.p95_gpus", "P95 of GPUs held", "gpus", 0.25, True),
+    Statistic("load.peak_gpus", "most GPUs held", "gpus", 0.50, True),
     Statistic("queue_s.mean", "mean wait", "s", 0.10, True),
     Statistic("queue_s.p50", "P50 wait", "s", 0.10, True),
     Statistic("queue_s.p90", "P90 wait", "s", 0.10, True),
@@ -71,8 +80,22 @@ SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1
 """By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""
 
 CHANCE = 2.0
-"""A difference up to this many times what chance alone makes passes too, where that is told:
-a few long wide jobs decide the GPU time, a few bursts the hours and days."""
+"""A difference beyond its tolerance, but of up to this many times what chance alone makes, tells
+nothing: a few long wide jobs decide the GPU time, a few bursts the hours and days."""
+
+FEWEST_JOBS = 500
+"""Below this many jobs no statistic is judged."""
+
+FLAT_SHARE = 0.5
+"""Tolerances of hours and days grow to at most this part of the distance to no rhythm at all."""
+
+
+class Verdict(StrEnum):
+    """What a difference tells."""
+
+    within = "within"
+    outside = "outside"
+    too_few_data = "too_few_data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +107,16 @@ class Compared:
         original: its value there; 0 for distances.
         synthetic: its value here.
         allowed: largest difference that passes; None where there is no tolerance.
+        explained: largest difference that so few data explain.
+        few: the synthetic trace has too few jobs to judge anything.
     """
 
     statistic: Statistic
     original: float
     synthetic: float
     allowed: float | None
+    explained: float = 0.0
+    few: bool = False
 
     @property
     def difference(self) -> float:
@@ -97,11 +124,14 @@ class Compared:
         return self.synthetic - self.original
 
     @property
-    def within(self) -> bool | None:
-        """Whether the difference passes; None where there is no tolerance."""
+    def verdict(self) -> Verdict | None:
+        """What the difference tells; None where there is no tolerance."""
         if self.allowed is None:
             return None
-        return bool(abs(self.difference) <= self.allowed)
+        apart = abs(self.difference)
+        if self.few or self.allowed < apart <= self.explained:
+            return Verdict.too_few_data
+        return Verdict.within if apart <= self.allowed else Verdict.outside
 
     def summary(self) -> dict[str, Any]:
         """Return one flat row."""
@@ -112,7 +142,8 @@ class Compared:
             "synthetic": self.synthetic,
             "difference": self.difference,
             "allowed": self.allowed,
-            "within": self.within,
+            "explained_by_chance": self.explained,
+            "verdict": self.verdict,
         }
 
 
@@ -123,6 +154,7 @@ def measure(
     ascending = known_ascending(jobs.duration_s)
     wide = jobs.num_gpus > 0
     timed = jobs.timed_gpu()
+    held = load(jobs)
     found: dict[str, float | None] = {
         **{f"duration_s.{k}": v for k, v in spread(ascending).summary().items() if k != "jobs"},
         "short_jobs.under_60s": share_at_most(ascending, 60.0),
@@ -131,6 +163,9 @@ def measure(
         "gpus.cpu_only_share": float(1 - np.count_nonzero(wide) / jobs.jobs),
         **{f"interarrival.{k}": v for k, v in interarrival(jobs.submit_us).summary().items()},
         **{f"queue_s.{k}": v for k, v in _waits(jobs).items()},
+        **_bursts(jobs, zone),
+        "load.p95_gpus": held.p95_gpus,
+        "load.peak_gpus": held.peak_gpus,
         "users": users,
     }
     gpu_s = float(jobs.gpu_s[timed].sum())
@@ -170,8 +205,12 @@ def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference)
             [to.states.get(state, 0.0) for state in STATES] if to.states else [],
         ),
     }
-    wider = max(1.0, FEW_JOBS / jobs.jobs) ** 0.5
     chance = _chance(jobs, here)
+    flat = {
+        "by_hour.distance": _from_flat(to.by_hour),
+        "by_weekday.distance": _from_flat(to.by_weekday),
+    }
+    wider = max(1.0, FEW_JOBS / jobs.jobs) ** 0.5
     rows = []
     for statistic in STATISTICS:
         if statistic.key in apart:
@@ -181,13 +220,22 @@ def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference)
             synthetic = here.statistics.get(statistic.key)
         if original is None or synthetic is None:
             continue
-        allowed = None
-        if statistic.tolerance is not None:
-            scale = abs(original) if statistic.relative else 1.0
-            share = max(statistic.tolerance * wider, CHANCE * chance.get(statistic.key, 0.0))
-            allowed = max(share * scale, SMALL[statistic.unit])
-        rows.append(Compared(statistic, original, synthetic, allowed))
+        stated = statistic.tolerance
+        if stated is None:
+            rows.append(Compared(statistic, original, synthetic, None))
+            continue
+        scale = abs(original) if statistic.relative else 1.0
+        most = max(stated, FLAT_SHARE * flat.get(statistic.key, np.inf))
+        explained = max(stated * wider, CHANCE * chance.get(statistic.key, 0.0)) * scale
+        allowed = max(min(stated * wider, most) * scale, SMALL[statistic.unit])
+        few = jobs.jobs < FEWEST_JOBS
+        rows.append(Compared(statistic, original, synthetic, allowed, explained, few))
     return rows
+
+
+def _from_flat(shares: Sequence[float]) -> float:
+    """Return the distance of shares to equal ones."""
+    return float(np.abs(np.asarray(shares) - 1 / max(len(shares), 1)).sum() / 2)
 
 
 def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
@@ -209,6 +257,21 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
         errors = np.sqrt(np.asarray(shares) * dispersion / jobs.jobs)
         found[f"{name}.distance"] = float(errors.sum() * (2 / np.pi) ** 0.5 / 2)
     return found
+
+
+def _bursts(jobs: JobArrays, zone: str | None) -> dict[str, float | None]:
+    """Return how jobs gather in hours, from two days on."""
+    if jobs.span_s < 48 * HOUR_S:
+        return {}
+    bursts = find_bursts(jobs.submit_us, calendar=False, top=1)
+    return {
+        "arrivals.hourly_dispersion": hourly_dispersion(jobs.submit_us),
+        "arrivals.burst_share_hours": bursts.share_hours,
+        "arrivals.burst_share_jobs": bursts.share_jobs,
+        "arrivals.weekly_strength": None
+        if zone is None
+        else seasonality(jobs.submit_us, zone).weekly_strength,
+    }
 
 
 def _waits(jobs: JobArrays) -> dict[str, float | None]:

@@ -16,7 +16,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
 from gpuplan.analysis.synth.arrivals import US, local_midnight_s
-from gpuplan.analysis.synth.compare import Compared, compare
+from gpuplan.analysis.synth.compare import Compared, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
 from gpuplan.analysis.synth.model import Model, Reference
 from gpuplan.analysis.trace import LAST_INSTANT_US
@@ -79,7 +79,11 @@ class Synthesis:
     @property
     def outside(self) -> tuple[Compared, ...]:
         """Statistics that differ by more than their tolerance."""
-        return tuple(row for row in self.compared if row.within is False)
+        return self.told(Verdict.outside)
+
+    def told(self, verdict: Verdict) -> tuple[Compared, ...]:
+        """Return the statistics with a verdict."""
+        return tuple(row for row in self.compared if row.verdict == verdict)
 
     def summary(self) -> dict[str, Any]:
         """Return the ``results`` of the JSON output."""
@@ -92,7 +96,9 @@ class Synthesis:
             "time_zone": self.provenance.time_zone,
             "relative_time": self.provenance.relative_time,
             "compared": [row.summary() for row in self.compared],
-            "statistics_compared": sum(row.within is not None for row in self.compared),
+            "statistics_compared": sum(row.verdict is not None for row in self.compared),
+            "statistics_within": len(self.told(Verdict.within)),
+            "statistics_too_few_data": len(self.told(Verdict.too_few_data)),
             "statistics_outside": len(self.outside),
             "rows_moved": self.moved,
             "notes": list(self.model.notes),
@@ -184,11 +190,16 @@ def _first_s(model: Model, request: Request) -> float:
 def _reference(model: Model, request: Request, span_s: float) -> Reference:
     """Return what can be compared: no rate where another is asked for, no users of more jobs.
 
-    Hours of the day are compared from two days on, days of the week from two weeks on.
+    Hours of the day are compared from two days on, days of the week from two weeks on; what depends
+    on the rate and the length (bursts, GPUs held) where the rate is the original's and there are
+    half to twice as many jobs.
     """
     left_out = set()
     if request.days is not None:
         left_out.add("interarrival.mean_s")
+    if request.days is not None or not model.jobs / 2 <= request.jobs <= model.jobs * 2:
+        of_length = ("arrivals.", "load.")
+        left_out |= {key for key in model.reference.statistics if key.startswith(of_length)}
     if request.jobs < model.jobs:
         left_out.add("users")
     reference = model.reference

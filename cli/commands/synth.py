@@ -17,6 +17,7 @@ from gpuplan.cli.units import show_count, show_duration, show_number, show_share
 if TYPE_CHECKING:
     from gpuplan.analysis.schema import SourceFile
     from gpuplan.analysis.synth import Model, Synthesis
+    from gpuplan.analysis.synth.compare import Verdict
     from gpuplan.analysis.trace import Trace
 
 SOURCE_PANEL = "What it is like (one of these)"
@@ -196,12 +197,12 @@ def _report(
     sources: tuple[SourceFile, ...],
     trace: Trace | None,
 ) -> Report:
-    outside = result.outside
-    labels = ", ".join(row.statistic.label for row in outside)
-    held = sum(row.within is not None for row in result.compared)
+    told = result.summary()
+    labels = ", ".join(row.statistic.label for row in result.outside)
+    few = told["statistics_too_few_data"]
     return Report(
         command="synth",
-        results=result.summary(),
+        results=told,
         tables=tuple(_tables(result)),
         inputs=tuple(
             Input(path=file.name, sha256=file.sha256, rows=trace.rows if trace else 1)
@@ -209,8 +210,9 @@ def _report(
         ),
         parameters=parameters,
         headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
-        f"{result.output}: {held - len(outside)} of {held} statistics within their tolerance",
-        warnings=(f"outside their tolerance: {labels}",) if outside else (),
+        f"{result.output}: {told['statistics_within']} of {told['statistics_compared']} statistics "
+        f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
+        warnings=(f"outside their tolerance: {labels}",) if labels else (),
     )
 
 
@@ -222,7 +224,7 @@ def _tables(result: Synthesis) -> list[Table]:
         Column("synthetic", "synthetic"),
         Column("difference", "difference"),
         Column("allowed", "tolerance"),
-        Column("within", "within", _show_within),
+        Column("verdict", "within", _show_verdict),
     )
     rows = []
     for row in result.compared:
@@ -235,7 +237,7 @@ def _tables(result: Synthesis) -> list[Table]:
                 Shown(row.synthetic, show(row.synthetic)),
                 Shown(row.difference, show(row.difference)),
                 None if row.allowed is None else Shown(row.allowed, show(row.allowed)),
-                row.within,
+                row.verdict,
             )
         )
     tables = [Table(f"How near it is ({result.model.source})", columns, rows)]
@@ -245,5 +247,5 @@ def _tables(result: Synthesis) -> list[Table]:
     return tables
 
 
-def _show_within(within: bool) -> str:
-    return "yes" if within else "NO"
+def _show_verdict(verdict: Verdict) -> str:
+    return {"within": "yes", "outside": "NO"}.get(verdict, "too few data")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 import support_traces
 
 from gpuplan.analysis.schema import Provenance
-from gpuplan.analysis.synth import Request, Synthesis, fit_model, synthesize
+from gpuplan.analysis.synth import Model, Request, Synthesis, fit_model, synthesize
 from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import Trace
 
@@ -30,6 +31,21 @@ def bursty(rng: np.random.Generator, count: int) -> np.ndarray:
         rng.random(count) < 0.05, rng.exponential(3600, count), rng.exponential(2, count)
     )
     return np.cumsum(np.floor(gaps))
+
+
+def working_hours(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Jobs one by one over 8 weeks, four times as many an hour in the day, few on two days."""
+    hours = np.arange(24 * 7 * 8)
+    rate = np.where((hours % 24 >= 8) & (hours % 24 < 18), 4.0, 1.0)
+    rate *= np.where(hours // 24 % 7 >= 5, 0.2, 1.0)
+    chosen = rng.choice(hours, count, p=rate / rate.sum())
+    return np.sort((chosen + rng.random(count)) * 3600.0)
+
+
+def without_rhythm(model: Model) -> Model:
+    """Return a model whose jobs come at any hour and on any day alike."""
+    flat = replace(model.arrivals, by_hour=(1.0,) * 24, by_weekday=(1.0,) * 7)
+    return replace(model, arrivals=flat)
 
 
 def workload(count: int = 6000, seed: int = 1, arrivals=bursty, **columns) -> Trace:
