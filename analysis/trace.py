@@ -201,7 +201,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
             path,
             f"no column {', '.join(missing)}; found {', '.join(found.names()[:12])}",
             expected=f"a canonical trace with {', '.join(REQUIRED)}",
-            hint="map its columns: gpuplan ingest FILE --source-format csv --map ...",
+            hint=f"name its columns: gpuplan ingest {path} -o trace.parquet "
+            "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
         )
     columns = []
     for name, kind in CANONICAL.items():
@@ -232,8 +233,23 @@ def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Ex
     ):
         return column.cast(pl.String).cast(kind, strict=False)  # an unknown word becomes null
     raise InputError(
-        path, f"has the type {found}", column=name, expected=f"{kind}", hint="convert the column"
+        path,
+        f"holds {_kind_in_words(found)}",
+        column=name,
+        expected=_kind_in_words(kind),
+        hint=f"have it read: gpuplan ingest {path} -o trace.parquet",
     )
+
+
+def _kind_in_words(kind: pl.DataType) -> str:
+    """Return what cells of a type are, in plain words."""
+    if isinstance(kind, pl.Enum):
+        return f"one of {', '.join(kind.categories)}"
+    if kind.is_numeric():
+        return "numbers"
+    words = {pl.String: "text", pl.Boolean: "true or false", pl.Datetime: "times",
+             pl.Date: "dates", pl.Binary: "bytes", pl.Duration: "spans of time"}  # fmt: skip
+    return next((word for known, word in words.items() if kind == known), "lists or records")
 
 
 def _check_values(path: Path, scan: pl.LazyFrame) -> int:
@@ -248,9 +264,10 @@ def _check_values(path: Path, scan: pl.LazyFrame) -> int:
         if counts[name].item():
             first = scan.select(pl.col(name), bad.alias("bad")).with_row_index("row", 1)
             row, found, _ = first.filter("bad").head(1).collect().row(0)
+            shown = "nothing" if found is None else repr(found)
             raise InputError(
                 path,
-                f"found {found!r} ({counts[name].item():,} such rows)",
+                f"found {shown} ({counts[name].item():,} such rows)",
                 row=row,
                 column=name,
                 expected=expected,

@@ -33,6 +33,20 @@ CLICK_ERROR: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
 
+PLAIN = (
+    ("Input should be a valid number, unable to parse string as a number", "is no number"),
+    ("Input should be a valid integer, unable to parse string as an integer", "is no whole number"),
+    ("Input should be greater than or equal to", "must be at least"),
+    ("Input should be less than or equal to", "must be at most"),
+    ("Input should be greater than", "must be above"),
+    ("Input should be less than", "must be below"),
+    ("Value error, ", ""),
+    ("does not match the formats", "is no time; expected one of"),
+    ("%Y-%m-%d", "2026-01-31"),
+    ("%H:%M:%S", "08:30:00"),
+)
+"""What the parser of the command line says, and what it means."""
+
 app = typer.Typer(
     name="gpuplan",
     help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
@@ -121,7 +135,7 @@ def run() -> None:
 def _told(message: str, code: int) -> int:
     if talk.manners.debug:
         traceback.print_exc()
-    sys.stderr.write(f"error: {message}\n")
+    sys.stderr.write(talk.printable(f"error: {message}\n"))
     return code
 
 
@@ -136,6 +150,8 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 def _usage_message(error: Exception) -> str:
     message: str = error.format_message()  # type: ignore[attr-defined]
+    for said, plain in PLAIN:
+        message = message.replace(said, plain)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "gpuplan"
     return f"{message}\n  next: {command} --help"

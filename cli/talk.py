@@ -26,10 +26,15 @@ class Manners:
 manners = Manners()
 
 
+def printable(text: str) -> str:
+    """Return a message with its line breaks; other control characters, as from a log, are ``?``."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
 def note(message: str) -> None:
     """Say something useful but not essential; silenced by ``--quiet``."""
     if not manners.quiet:
-        print(message, file=sys.stderr)
+        print(printable(message), file=sys.stderr)
 
 
 @contextmanager
@@ -54,7 +59,7 @@ def _peak_memory() -> str:
 
 def warn(message: str) -> None:
     """Say what the reader must know to use the result; never silenced."""
-    print(f"warning: {message}", file=sys.stderr)
+    print(printable(f"warning: {message}"), file=sys.stderr)
 
 
 @contextmanager

@@ -297,3 +297,26 @@ def test_a_demo_that_cannot_write_says_so(gpuplan, tmp_path):
     code, _, err = gpuplan("demo", "-o", tmp_path / "demo")
     assert code == 3
     assert "cannot be made" in err
+
+
+def test_control_characters_of_a_file_do_not_reach_the_terminal(gpuplan, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("\x1b[31mred,b\x08,c\n1,2,3\n")
+    code, _, err = gpuplan("ingest", log, "-o", tmp_path / "t.parquet", "--map", "num_gpus=c")
+    assert code == 3 and "found ?[31mred, b?, c" in err
+    assert all(c.isprintable() for c in err.replace("\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--scale-duration", "two"], "'--scale-duration': is no number"),
+        (["--seed", "1.5"], "'--seed': is no whole number"),
+        (["--top", "0"], "'--top': must be at least 1"),
+        (["--output-format", "foo"], "'--output-format': 'foo' is not one of 'table'"),
+        (["--since", "May"], "'May' is no time; expected one of '2026-01-31', '2026-01-31T08:30"),
+    ],
+)
+def test_a_wrong_value_is_told_in_plain_words(gpuplan, trace, options, says):
+    code, _, err = gpuplan("characterize", trace, *options)
+    assert code == 2 and says in err

@@ -18,9 +18,11 @@ from support_ingest import (
     good,
     ingest_text,
     sia,
+    utc,
 )
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.ingest.format import Choices
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.ingest.run import ingest
 from gpuplan.analysis.ingest.source import header_names
@@ -132,7 +134,9 @@ def test_progress_ends_at_one(tmp_path, tiny_blocks):
         (b"\xfe\xff" + SIA.encode("utf-16-be"), "iconv -f UTF-16BE -t UTF-8"),
         (b"\x00\x01\x02\xff" * 50, "not UTF-8 text"),
         (b"# A project\n\nText.\n", "starts with '# A project'"),
-        (SIA_HEADER.encode(), "header but no rows"),
+        (SIA_HEADER.encode(), "header but no rows.*\n  next: export"),
+        (b"a;b;c\n1;2;3\n", "cells between semicolons.*\n  next: name its columns.*--map"),
+        (b"a\tb\tc\n1\t2\t3\n", "cells between TABs"),
         (SIA_HEADER.encode() + b"\n\n\n", "header but no rows"),
         (b"[]", "no known job log"),
         (gzip.compress(SIA.encode(), mtime=0)[:-12], "damaged gzip"),
@@ -336,3 +340,37 @@ def test_numbers_out_of_range_are_rejected_at_their_column(tmp_path):
         (5, "out_of_range", "started", "2026-01-03"),
         (6, "out_of_range", "deadline_s", "1e300"),
     ]
+
+
+def test_the_nearest_format_is_named_with_what_it_lacks(tmp_path):
+    header = SEREN.splitlines()[0]
+    with pytest.raises(InputError, match="nearest: seren, which also needs gpu_num; exp"):
+        ingest_text(tmp_path, SEREN.replace(header, header.replace("gpu_num", "cards")))
+    with pytest.raises(InputError) as caught:
+        ingest_text(tmp_path, "a,b,c\n1,2,3\n")
+    assert "nearest:" not in str(caught.value)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_mapped_table_may_have_any_separator(tmp_path, separator):
+    rows = [["created", "gpus", "duration_s"], ["2026-01-01", "2", '"60"'], ["1 Jan", "2", "60"]]
+    text = "\n".join(separator.join(row) for row in rows)
+    mapped = {"submit_time": "created", "num_gpus": "gpus"}
+    jobs, _, rejected = ingest_text(tmp_path, text, columns=mapped)
+    assert jobs.select("submit_time", "num_gpus", "duration_s").rows() == [(utc(2026, 1, 1), 2, 60)]
+    assert rejected.select("row", "reason", "column").rows() == [(3, "unreadable", "created")]
+
+
+def test_a_parquet_table_is_mapped_as_its_refusal_says(tmp_path):
+    table = pl.DataFrame({"created": [utc(2026, 1, 1)], "gpus": [4], "duration_s": ["60"]})
+    path, out = tmp_path / "jobs.parquet", tmp_path / "trace.parquet"
+    table.write_parquet(path)
+    with pytest.raises(InputError, match="--map submit_time=COLUMN") as caught:
+        ingest([path], out)
+    assert "leave out --source-format" not in str(caught.value)
+    with pytest.raises(InputError, match="is a Parquet file; expected text"):
+        ingest([path], out, source_format="tiresias")
+    mapped = {"submit_time": "created", "num_gpus": "gpus"}
+    ingest([path], out, choices=Choices(mapped))
+    found = pl.read_parquet(out).select("submit_time", "num_gpus", "duration_s")
+    assert found.rows() == [(utc(2026, 1, 1), 4.0, 60.0)]

@@ -14,6 +14,9 @@ from gpuplan.analysis.ingest.plan import Plan
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.tables import open_table
 
+NAME_COLUMNS = (
+    "name its columns: --source-format csv --map submit_time=COLUMN --map num_gpus=COLUMN ..."
+)
 LOST = "lost"
 """Column of a side table: whether a row of this key is rejected."""
 
@@ -28,6 +31,7 @@ class Choices:
         throughputs: table of steps per second (``--throughputs``).
         worker_type: the one of its worker types that jobs run on (``--worker-type``).
         own_durations: whether the log's own column counts, not end - start (``--duration``).
+        is_forced: whether the user says the format (``--source-format``).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -35,6 +39,7 @@ class Choices:
     throughputs: Path | None = None
     worker_type: str | None = None
     own_durations: bool = False
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class Format:
         has_durations: whether it tells durations beside starts and ends, for ``--duration``.
         jobs_table: name of the table with the jobs, in a log of several tables.
         side: returns the side table that a source is; None where its rows are jobs.
+        columns: those that a CSV log of it must have, to tell the nearest format; none for others.
     """
 
     name: str
@@ -114,6 +120,7 @@ class Format:
     has_durations: bool = False
     jobs_table: str | None = None
     side: Callable[[Head], SideTable | None] = no_side
+    columns: tuple[str, ...] = ()
 
 
 def has_columns(head: Head, names: Sequence[str]) -> str | None:
@@ -132,5 +139,7 @@ def need(sight: Sight, names: Sequence[str], format_name: str) -> None:
             sight.head.path,
             f"no column {', '.join(missing)}; found {found}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
-            hint="leave out --source-format to detect it, or use csv with --map",
+            hint=f"leave out --source-format to detect it, or {NAME_COLUMNS}"
+            if sight.choices.is_forced
+            else NAME_COLUMNS,
         )

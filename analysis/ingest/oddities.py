@@ -26,6 +26,14 @@ def odd_text(head: Head) -> InputError | None:
             expected="UTF-8",
             hint=f"convert it: iconv -f {encoding} -t UTF-8 {head.path} > utf8.csv",
         )
+    if head.is_parquet:
+        return InputError(
+            head.path,
+            "is a Parquet file",
+            expected="text",
+            hint="leave out --source-format, or name its columns: --source-format csv "
+            "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
+        )
     if b"\r" in head.data.strip() and b"\n" not in head.data and not head.is_json:
         return InputError(
             head.path,

@@ -113,7 +113,12 @@ class Reading:
         self.log.check(self.read)
         path, expected = self.sources[0].path, "at least one job"
         if self.read == 0:
-            raise InputError(path, "has a header but no rows", expected=expected)
+            raise InputError(
+                path,
+                "has a header but no rows",
+                expected=expected,
+                hint="export the log again, without the filter that leaves nothing",
+            )
         if self.kept == 0:
             raise InputError(path, "has no usable rows", expected=expected, hint=self.log.leave())
 

@@ -21,6 +21,11 @@ MAX_RECORD_BYTES = 1 << 26
 ROWS_PER_BATCH = 20_000
 LETTERS_PER_BATCH = 1 << 23
 SPACE = " \t\r\n"
+JSON_WORDS: dict[type, str] = {
+    **{list: "an array", str: "a text", bool: "true or false"},
+    **{int: "a number", float: "a number", type(None): "null"},
+}
+"""What a JSON value that is no object is called."""
 
 Cell = str | None
 Cells = dict[str, Cell]
@@ -111,8 +116,8 @@ def _flat(
     """Yield each row of each record as its number, its cells and its text."""
     for number, record, raw in records:
         if not isinstance(record, dict):
-            is_json = not isinstance(record, _NoJson)
-            problem = f"a {type(record).__name__}" if is_json else record.problem
+            no_json = isinstance(record, _NoJson)
+            problem = record.problem if no_json else JSON_WORDS[type(record)]
             yield Refused(number, "unreadable", None, problem, "a JSON object", raw)
             continue
         try:

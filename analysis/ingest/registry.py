@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.ingest.format import Format
+from gpuplan.analysis.ingest.format import NAME_COLUMNS, Format
 from gpuplan.analysis.ingest.formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.ingest.formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.ingest.formats.canonical import CANONICAL_FORMAT
@@ -23,8 +23,10 @@ from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
 from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.others import other_table
-from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.ingest.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.prices.registry import PRICE_FORMATS
+
+MIN_COLUMNS = 2  # of a table; fewer are prose
 
 FORMATS: tuple[Format, ...] = (
     AZURE_LLM,
@@ -66,17 +68,37 @@ def unknown(head: Head) -> InputError:
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
             )
-    return (
-        odd_text(head)
-        or other_table(head)
-        or InputError(
-            head.path,
-            f"is no known job log; it starts with {head.shown()}",
-            expected=f"one of {_names()}",
-            hint="force a format with --source-format NAME, or name the columns of a table: "
-            "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
-        )
-    )
+    return odd_text(head) or other_table(head) or _unknown_log(head)
+
+
+def _unknown_log(head: Head) -> InputError:
+    """Return the error for a file that may be a log: by its columns where it is a table."""
+    names = head.table_columns
+    problem = f"is no known job log; it starts with {head.shown()}"
+    hint = "gpuplan list formats tells the known ones; force one with --source-format NAME"
+    if len(names) >= MIN_COLUMNS and head.line is not None:
+        separator = likely_separator(head.line)
+        if separator != ",":
+            problem += f", cells between {SEPARATORS[separator]}"
+        if (near := _nearest(names)) is not None:
+            problem += f"; nearest: {near}"
+        hint = NAME_COLUMNS
+    return InputError(head.path, problem, expected=f"one of {_names()}", hint=hint)
+
+
+def _nearest(names: tuple[str, ...]) -> str | None:
+    """Return the format whose columns a table has but for the fewest; None below half of them."""
+    found = set(names)
+    near = [
+        (len(missing), known.name, missing)
+        for known in FORMATS
+        if (missing := [name for name in known.columns if name not in found])
+        and 2 * len(missing) <= len(known.columns)
+    ]
+    if not near:
+        return None
+    _, name, missing = min(near)
+    return f"{name}, which also needs {', '.join(missing)}"
 
 
 def _names() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def ingest(
         OutputError: the trace cannot be written.
         UsageError: the options do not fit together.
     """
-    choices = choices or Choices()
+    choices = replace(choices or Choices(), is_forced=source_format is not None)
     if source_format is None and choices.columns:
         source_format = "csv"
     forced = None if source_format is None else format_named(source_format)
@@ -138,7 +138,7 @@ def _logs(
 
     def has_mapped_columns(head: Head) -> bool:
         takes_columns = forced is not None and forced.takes_columns
-        return takes_columns and set(choices.columns.values()) <= set(head.columns)
+        return takes_columns and set(choices.columns.values()) <= set(head.table_columns)
 
     logs, left_out = guesses(inputs, FORMATS, unknown, forced, has_mapped_columns)
     first = logs[0]

@@ -25,6 +25,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 PARQUET_MAGIC = b"PAR1"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "TABs", "|": "vertical bars"}
 DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile)
 
 
@@ -248,6 +249,13 @@ class Head:
             return ()
         return tuple(header_names(self.line.encode(), ","))
 
+    @cached_property
+    def table_columns(self) -> tuple[str, ...]:
+        """Names in the first line, read as the header of a table of any separator."""
+        if self.is_json or self.is_parquet or not self.line:
+            return ()
+        return tuple(header_names(self.line.encode(), likely_separator(self.line)))
+
     def mentions(self, *keys: str) -> bool:
         """Whether it is JSON with all of these keys in its first bytes."""
         return self.is_json and all(f'"{key}"'.encode() in self.data for key in keys)
@@ -272,6 +280,11 @@ def header_names(line: bytes, separator: str) -> list[str]:
             unique = f"{name}.{copies[name]}"
         names[unique] = None
     return list(names)
+
+
+def likely_separator(line: str) -> str:
+    """Return what separates the most cells of a header: a comma, ``;``, a TAB or ``|``."""
+    return max(SEPARATORS, key=lambda separator: len(split_line(line.encode(), separator)))
 
 
 def split_line(line: bytes, separator: str) -> list[str]:

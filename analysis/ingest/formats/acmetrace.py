@@ -124,6 +124,7 @@ SEREN = Format(
     recognizes=_recognizes_seren,
     plan=partial(_plan, name="seren", time_zone="+08:00"),
     has_durations=True,
+    columns=COLUMNS,
 )
 KALOS = Format(
     name="kalos",
@@ -132,4 +133,5 @@ KALOS = Format(
     recognizes=_recognizes_kalos,
     plan=partial(_plan, name="kalos", time_zone="+00:00"),
     has_durations=True,
+    columns=(*COLUMNS, *KALOS_ONLY),
 )

@@ -47,4 +47,5 @@ AZURE_LLM = Format(
     recognizes=_recognizes,
     plan=_plan,
     takes_zone=True,
+    columns=COLUMNS,
 )

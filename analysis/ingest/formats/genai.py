@@ -66,4 +66,5 @@ GENAI = Format(
     recognizes=_recognizes,
     plan=_plan,
     takes_zone=True,
+    columns=COLUMNS,
 )

@@ -49,4 +49,5 @@ HELIOS = Format(
     recognizes=_recognizes,
     plan=_plan,
     has_durations=True,
+    columns=COLUMNS,
 )

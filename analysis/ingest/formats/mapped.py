@@ -8,7 +8,9 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
+from gpuplan.analysis.ingest.parquets import open_parquet
 from gpuplan.analysis.ingest.plan import (
     Field,
     Plan,
@@ -18,7 +20,9 @@ from gpuplan.analysis.ingest.plan import (
     made_id,
     states,
 )
+from gpuplan.analysis.ingest.source import Head, SourceStream, likely_separator
 from gpuplan.analysis.ingest.states import ANY, SLURM_SUFFIX
+from gpuplan.analysis.ingest.tables import Layout, open_table
 from gpuplan.analysis.ingest.times import (
     MILLIS_ABOVE,
     RELATIVE_BELOW_S,
@@ -155,12 +159,19 @@ def _plan(sight: Sight) -> Plan:
     return table_plan(sight, columns, "row")
 
 
+def _open(stream: SourceStream) -> Rows:
+    if Head(stream.path, stream.head).is_parquet:
+        return open_parquet(stream)
+    return open_table(stream, lambda line: Layout(likely_separator(line)))
+
+
 CSV = Format(
     name="csv",
-    description="any comma-separated table, with --map canonical=column for each column",
+    description="any CSV (also ; TAB |) or Parquet table, --map canonical=column for each column",
     source="your own export",
     recognizes=lambda head: None,
     plan=_plan,
+    open=_open,
     takes_zone=True,
     takes_columns=True,
 )

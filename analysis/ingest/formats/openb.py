@@ -111,4 +111,5 @@ OPENB = Format(
     source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2023: csv/openb_pod_list_*.csv",
     recognizes=_recognizes,
     plan=_plan,
+    columns=COLUMNS,
 )

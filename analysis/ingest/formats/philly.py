@@ -204,4 +204,5 @@ PHILLY_FORMAT = Format(
     plan=_plan,
     open=_open,
     takes_zone=True,
+    columns=TABLE_COLUMNS,
 )

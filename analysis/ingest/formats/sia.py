@@ -39,4 +39,5 @@ SIA = Format(
     source="siasosp23/artifacts and petuum/adaptdl (branch osdi21-artifact) on GitHub",
     recognizes=_recognizes,
     plan=_plan,
+    columns=COLUMNS,
 )

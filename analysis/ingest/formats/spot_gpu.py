@@ -74,4 +74,5 @@ SPOT_GPU = Format(
     source="alibaba/clusterdata on GitHub, cluster-trace-v2026-spot-gpu: job_info_df.csv",
     recognizes=_recognizes,
     plan=_plan,
+    columns=COLUMNS,
 )

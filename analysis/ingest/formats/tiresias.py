@@ -81,4 +81,5 @@ TIRESIAS = Format(
     source="SymbioticLab/Tiresias on GitHub, simulator; converted Kalos jobs",
     recognizes=_recognizes,
     plan=_plan,
+    columns=COLUMNS,
 )
