@@ -218,6 +218,7 @@ def test_a_surplus_is_released_dearest_first():
         marketplace_startup=NO_DELAY,
         conventional_startup=NO_DELAY,
         marketplace_prices=(1.0, 2.0, 5.0),
+        scaling="literal",
     )
     run = run_allpass(workload, rules, np.random.default_rng(0))
     assert run.rentals.price.tolist() == [1.0, 2.0, 5.0, 1.29]
@@ -232,7 +233,7 @@ def test_a_surplus_is_released_dearest_first():
 def test_a_pool_without_measure_is_refused():
     # A century on 64 GPUs, overdue: 112 million workers would share the work.
     workload = Workload.from_seconds([0], [3.15e9], [64], [60])
-    rules = Allpass(controller="fixed", threshold_s=0)
+    rules = Allpass(controller="fixed", threshold_s=0, scaling="literal")
     with pytest.raises(ValueError, match="16 million rentals"):
         run_allpass(workload, rules, np.random.default_rng(0))
     bounded = run_allpass(workload, replace(rules, scaling="bounded"), np.random.default_rng(0))
@@ -294,7 +295,7 @@ def test_the_defaults_are_the_published_ones():
     assert rules.serverless_startup == StartUp(3.88, 1.84)
     assert rules.marketplace_startup == StartUp(36.04, 7.35)
     assert rules.conventional_startup == StartUp(255.59, 26.26)
-    assert (rules.threshold_rule, rules.scale_out, rules.scaling) == ("live", "window", "literal")
+    assert (rules.threshold_rule, rules.scale_out, rules.scaling) == ("live", "window", "bounded")
 
 
 @pytest.mark.kernels

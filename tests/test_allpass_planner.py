@@ -128,7 +128,7 @@ def test_a_pool_without_measure_is_a_usage_error(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [3.1e9], [64.0])
     jobs = jobs_from(path, (1.0, 1.0))
     with pytest.raises(UsageError, match="16 million rentals\n  next: --set scaling=bounded"):
-        simulate(jobs, {"controller": "fixed"}, np.random.default_rng(0))
+        simulate(jobs, {"controller": "fixed", "scaling": "literal"}, np.random.default_rng(0))
 
 
 @pytest.mark.kernels

@@ -95,7 +95,7 @@ class Allpass:
     threshold_s: float = 300.0
     threshold_rule: str = "live"
     scale_out: str = "window"
-    scaling: str = "literal"
+    scaling: str = "bounded"
     capacity: int | None = None
     serverless_limit: int | None = None
     serverless_price: float = 2.10
