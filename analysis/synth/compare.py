@@ -14,7 +14,7 @@ from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.durations import known_ascending, share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.jobs import JobArrays
-from gpuplan.analysis.characterize.load import load
+from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import HOUR_S, US, hourly_dispersion, local_hours
@@ -148,13 +148,21 @@ class Compared:
 
 
 def measure(
-    jobs: JobArrays, users: int | None, zone: str | None, gpu_points: Sequence[float] | None = None
+    jobs: JobArrays,
+    users: int | None,
+    zone: str | None,
+    gpu_points: Sequence[float] | None = None,
+    *,
+    with_load: bool = True,
 ) -> Reference:
-    """Return the statistics of some jobs; ``gpu_points`` are the GPU counts of its CDFs."""
+    """Return the statistics of some jobs; ``gpu_points`` are the GPU counts of its CDFs.
+
+    GPUs held over time, which take most of the memory, are left out on request.
+    """
     ascending = known_ascending(jobs.duration_s)
     wide = jobs.num_gpus > 0
     timed = jobs.timed_gpu()
-    held = load(jobs)
+    held = load(jobs) if with_load else Load()
     found: dict[str, float | None] = {
         **{f"duration_s.{k}": v for k, v in spread(ascending).summary().items() if k != "jobs"},
         "short_jobs.under_60s": share_at_most(ascending, 60.0),
@@ -193,7 +201,9 @@ def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference)
     A distance is the largest difference of two distribution functions at the reference's points,
     or half the sum of the differences of shares (hours, days, states).
     """
-    here = measure(jobs, users, zone, [gpus for gpus, _ in to.gpu_cdf or to.gpu_time_cdf])
+    points = [gpus for gpus, _ in to.gpu_cdf or to.gpu_time_cdf]
+    with_load = "load.p95_gpus" in to.statistics
+    here = measure(jobs, users, zone, points, with_load=with_load)
     apart = {
         "duration_cdf.distance": _duration_distance(jobs, to),
         "gpu_cdf.distance": _largest(here.gpu_cdf, to.gpu_cdf),
