@@ -9,9 +9,12 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.budgets import parse_budgets
+from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.boa.show import show_gpus
-from gpuplan.planner.boa.study import Budget
+from gpuplan.planner.boa.study import Budget, study_frontier
+from gpuplan.planner.speedup.registry import load_speedup
 
 # Jobs per application of the first newTrace sample (Sia artifact), 48 h.
 NEWTRACE_1 = {"cifar10": 484, "deepspeech2": 226, "bert": 208, "yolov3": 36, "imagenet": 6}
@@ -262,7 +265,10 @@ def test_a_range_of_laws_gives_a_band(gpuplan, hours, tmp_path):
     assert high == pytest.approx(results(gpuplan, hours, "--speedup", "power:0.7", "--budget", "2x")
                                  ["points"][0]["mean_jct_s"])  # fmt: skip
     assert low > found["points"][0]["mean_jct_s"] > high
-    assert "power:0.5" in picture.read_text()
+    drawn = picture.read_text()
+    assert "power:0.5 to power:0.7; line: power:0.6" in drawn
+    assert "least budget: 2.000 GPUs (power:0.6)" in drawn
+    assert "dotted: beyond use" in drawn
     priced = ("pareto", hours, "--speedup", "power:0.5..0.7", "--price", "2")
     _, out, _ = gpuplan(*priced, "--output-format", "md")
     assert "| JCT at power:0.5 | JCT at power:0.6 | JCT at power:0.7 |" in out
@@ -323,6 +329,18 @@ def test_picture_with_dollars_and_a_long_frontier(gpuplan, hours, tmp_path):
     drawn = picture.read_text()
     assert "dollars per month at $2 per GPU-hour" in drawn
     assert "least budget: 2.000 GPUs" in drawn
+    assert "GPUs rented on average, logarithmic" in drawn
+
+
+def test_a_point_beyond_saturation_is_drawn_where_its_gpus_are_used(hours):
+    # 16 GPUs are of use; a budget of 40 must not stretch the axis.
+    study = study_frontier(
+        read_trace(hours), load_speedup("power:0.5"), budgets=[Budget(4), Budget(40)]
+    )
+    axes = draw_frontier(study).axes[0]
+    dots = next(line for line in axes.lines if line.get_marker() == "o")
+    assert dots.get_xdata() == pytest.approx([4, 16])
+    assert axes.get_xlim()[1] < 20
 
 
 def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):

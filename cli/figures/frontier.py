@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
-from gpuplan.cli.figures.style import COLOURS, INK, SOFT, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure
 from gpuplan.cli.units import show_duration
 from gpuplan.planner.boa.frontier import Frontier
 from gpuplan.planner.boa.show import show_gpus
@@ -31,71 +33,81 @@ WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic
 
 
 def draw_frontier(study: Study) -> Figure:
-    """Draw the whole frontier, the budgets asked for, the knee and the least budget."""
+    """Draw the whole frontier, the budgets asked for, the knee and the least budget.
+
+    A point stands at the GPUs its plan uses, so one beyond saturation stands where the line ends.
+    """
     figure = new_figure()
     axes = figure.axes[0]
-    frontier = study.frontier
-    asked = [point.plan.budget_gpus for point in study.points]
-    end = max(frontier.saturation_budget * 1.03, *asked)
-    start = frontier.min_budget
+    frontiers = (study.frontier, *study.ends)
+    start = min(f.min_budget for f in frontiers)
+    end = max(f.saturation_budget for f in frontiers)
+    log = end / start > WIDE
+    _range_x(axes, start, end, log=log)
+    _grey(axes, study, start)
     if study.ends:
         _band(axes, study, end)
-    budgets, times = _curve(frontier, end)
-    axes.plot(budgets, times, color=COLOURS["blue"], zorder=3)
-    _ends(axes, frontier)
-    axes.plot(
-        asked,
-        [point.plan.mean_jct_s for point in study.points],
-        "o",
-        color=COLOURS["blue"],
-        markersize=6,
-        markeredgecolor="white",
-        zorder=5,
-        clip_on=False,
-    )
-    knee = study.knee
-    axes.plot(
-        knee.budget_gpus,
-        knee.mean_jct_s,
-        "D",
-        color=COLOURS["orange"],
-        markersize=7,
-        markeredgecolor="white",
-        zorder=6,
-    )
-    _write(
-        axes,
-        f"knee: {show_gpus(knee.budget_gpus)} GPUs, {show_duration(knee.mean_jct_s)}",
-        (knee.budget_gpus, knee.mean_jct_s),
-        (8, 9),
-        COLOURS["orange"],
-    )
-    if len(asked) <= LABELLED:
-        for point in study.points:
-            at = (point.plan.budget_gpus, point.plan.mean_jct_s)
-            beyond = (at[0] - knee.budget_gpus) / (end - start)
+    _line(axes, study.frontier, end, COLOURS["blue"], 1.8, zorder=3)
+    knee = (study.knee.budget_gpus, study.knee.mean_jct_s)
+    at = [(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points]
+    dot: dict[str, Any] = {"markeredgecolor": "white", "linestyle": "", "clip_on": False}
+    axes.plot(*zip(*at, strict=True), marker="o", color=COLOURS["blue"], ms=6, zorder=5, **dot)
+    axes.plot(*knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, **dot)
+    text = f"knee: {show_gpus(knee[0])} GPUs, {show_duration(knee[1])}"
+    _write(axes, text, knee, (8, 9), COLOURS["orange"], align=_side(knee[0], start, end, log=log))
+    if len(at) <= LABELLED:
+        for point in sorted(set(at)):
+            beyond = _along(point[0], start, end, log=log) - _along(knee[0], start, end, log=log)
             if abs(beyond) > 0.01:  # the label of the knee speaks for a point upon it
-                crowded = 0 < beyond < 0.2  # there the label of the knee is in the way
-                shift, align = ((-4, -10), "right") if crowded else ((5, 9), "left")
-                _write(axes, show_duration(at[1]), at, shift, INK, align=align)
-    _scales(axes, study, start, end)
+                # Right of the knee its label is in the way, at the end the frame: there is room
+                # under the curve.
+                under = 0 < beyond < 0.2 or _side(point[0], start, end, log=log) == "right"
+                shift, side = ((-4, -11), "right") if under else ((5, 10), "left")
+                _write(axes, show_duration(point[1]), point, shift, INK, align=side)
+    _scales(axes, study, log=log)
     return figure
 
 
-def _curve(frontier: Frontier, end: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return budgets and times dense enough for a logarithmic axis; flat after saturation."""
-    budgets = np.geomspace(frontier.min_budget, max(end, frontier.min_budget), SAMPLES)
-    budgets[0] = frontier.min_budget
-    return budgets, np.interp(budgets, frontier.budget_gpus, frontier.mean_jct_s)
+def _along(x: float, start: float, end: float, *, log: bool) -> float:
+    """Return where a budget stands between the ends of the axis, 0 to 1."""
+    if end <= start:
+        return 0.0
+    if log:
+        return float(np.log(x / start) / np.log(end / start))
+    return (x - start) / (end - start)
 
 
-def _ends(axes: Axes, frontier: Frontier) -> None:
-    """Shade the budgets that do not keep up and mark where more GPUs stop helping."""
-    axes.axvspan(0, frontier.min_budget, color=SOFT, alpha=0.18, linewidth=0)
-    axes.axvline(frontier.min_budget, color=SOFT, linewidth=1)
+def _side(x: float, start: float, end: float, *, log: bool) -> str:
+    """Return on which side of its text a point stands, so that the text stays in the picture."""
+    return "right" if _along(x, start, end, log=log) > 0.75 else "left"
+
+
+def _line(
+    axes: Axes, frontier: Frontier, end: float, colour: str, width: float, zorder: int = 2
+) -> None:
+    """Draw a frontier, and dots over the budgets of which it does not use all."""
+    most = frontier.saturation_budget
+    x = np.geomspace(frontier.min_budget, most, SAMPLES)
+    x[0], x[-1] = frontier.min_budget, most
+    y = np.interp(x, frontier.budget_gpus, frontier.mean_jct_s)
+    axes.plot(x, y, color=colour, linewidth=width, zorder=zorder)
+    if most < end:
+        axes.plot((most, end), (y[-1], y[-1]), ":", color=colour, linewidth=width, zorder=zorder)
+
+
+def _grey(axes: Axes, study: Study, least: float) -> None:
+    """Shade the budgets that do not keep up."""
+    axes.axvspan(0, least, color=SOFT, alpha=0.18, linewidth=0)
+    axes.axvline(least, color=SOFT, linewidth=1)
+    of = ""
+    if study.ends:
+        models = (study.speedup, *(study.speedup.ends or ()))
+        frontiers = (study.frontier, *study.ends)
+        first = min(zip(frontiers, models, strict=True), key=lambda pair: pair[0].min_budget)
+        of = f" ({first[1].name})"
     axes.annotate(
-        f"least budget: {show_gpus(frontier.min_budget)} GPUs",
-        (frontier.min_budget, 0.03),
+        f"least budget: {show_gpus(least)} GPUs{of}",
+        (least, 0.03),
         xycoords=axes.get_xaxis_transform(),
         xytext=(-4, 0),
         textcoords="offset points",
@@ -108,17 +120,19 @@ def _ends(axes: Axes, frontier: Frontier) -> None:
 
 
 def _band(axes: Axes, study: Study, end: float) -> None:
-    """Shade what the frontier may be over the assumed range of speedups."""
-    low, high = study.ends
-    start = max(low.min_budget, high.min_budget)
-    budgets = np.geomspace(start, max(end, start * 1.001), SAMPLES)
-    one, other = (np.interp(budgets, f.budget_gpus, f.mean_jct_s) for f in (low, high))
-    axes.fill_between(budgets, one, other, color=COLOURS["sky"], alpha=0.25, linewidth=0)
-    names = study.speedup.ends or ()
-    for frontier, model in zip(study.ends, names, strict=True):
-        x, y = _curve(frontier, end)
-        axes.plot(x, y, color=COLOURS["sky"], linewidth=1.0)
-        _write(axes, model.name, (x[-1], y[-1]), (-2, 7), COLOURS["blue"], align="right")
+    """Shade what the mean may be at each budget over the assumed range of speedups."""
+    frontiers = (study.frontier, *study.ends)
+    both = max(f.min_budget for f in frontiers)
+    budgets = np.geomspace(both, max(end, both * 1.001), SAMPLES)
+    times = [np.interp(budgets, f.budget_gpus, f.mean_jct_s) for f in frontiers]
+    low, high = np.min(times, axis=0), np.max(times, axis=0)
+    axes.fill_between(budgets, low, high, color=COLOURS["sky"], alpha=0.25, linewidth=0)
+    last = [float(f.mean_jct_s[-1]) for f in study.ends]
+    for frontier, model in zip(study.ends, study.speedup.ends or (), strict=True):
+        _line(axes, frontier, end, COLOURS["sky"], 1.0)
+        jct_s = float(frontier.mean_jct_s[-1])
+        above = jct_s == max(last)
+        _write(axes, model.name, (end, jct_s), (0, 16 if above else -8), COLOURS["blue"], "right")
 
 
 def _write(
@@ -139,30 +153,41 @@ def _write(
         ha=align,
         va="center",
         zorder=7,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
     )
 
 
-def _scales(axes: Axes, study: Study, start: float, end: float) -> None:
-    """Label both axes, in dollars too where there is a price."""
-    axes.set_yscale("log")
-    if end / start > WIDE:
+def _range_x(axes: Axes, start: float, end: float, *, log: bool) -> None:
+    """Set the scale of the budgets, with room for the labels at both ends."""
+    if log:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda gpus, _: f"{gpus:,g}"))
         axes.set_xlim(start * 0.8, end * 1.05)
     else:
-        axes.set_xlim(start - 0.08 * (end - start), end + 0.05 * (end - start))
+        room = end - start or start
+        axes.set_xlim(start - 0.08 * room, end + 0.05 * room)
+
+
+def _scales(axes: Axes, study: Study, *, log: bool) -> None:
+    """Label both axes, in dollars too where there is a price."""
+    axes.set_yscale("log")
+    axes.margins(y=0.1)
     low, high = axes.get_ylim()
     coarse, fine = ([t for t in ticks if low <= t <= high] for ticks in (COARSE_S, FINE_S))
     axes.yaxis.set_major_locator(FixedLocator(coarse if len(coarse) > 3 else fine))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(_tick))
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-    axes.set_xlabel("GPUs rented on average (grey: cannot keep up with the arrivals)")
-    axes.set_ylabel("mean job completion time")
+    scale = ", logarithmic" if log else ""
+    dots = "; dotted: beyond use" if study.ends else ""
+    axes.set_xlabel(f"GPUs rented on average{scale} (grey: cannot keep up with the arrivals{dots})")
+    axes.set_ylabel("mean job completion time, logarithmic")
+    low_high = " to ".join(model.name for model in study.speedup.ends or ())
+    speedup = study.speedup.name
     axes.set_title(
-        f"What each GPU budget buys ({study.speedup.name})",
+        f"What each GPU budget buys ({f'{low_high}; line: ' if low_high else ''}{speedup})",
         loc="left",
         fontsize=11,
         fontweight="bold",
@@ -178,8 +203,7 @@ def _scales(axes: Axes, study: Study, start: float, end: float) -> None:
             return np.asarray(value) / month
 
         top = axes.secondary_xaxis("top", functions=(dollars, gpus))
-        wide = axes.get_xscale() == "log"
-        top.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(6))
+        top.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if log else MaxNLocator(6))
         top.xaxis.set_minor_locator(NullLocator())
         top.spines["top"].set_color(SOFT)
         top.tick_params(colors=INK, labelsize=9)
