@@ -110,3 +110,39 @@ def test_real_wandb(shared: Path, tmp_path):
     assert jobs.height == 9
     assert round(jobs["duration_s"].mean(), 2) == 16453.78
     assert jobs["state"].value_counts(sort=True).rows() == [("completed", 5), ("running", 4)]
+
+
+BAD_COUNTS = [(-1, "negative_gpus"), ("two", "unreadable"), (1.5, "unreadable"),
+              ("1e300", "unreadable")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("count", "reason"), BAD_COUNTS)
+@pytest.mark.parametrize("place", ["metadata", "config", "csv"])
+def test_a_gpu_count_that_is_none_rejects_its_run(tmp_path, count, reason, place):
+    if place == "csv":
+        rows = [f"r{i},2026-01-01T00:00:00Z,5,{told}" for i, told in enumerate([count, "auto", ""])]
+        text = "\n".join(["ID,Created,Runtime,GPU Count", *rows])
+    else:
+        plain = {**WANDB_RUNS[2], "metadata": {}, "config": {}}
+        told = enumerate([count, "auto", None])
+        runs = [{**plain, "id": f"r{i}", place: {"gpu_count": gpus}} for i, gpus in told]
+        text = json.dumps(runs)
+    jobs, _, rejected = ingest_text(tmp_path, text)
+    assert jobs.select("job_id", "num_gpus").rows() == [("r1", 1.0), ("r2", 1.0)]
+    column = "GPU Count" if place == "csv" else "gpu_count"
+    assert rejected.select("reason", "column", "found").rows() == [(reason, column, str(count))]
+
+
+def test_a_negative_count_under_another_name_is_none(tmp_path):
+    run = {**WANDB_RUNS[2], "metadata": {}, "config": {"gpus": -1, "devices": 3}}
+    assert ingest_text(tmp_path, json.dumps([run]))[0]["num_gpus"].to_list() == [3.0]
+
+
+def test_a_negative_time_names_its_column(tmp_path):
+    run = {"created_at": "2026-01-02T00:00:00Z", "heartbeat_at": "2026-01-01T00:00:00Z"}
+    runs = [{**run, "id": "a", "summary": {}}, {**run, "id": "b", "summary": {"_runtime": -2}}]
+    _, _, rejected = ingest_text(tmp_path, json.dumps([*runs, WANDB_RUNS[0]]))
+    assert rejected.select("reason", "column", "found").rows() == [
+        ("negative_duration", "heartbeat", "2026-01-01T00:00:00Z"),
+        ("negative_duration", "runtime", "-2"),
+    ]

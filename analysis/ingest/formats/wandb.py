@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,7 @@ GPU_COUNT_NAMES = (
     "world_size", "num_devices", "devices",
 )  # fmt: skip
 """Where a GPU count may stand, best first; case, spaces and config prefixes do not matter."""
+OWN_COUNT = "gpu_count"  # as W&B calls what it counts itself
 GPU_TYPE_NAMES = ("gpu_type", "gpu_name")
 MAX_GPUS = 100_000  # a larger number under such a name counts something else
 BYTES_PER_GB = 1 << 30  # drivers tell the memory of an A100-80GB as 80 of these
@@ -73,9 +75,9 @@ def _plan(sight: Sight) -> Plan:
     counts = _named(sight.columns, GPU_COUNT_NAMES)
     told = [_gpu_count(column) for column in counts]
     notes = [f"GPU counts come from the columns {', '.join(counts)}"] if counts else []
-    # A count that is no number ("auto") is as good as none, so it never refuses a row.
     found = pl.coalesce(told) if told else pl.lit(None, pl.Float64)
-    return _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
+    plan = _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
+    return _with_checked_counts(plan, [name for name in counts if _last_part(name) == OWN_COUNT])
 
 
 def _with_gpus(
@@ -96,6 +98,25 @@ def _with_gpus(
         time_zone="UTC",
         made_ids=made,
     )  # fmt: skip
+
+
+def _with_checked_counts(plan: Plan, columns: Sequence[str]) -> Plan:
+    """Return a plan that rejects rows by what W&B itself counts where that is no count.
+
+    Under any other name a word or a negative number ("auto", -1 for all) is as good as none.
+    """
+    fields, rules = list(plan.fields), list(plan.rules)
+    for column in columns:
+        name, cell = f"fault of {column}", pl.col(column)
+        tells = cell.is_not_null() & (cell.str.to_lowercase().str.strip_chars() != "auto")
+        is_negative = (cell.cast(pl.Float64, strict=False) < 0).fill_null(False)
+        is_odd = tells & ~is_negative & _gpu_count(column).is_null()
+        fault = pl.when(is_negative).then(1).when(is_odd).then(2).otherwise(0)
+        fields.append(Field(name, column, fault))
+        negative, odd = pl.col(name) == 1, pl.col(name) == 2
+        rules.append(Rule("negative_gpus", column, "a number of GPUs, at least 0", negative))
+        rules.append(Rule("unreadable", column, f"whole GPUs, at most {MAX_GPUS:,}", odd))
+    return replace(plan, fields=tuple(fields), rules=tuple(rules))
 
 
 def _gpu_count(column: str) -> pl.Expr:
@@ -152,8 +173,13 @@ def _plan_records() -> Plan:
         Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
     ]
     plan = _with_gpus(fields, {"duration_s": ran}, _gpu_count("gpu_count"), [], made=False)
-    rule = Rule("negative_duration", "runtime", "a heartbeat at the creation or after it", ran < 0)
-    return replace(plan, rules=(rule,))
+    told = pl.col("runtime_s")
+    rules = (
+        Rule("negative_duration", "runtime", "seconds, at least 0", told < 0),
+        Rule("negative_duration", "heartbeat", "a heartbeat at the creation or after it",
+             told.is_null() & (ran < 0)),
+    )  # fmt: skip
+    return _with_checked_counts(replace(plan, rules=rules), ["gpu_count"])
 
 
 def _flatten(run: dict[str, Any]) -> dict[str, Cell]:
@@ -212,8 +238,12 @@ def _gpus_of(metadata: dict[str, Any], config: dict[str, Any]) -> Any:
     if listed := _devices(metadata):
         return len(listed)
     for column in _named(tuple(config), GPU_COUNT_NAMES):
-        if isinstance(config[column], int | float) and not isinstance(config[column], bool):
-            return config[column]
+        value = config[column]
+        if _last_part(column) == OWN_COUNT and isinstance(value, str):
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            if _last_part(column) == OWN_COUNT or 0 <= value <= MAX_GPUS:
+                return value
     return None
 
 
