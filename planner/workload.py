@@ -96,6 +96,14 @@ def jobs_of(
     slack_us = to_micros(slack["deadline_s"].to_numpy())
     submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
     submit_us = submit_us - submit_us[0]
+    if submit_us[-1] > CENTURY_S * 1e6:
+        raise InputError(
+            trace.path,
+            f"the submissions span {submit_us[-1] / 1e6 / CENTURY_S * 100:,.0f} years",
+            column="submit_time",
+            expected="at most a century",
+            hint="leave out the times that are wrong with --since and --until",
+        )
     gpus = kept["num_gpus"].to_numpy()
     return TraceJobs(
         workload=Workload(
@@ -124,7 +132,10 @@ def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
         job_id, found = worst.select("job_id", column).row(0)
         raise InputError(
             trace.path,
-            f"job {job_id} has {found:.3g} s, more than a century",
+            f"job {job_id} has {found:.3g} s, more than a century"
+            + (
+                "" if column == "duration_s" else " (given, or its duration times the factor drawn)"
+            ),
             column=column,
             expected="seconds",
             hint="check the unit of the log, or scale it: --scale-duration 0.001",
@@ -148,5 +159,6 @@ def _running(count: int, included: bool) -> list[str]:
 def _drawn(count: int, low: float, high: float) -> list[str]:
     if not count:
         return []
-    factor = f"{low:g}" if low == high else f"{low:g} to {high:g}, drawn at random"
-    return [f"{count:,} jobs get a soft deadline of {factor} times their duration"]
+    factor = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    drawn = "" if low == high else ", drawn at random"
+    return [f"{count:,} jobs get a soft deadline of {factor} times their duration{drawn}"]

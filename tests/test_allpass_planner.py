@@ -57,7 +57,7 @@ def test_deadlines_of_the_trace_are_kept_unless_a_factor_is_given(tmp_path):
     assert own.workload.deadline_us[0] == 250_000_000
     assert 101_000_000 <= own.workload.deadline_us[1] <= 1_001_000_000
     assert own.notes == (
-        "1 jobs get a soft deadline of 1 to 10, drawn at random times their duration",
+        "1 jobs get a soft deadline of 1 to 10 times their duration, drawn at random",
     )
     forced = jobs_from(path, (2.0, 2.0))
     assert forced.workload.deadline_us.tolist() == [200_000_000, 201_000_000]

@@ -112,3 +112,10 @@ def test_settings_are_read_by_their_kind():
         "threshold_rule": "admission",
         "max_pressure": 7.0,
     }
+
+
+def test_submissions_over_more_than_a_century_are_refused(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0.0, 4e9], [10.0, 10.0], [1.0, 1.0])
+    code, _, err = gpuplan("simulate", path)
+    assert code == 3
+    assert "span 127 years" in err and "submit_time" in err

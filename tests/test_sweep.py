@@ -35,8 +35,10 @@ def test_the_front_and_its_knee_by_hand():
     assert knee_of(line, line[::-1], [0, 1, 2]) is None
 
 
-def test_equal_points_are_one_on_the_front():
-    assert non_dominated(np.array([1.0, 1.0]), np.array([2.0, 2.0])) == [0]
+def test_equal_points_do_not_dominate_each_other():
+    assert non_dominated(np.array([1.0, 1.0]), np.array([2.0, 2.0])) == [0, 1]
+    same = np.full(4, 3.0)
+    assert knee_of(same, same, non_dominated(same, same)) is None
 
 
 def test_every_point_is_the_replay_it_names(lab):

@@ -166,8 +166,8 @@ def _headline(found: Sweep) -> str:
     best = "the only replay"
     if len(found.points) > 1:
         best = (
-            f"of {len(found.points)} replays the cheapest whose mean JCT is within "
-            f"{100 * NEARLY:g}% of the least"
+            f"the cheapest of {len(found.points)} thresholds whose mean JCT is within "
+            f"{100 * NEARLY:g}% of the least among them"
         )
     return (
         f"Recommended: {_name(chosen)}, {show_usd(chosen.cost_usd)} for a mean JCT of "
@@ -258,7 +258,9 @@ def _money_table(found: Sweep) -> Table:
         for point in found.points
     ]
     return Table(
-        "Where the money goes; closed form: cost without idle or starting workers", columns, rows
+        "Where the money goes; closed form: at the median price, no idle or starting workers",
+        columns,
+        rows,
     )
 
 
@@ -275,7 +277,7 @@ def _closed_form_table(found: Sweep) -> Table:
         [name, at, float(form.cost_usd(at)), float(form.delay_s(at))]
         for name, at in (
             ("best for these durations", best_s),
-            ("2-competitive, knowing nothing", competitive_s),
+            ("at most twice the best for any durations", competitive_s),
         )
     ]
     title = (

@@ -94,7 +94,7 @@ def _dress(axes: Axes, found: Sweep, unit: str) -> None:
     axes.text(
         0,
         1.02,
-        "Grey points cost more and take longer than another. All serverless: "
+        "Grey: another point is no worse in both and better in one. All serverless: "
         f"{show_usd(everything.cost_usd)}, {show_duration(everything.mean_jct_s)}.",
         transform=axes.transAxes,
         fontsize=9,

@@ -199,16 +199,25 @@ def non_dominated(cost: np.ndarray, jct: np.ndarray) -> list[int]:
     """Return the points that no other is at least as good as in both and better in one, by cost."""
     front: list[int] = []
     for index in map(int, np.lexsort((jct, cost))):
-        if not front or jct[index] < jct[front[-1]]:
+        if not front or jct[index] < jct[front[-1]] or _equal(index, front[-1], cost, jct):
             front.append(index)
     return front
+
+
+def _equal(one: int, other: int, cost: np.ndarray, jct: np.ndarray) -> bool:
+    return bool(cost[one] == cost[other] and jct[one] == jct[other])
 
 
 def knee_of(cost: np.ndarray, jct: np.ndarray, front: Sequence[int]) -> int | None:
     """Return the point farthest below the chord of the front, both axes scaled to 0..1.
 
-    None where the front has fewer than three points or none of them lies below the chord.
+    None where the front has fewer than three different points or none lies below the chord.
     """
+    front = [
+        point
+        for place, point in enumerate(front)
+        if not place or not _equal(point, front[place - 1], cost, jct)
+    ]
     if len(front) < 3:
         return None
     x, y = cost[list(front)], jct[list(front)]
