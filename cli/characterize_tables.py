@@ -61,9 +61,9 @@ STATISTICS: tuple[Row, ...] = (
         "arrivals.seasonality.daily_strength",
         "daily rhythm",
         "share",
-        "of the ups and downs of arrivals",
+        "of the change in arrivals repeats daily",
     ),
-    ("arrivals.seasonality.weekly_strength", "weekly rhythm", "share", "of the same"),
+    ("arrivals.seasonality.weekly_strength", "weekly rhythm", "share", "of it repeats weekly"),
     ("arrivals.seasonality.peak_period_s", "main period", "s", "strongest in the arrivals"),
     ("arrivals.bursts.hours", "burst hours", "hours", ""),
     ("arrivals.bursts.share_jobs", "in burst hours", "share", "of jobs"),
@@ -115,7 +115,7 @@ def workload_tables(result: Characterization, intervals: Intervals | None = None
     return [
         _statistics(result, intervals),
         *_shapes(result),
-        _gpu_mix(result),
+        *([_gpu_mix(result)] if result.gpu_counts else []),
         *([_states(result)] if _has_states(result) else []),
         *(_group(column, table) for column, table in result.groups.items()),
     ]
@@ -166,7 +166,8 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
     if path == "jobs" and 0 < result.duration.jobs < result.jobs - result.censored_jobs:
         return f"{result.duration.jobs:,} of them have a duration"
     if path == "arrivals.bursts.hours":
-        return f"of more than {result.arrivals.bursts.bound_jobs_per_hour:,} jobs: not chance alone"
+        bound = result.arrivals.bursts.bound_jobs_per_hour
+        return f"more than {bound:,} jobs each: too many for chance"
     if path == "load.mean_gpus" and _outlasts(result):
         return "GPU time / span; more than ever held: jobs run on"
     if path == "load.peak_gpus" and result.load.unknown_waits:
@@ -190,7 +191,7 @@ def _shapes(result: Characterization) -> list[Table]:
         held = [entry.mean_gpus for entry in bins]
         rows.append(
             (
-                "GPUs held",
+                f"GPUs held, mean of each {show_duration(result.load.bin_s or 0)}",
                 sparkline(_thinned(held, TIMELINE_CHARS)),
                 show_number(min(held)),
                 show_number(max(held)),

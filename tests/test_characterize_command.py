@@ -166,7 +166,19 @@ def test_a_trace_without_durations_says_what_supplies_them(gpuplan, tmp_path):
     assert lines_of(out)[0] == "3 jobs over 90 s"
     assert "Job classes: 1, by jobs" in lines_of(out)
     assert "P50 duration" not in out  # no row of dashes for what is not known
-    assert "no durations recorded" in (tmp_path / "p.svg").read_text()
+    drawn = (tmp_path / "p.svg").read_text()
+    assert "no durations recorded" in drawn and "GPUs held over time" not in drawn  # one panel
+
+
+def test_a_trace_without_gpus_has_no_table_of_them(gpuplan, tmp_path):
+    code, out, _ = gpuplan("characterize", write(tmp_path / "t.parquet", DEGENERATE["no GPU"]))
+    assert code == 0 and "GPUs per job" not in out
+
+
+def test_the_row_of_gpus_held_says_that_it_is_a_mean(gpuplan, trace):
+    _, out, _ = gpuplan("characterize", trace)
+    assert "GPUs held, mean of each " in out and "too many for chance" in out
+    assert "of the change in arrivals repeats daily" in out
 
 
 DEGENERATE = {

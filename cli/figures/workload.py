@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Figure:
-    """Return panels: the distribution of durations, GPUs held over time, and any fits."""
+    """Return panels: the distribution of durations, GPUs held over time, and any fits.
+
+    Of a trace without durations one panel says so.
+    """
+    if not result.cdf and not result.load.timeline:
+        figure = new_figure(1, width_in=6.0, height_in=4.2)
+        with matplotlib.rc_context(SETTINGS):
+            draw_cdf(figure.axes[0], result.cdf, result.duration)
+        return figure
     figure = new_figure(
         2 if fits is None else 3, width_in=10.0 if fits is None else 15.0, height_in=4.2
     )
