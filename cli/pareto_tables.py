@@ -28,6 +28,7 @@ def headline(study: Study) -> str:
         show_gpus,
         (frontier.load_gpus, frontier.min_budget, frontier.saturation_budget, knee.budget_gpus),
     )
+    widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
     said = f"At {study.speedup.name}, " if study.ends else ""
     ends = "; ".join(
         f"{model.name}: {show_gpus(end.min_budget)}"
@@ -36,8 +37,9 @@ def headline(study: Study) -> str:
     said += (
         f"{study.workload.jobs:,} jobs keep {load} GPUs busy at one GPU each (mean JCT "
         f"{show_duration(frontier.one_gpu_jct_s)}). No budget under {least} GPUs keeps up"
-        f"{f' ({ends})' if ends else ''}, none over {most} gains at up to {frontier.widest:g} GPUs "
-        f"a job; the knee is {bend} GPUs with a mean JCT of {show_duration(knee.mean_jct_s)}."
+        f"{f' ({ends})' if ends else ''}, none over {most} gains at up to {widest} a job "
+        f"(--max-width); the knee is {bend} GPUs with a mean JCT of "
+        f"{show_duration(knee.mean_jct_s)}."
     )
     return f"{said} {_recorded(study)}".rstrip()
 

@@ -187,9 +187,13 @@ def test_widths_of_a_few_budgets_stand_side_by_side(gpuplan, newtrace):
 
 
 def test_the_widest_job_is_told(gpuplan, hours):
-    assert "gains at up to 64 GPUs a job;" in " ".join(gpuplan("pareto", hours)[1].split())
+    assert "gains at up to 64 GPUs a job (--max-width);" in " ".join(
+        gpuplan("pareto", hours)[1].split()
+    )
     _, out, _ = gpuplan("pareto", hours, "--max-width", "16")
     assert "at up to 16 GPUs a job" in " ".join(out.split())
+    _, out, _ = gpuplan("pareto", hours, "--max-width", "1")
+    assert "at up to 1 GPU a job" in " ".join(out.split())
     assert results(gpuplan, hours, "--max-width", "16")["max_gpus_per_job"] == 16
 
 
