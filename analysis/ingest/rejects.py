@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.ingest.batch import Refused
+from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.words import counted
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -170,7 +171,7 @@ class RejectLog:
         """Move the rows held into a temporary file."""
         part = self._spool / f"rejects-{len(self._parts)}.parquet"
         with _room(self._path):
-            self._frame().write_parquet(part)
+            write_parquet(self._frame(), part)
         self._parts.append(part)
         self._held = []
 

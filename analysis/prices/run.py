@@ -23,6 +23,7 @@ from gpuplan.analysis.ingest.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.ingest.plan import apply
 from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
 from gpuplan.analysis.ingest.source import Head, Source, SourceStream
+from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.prices.format import PriceChoices, PriceFormat, PricePlan, PriceSight, Skip
 from gpuplan.analysis.prices.registry import PRICE_FORMATS, price_format_named, unknown_prices
 from gpuplan.analysis.prices.repeats import SOURCE_NUMBER, without_repeats
@@ -124,7 +125,7 @@ def ingest_prices(
         prices = reading.prices(lists[0].source.path)
         provenance = reading.provenance()
         with atomic_output(output) as table:
-            prices.write_parquet(table, metadata={METADATA_KEY: provenance.to_json()})
+            write_parquet(prices, table, {METADATA_KEY: provenance.to_json()})
             log.write()
     return PricesResult(prices, provenance, output, rejects if len(log) else None)
 
