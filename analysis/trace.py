@@ -226,7 +226,8 @@ def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Ex
         if found.time_zone is None:
             return moment.dt.replace_time_zone("UTC")
         return moment.dt.convert_time_zone("UTC")
-    if (kind.is_numeric() and found.is_numeric()) or kind == pl.String() or found == pl.Null():
+    is_text = kind == pl.String() and not found.is_nested()
+    if (kind.is_numeric() and found.is_numeric()) or is_text or found == pl.Null():
         return column.cast(kind)
     if isinstance(kind, pl.Enum) and (
         found == pl.String() or isinstance(found, pl.Categorical | pl.Enum)

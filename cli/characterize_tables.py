@@ -191,7 +191,7 @@ def _shapes(result: Characterization) -> list[Table]:
         held = [entry.mean_gpus for entry in bins]
         rows.append(
             (
-                f"GPUs held, mean of each {show_duration(result.load.bin_s or 0)}",
+                f"GPUs held, mean per {show_duration(result.load.bin_s or 0)}",
                 sparkline(_thinned(held, TIMELINE_CHARS)),
                 show_number(min(held)),
                 show_number(max(held)),

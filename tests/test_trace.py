@@ -134,6 +134,21 @@ def test_what_is_not_a_trace_is_refused_with_the_next_step(tmp_path):
         assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("column", "cells", "says"),
+    [
+        ("user", [["ann"]], "holds lists or records; expected text"),
+        ("priority", [1], "holds numbers; expected one of hp, spot"),
+        ("submit_time", [5], "holds numbers; expected times"),
+        ("num_gpus", [True], "holds true or false; expected numbers"),
+    ],
+)
+def test_a_column_of_a_wrong_type_is_told_in_plain_words(tmp_path, column, cells, says):
+    jobs = frame([0], num_gpus=[1.0], duration_s=[1.0]).with_columns(pl.Series(column, cells))
+    with pytest.raises(InputError, match=f"column '{column}': {says}\n  next: have it read"):
+        read_trace(write(tmp_path / "t.parquet", jobs))
+
+
 def test_a_name_that_is_not_utf8_is_told(ten):
     odd = ten.with_name(os.fsdecode(b"odd\xff.parquet"))
     ten.rename(odd)
