@@ -51,6 +51,8 @@ def _recorded(study: Study) -> str:
         return ""
     waited, best = record.mean_queue_s, found["best_mean_jct_s_at_these_gpus"]
     wait = "" if waited is None else f" after a wait of {show_duration(waited)}"
+    if record.queues not in (0, study.workload.jobs):
+        wait += f" (known of {record.queues:,})"
     if best is None:
         beside = "too few to keep up here"
     else:

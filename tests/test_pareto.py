@@ -170,6 +170,10 @@ def test_what_the_record_says_stands_beside_the_plan(gpuplan, hours, newtrace, t
         "As recorded (not replayed) a job ran 60 min after a wait of 10 min, and all held 8.000 "
         "GPUs on average; planned, as many could give a mean JCT of 60 min." in out
     )
+    some = pl.when(pl.int_range(pl.len()) < 25).then(pl.lit(600.0)).alias("queue_s")
+    frame.with_columns(some).write_parquet(path)
+    out = " ".join(gpuplan("pareto", *asked)[1].split())
+    assert "after a wait of 10 min (known of 25), and all" in out
     assert results(gpuplan, hours)["recorded"]["mean_queue_s"] is None
     assert results(gpuplan, newtrace, "--speedup", "profile:t4")["recorded"] is None
 
@@ -382,6 +386,7 @@ def test_many_classes_and_epochs_in_the_table(gpuplan, tmp_path):
     [
         (["--budget", "10", "--speedup", "profile:t4"], 4, "the least is 9"),
         (["--target-jct", "1m", "--speedup", "profile:t4"], 4, "out of reach"),
+        (["--target-jct", "1m", "--speedup", "profile:t4"], 4, "next: --target-jct "),
         (["--budget", "100"], 3, "--speedup profile:t4"),
         (["--budget", "plenty"], 2, "60gpu"),
         (["--budget", "$12/h", "--speedup", "profile:t4"], 2, "--price 1.29"),
