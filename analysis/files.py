@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +27,8 @@ def existing_file(path: Path) -> Path:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of the bytes of a file, in hexadecimal."""
+    import hashlib  # these imports wait until they are needed: --help needs none
+
     digest = hashlib.sha256()
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK_BYTES):
@@ -45,6 +45,8 @@ def atomic_output(path: Path) -> Iterator[Path]:
     Raises:
         OutputError: the folder does not exist, or the file cannot be written.
     """
+    import tempfile
+
     try:
         target = path.resolve()  # a link stays a link
         if target.is_dir():

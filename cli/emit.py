@@ -7,13 +7,12 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.cli import talk
-from gpuplan.cli.gates import check_gates, read_condition
 from gpuplan.cli.options import Format, Output
-from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
 from gpuplan.cli.report import Report
 
 TEXT_SUFFIXES = {
@@ -63,8 +62,11 @@ def check_output(
             raise UsageError("--plot: this command has no picture")
         if plot.suffix.lower() not in PICTURE_SUFFIXES:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
-    for condition in output.fail_if or ():
-        read_condition(condition)
+    if output.fail_if:
+        from gpuplan.cli.gates import read_condition
+
+        for condition in output.fail_if:
+            read_condition(condition)
     written = [*_files(output), *(path for path in others if path is not None)]
     read = [Path(path) for path in inputs if path is not None]
     for position, path in enumerate(written):
@@ -96,8 +98,11 @@ def emit(report: Report, output: Output) -> None:
         _draw(report, plot)
     for path in output.out or ():
         _write(report, path)
-    write_stdout(_text(report, output.output_format))
-    check_gates(report.results, output.fail_if or [])
+    write_stdout(_text(report, output.output_format, sys.stdout))
+    if output.fail_if:
+        from gpuplan.cli.gates import check_gates
+
+        check_gates(report.results, output.fail_if)
 
 
 def _files(output: Output) -> list[Path]:
@@ -142,7 +147,9 @@ def write_stdout(text: str) -> None:
             raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
-def _text(report: Report, form: Format) -> str:
+def _text(report: Report, form: Format, stream: TextIO) -> str:
+    from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
+
     match form:
         case Format.json:
             return as_json(report)
@@ -151,7 +158,7 @@ def _text(report: Report, form: Format) -> str:
         case Format.csv:
             return as_csv(report)
         case Format.table:
-            return as_text(report, sys.stdout)
+            return as_text(report, stream)
 
 
 def _write(report: Report, path: Path) -> None:
@@ -166,10 +173,7 @@ def _write(report: Report, path: Path) -> None:
             write_parquet(report.frame(), temporary)
         else:
             with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-                form = TEXT_SUFFIXES[suffix]
-                stream.write(
-                    as_text(report, stream) if form is Format.table else _text(report, form)
-                )
+                stream.write(_text(report, TEXT_SUFFIXES[suffix], stream))
     talk.note(f"wrote {path}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -134,6 +133,8 @@ def run() -> None:
 
 def _told(message: str, code: int) -> int:
     if talk.manners.debug:
+        import traceback
+
         traceback.print_exc()
     sys.stderr.write(talk.printable(f"error: {message}\n"))
     return code

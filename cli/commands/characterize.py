@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli.characterize_tables import headline, workload_tables
-from gpuplan.cli.compare_tables import comparison_headline, comparison_tables, trace_names
-from gpuplan.cli.fit_tables import fit_tables
 from gpuplan.cli.options import OutputWithoutRows, PriceChoice, TraceChoice, command
 from gpuplan.cli.report import Report, trace_input
 
@@ -109,6 +106,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _one(source: Trace, portrait: Portrait, parameters: dict[str, object]) -> Report:
+    from gpuplan.cli.characterize_tables import headline, workload_tables
+    from gpuplan.cli.fit_tables import fit_tables
+
     def draw() -> Figure:
         from gpuplan.cli.figures.workload import draw_workload
 
@@ -134,6 +134,7 @@ def _several(
     options: PortraitOptions,
 ) -> Report:
     from gpuplan.analysis.compare import compare
+    from gpuplan.cli.compare_tables import comparison_headline, comparison_tables, trace_names
 
     names = trace_names([source.path for source in sources])
     drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +32,8 @@ def demo(
     Every step is an ordinary command, shown before its result, so that you can run it on a log of
     your own. Takes less than 20 s on two cores, the first run included.
     """
+    from importlib.resources import as_file, files
+
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -23,7 +23,6 @@ from gpuplan.cli.options import (
     Reference,
     command,
 )
-from gpuplan.cli.price_tables import market_tables
 from gpuplan.cli.report import Column, Input, Report, Table
 
 if TYPE_CHECKING:
@@ -164,6 +163,8 @@ def register(app: typer.Typer) -> None:
 def _report(
     result: PricesResult, book: PriceBook, found: Market, parameters: dict[str, Any]
 ) -> Report:
+    from gpuplan.cli.price_tables import market_tables
+
     account = result.summary()
     told = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
