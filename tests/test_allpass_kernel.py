@@ -229,7 +229,6 @@ def test_a_surplus_is_released_dearest_first():
     assert bounded.rentals.release_us.tolist() == [3060 * S, 1080 * S, 1080 * S, 1080 * S]
 
 
-@pytest.mark.kernels
 def test_a_pool_without_measure_is_refused():
     # A century on 64 GPUs, overdue: 112 million workers would share the work.
     workload = Workload.from_seconds([0], [3.15e9], [64], [60])
