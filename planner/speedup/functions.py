@@ -6,6 +6,7 @@ s(1) = 1 always. Below one GPU s(g) = g: a fraction of a GPU does that fraction 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +33,7 @@ class SpeedupFunction(Protocol):
         """Return every width worth considering, ascending, none above ``max_width``."""
 
 
-class _Law:
+class _Law(ABC):
     """What the parametric laws share: known everywhere, every whole width a candidate."""
 
     __slots__ = ()
@@ -45,8 +46,9 @@ class _Law:
     def candidates(self, max_width: int | None) -> FloatArray:
         return np.arange(1, (max_width or DEFAULT_MAX_WIDTH) + 1, dtype=np.float64)
 
+    @abstractmethod
     def _from_one(self, gpus: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Return s at GPU counts of at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
