@@ -5,12 +5,17 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+
+# The same examples each time: a run says something of the change, not of its luck.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session", autouse=True)

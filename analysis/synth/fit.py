@@ -349,12 +349,13 @@ def _shares(state: Any, otherwise: tuple[float, ...] | None) -> tuple[float, ...
 def _fit_waits(jobs: JobArrays) -> tuple[tuple[Waits, ...], FloatArray]:
     """Return waits by band of GPU counts, and their normal scores within the bands."""
     band = np.searchsorted(WAIT_BANDS, jobs.num_gpus, side="left")
-    known = ~np.isnan(jobs.queue_s)
-    step_s = _step_of(jobs.queue_s)
+    queue_s = np.round(jobs.queue_s, 6)  # submissions have microseconds: less is no wait
+    known = ~np.isnan(queue_s)
+    step_s = _step_of(queue_s)
     waits = []
     for part in np.unique(band):
         inside = band == part
-        values = np.sort(jobs.queue_s[inside & known])
+        values = np.sort(queue_s[inside & known])
         curve = fit_curve(values, step_s) if values.size else None
         waits.append(Waits(WAIT_BANDS[part], values.size / np.count_nonzero(inside), curve))
     return tuple(waits), _within(band, jobs.queue_s)
