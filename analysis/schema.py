@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -54,6 +55,10 @@ MAX_GPUS = 1e7
 
 CENTURY_S = 100 * 365.25 * 86400.0
 """Seconds that a run, a wait or a deadline may take."""
+
+FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
+LAST_SUBMIT = datetime(9999, 12, 31, tzinfo=UTC)
+"""Submissions lie between, a day within the calendar: every time zone can write them."""
 
 MOST = {"num_gpus": MAX_GPUS, "duration_s": CENTURY_S, "queue_s": CENTURY_S,
         "deadline_s": CENTURY_S}  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ from gpuplan.analysis.schema import (
     CANONICAL,
     CENTURY_S,
     DEFAULTS,
+    FIRST_SUBMIT,
+    LAST_SUBMIT,
     MAX_GPUS,
     METADATA_KEY,
     REQUIRED,
@@ -23,11 +25,17 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
+from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"
-LAST_INSTANT_US = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * 1_000_000
+LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
+MOST_MS = 2**62 // 1000
+US_PER_YEAR = 365.2425 * 86400e6
 RULES = {  # column: (what a cell must be, the test that finds a bad one)
-    "submit_time": ("a submission time in every row", pl.col("submit_time").is_null()),
+    "submit_time": (
+        "a submission time in every row, of the years 1 to 9999",
+        ~pl.col("submit_time").is_between(FIRST_SUBMIT, LAST_SUBMIT).fill_null(False),
+    ),
     "num_gpus": (
         f"a number of GPUs, 0 to {MAX_GPUS:,.0f}",
         pl.col("num_gpus").is_null() | ~pl.col("num_gpus").is_between(0, MAX_GPUS),
@@ -222,7 +230,7 @@ def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Ex
     if found == kind:
         return column
     if isinstance(kind, pl.Datetime) and isinstance(found, pl.Datetime):
-        moment = column.dt.cast_time_unit("us")
+        moment = _within_64_bits(column, found).dt.cast_time_unit("us")
         if found.time_zone is None:
             return moment.dt.replace_time_zone("UTC")
         return moment.dt.convert_time_zone("UTC")
@@ -240,6 +248,13 @@ def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Ex
         expected=_kind_in_words(kind),
         hint=f"have it read: gpuplan ingest {path} -o trace.parquet",
     )
+
+
+def _within_64_bits(column: pl.Expr, found: pl.Datetime) -> pl.Expr:
+    """Return times that microseconds can tell; what lies beyond is refused later as it is."""
+    if found.time_unit != "ms":
+        return column
+    return column.to_physical().clip(-MOST_MS, MOST_MS).cast(found)
 
 
 def _kind_in_words(kind: pl.DataType) -> str:
@@ -263,18 +278,27 @@ def _check_values(path: Path, scan: pl.LazyFrame) -> int:
         raise InputError(path, "has no jobs", expected="at least one job")
     for name, (expected, bad) in RULES.items():
         if counts[name].item():
-            first = scan.select(pl.col(name), bad.alias("bad")).with_row_index("row", 1)
-            row, found, _ = first.filter("bad").head(1).collect().row(0)
-            shown = "nothing" if found is None else repr(found)
+            first = scan.select(pl.col(name).to_physical(), bad.alias("bad"))
+            first = first.with_row_index("row", 1).filter("bad").head(1)
+            row, found, _ = first.collect().row(0)
             raise InputError(
                 path,
-                f"found {shown} ({counts[name].item():,} such rows)",
+                f"found {_shown(name, found)} ({counted(counts[name].item(), 'such row')})",
                 row=row,
                 column=name,
                 expected=expected,
                 hint="ingest the file: bad rows are kept aside and counted",
             )
     return rows
+
+
+def _shown(name: str, found: float | None) -> str:
+    """Return what a cell holds, in words; a time beyond the calendar by its year."""
+    if found is None:
+        return "nothing"
+    if name == "submit_time":
+        return f"a time of about the year {1970 + found // US_PER_YEAR:.0f}"
+    return repr(found)
 
 
 def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl.DataFrame:

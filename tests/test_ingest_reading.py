@@ -330,6 +330,7 @@ def test_numbers_out_of_range_are_rejected_at_their_column(tmp_path):
         "2026-01-01,2026-01-01,2126-01-03,1,60",
         "1926-01-01,2026-01-03,2026-01-04,1,60",
         "2026-01-01,2026-01-01,2026-01-02,1,1e300",
+        "9999-12-31 00:00:01,,,1,60",
     ]
     mapped = {"start_time": "started", "end_time": "ended"}
     jobs, _, rejected = ingest_text(tmp_path, "\n".join([header, *rows]), columns=mapped)
@@ -339,6 +340,7 @@ def test_numbers_out_of_range_are_rejected_at_their_column(tmp_path):
         (4, "out_of_range", "ended", "2126-01-03"),
         (5, "out_of_range", "started", "2026-01-03"),
         (6, "out_of_range", "deadline_s", "1e300"),
+        (7, "out_of_range", "submit_time", "9999-12-31 00:00:01"),
     ]
 
 

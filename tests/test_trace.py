@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from support_traces import ORIGIN, frame, write
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.schema import CANONICAL, SCHEMA_VERSION, STATES, Provenance
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    FIRST_SUBMIT,
+    LAST_SUBMIT,
+    SCHEMA_VERSION,
+    STATES,
+    Provenance,
+)
 from gpuplan.analysis.trace import Selection, _sampled, _scaled, read_trace
 
 
@@ -84,7 +91,7 @@ def test_a_zoned_time_is_the_same_instant(tmp_path):
 @pytest.mark.parametrize(
     ("column", "bad", "message"),
     [
-        ("duration_s", -1.0, "2: column 'duration_s': found -1.0 (1 such rows); expected seconds"),
+        ("duration_s", -1.0, "2: column 'duration_s': found -1.0 (1 such row); expected seconds"),
         ("duration_s", float("nan"), "found nan"),
         ("duration_s", float("inf"), "found inf"),
         ("num_gpus", None, "found nothing"),
@@ -108,6 +115,35 @@ def test_a_bad_cell_is_located(tmp_path, column, bad, message):
         read_trace(path)
     assert str(caught.value).startswith(f"{path}:2: column {column!r}")
     assert message in str(caught.value) and "next: ingest the file" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("unit", "after_1970", "year"),
+    [
+        ("us", 2**62, "148108"),
+        ("us", -(2**62), "-144169"),
+        ("ms", 2**62, "148108"),  # of which microseconds would have kept the last 64 bits only
+        ("us", 253_402_300_799_999_999, "9999"),  # the last one that Python can write
+        ("us", -62_135_596_800_000_000, "1"),  # year 1 began at midnight, but not in New York
+    ],
+)
+def test_a_submission_beyond_the_calendar_is_told_by_its_year(tmp_path, unit, after_1970, year):
+    path = tmp_path / "far.parquet"
+    times = pl.Series([0, after_1970, 5, after_1970]).cast(pl.Datetime(unit, "UTC"))
+    far = pl.DataFrame({"submit_time": times, "duration_s": [1.0] * 4, "num_gpus": [1.0] * 4})
+    with pytest.raises(InputError) as caught:
+        read_trace(write(path, far))
+    assert str(caught.value).startswith(
+        f"{path}:2: column 'submit_time': found a time of about the year {year} (2 such rows); "
+        "expected a submission time in every row, of the years 1 to 9999\n  next: ingest the file"
+    )
+
+
+def test_the_first_and_last_times_are_submissions(tmp_path):
+    jobs = frame([0, 0], duration_s=[1.0, 1.0], num_gpus=[1.0, 1.0]).with_columns(
+        submit_time=pl.Series([FIRST_SUBMIT, LAST_SUBMIT])
+    )
+    assert read_trace(write(tmp_path / "t.parquet", jobs)).jobs.height == 2
 
 
 def test_what_is_not_a_trace_is_refused_with_the_next_step(tmp_path):

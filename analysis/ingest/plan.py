@@ -16,7 +16,7 @@ import polars as pl
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
 from gpuplan.analysis.ingest.joins import KEY, Join
 from gpuplan.analysis.ingest.times import is_skipped
-from gpuplan.analysis.schema import CANONICAL, DEFAULTS, MOST
+from gpuplan.analysis.schema import CANONICAL, DEFAULTS, FIRST_SUBMIT, LAST_SUBMIT, MOST
 
 TEXT = "text"
 NUMBER = "a number"
@@ -368,6 +368,15 @@ def _common_rules(plan: Plan) -> tuple[Rule, ...]:
         for name, most in MOST.items()
         if name in plan.schema and (name in source or name in plan.jobs)
     ]
+    if "submit_time" in plan.schema:
+        rules.append(
+            Rule(
+                "out_of_range",
+                _source_of(plan, "submit_time"),
+                "a time of the years 1 to 9999",
+                ~pl.col("submit_time").is_between(FIRST_SUBMIT, LAST_SUBMIT),
+            )
+        )
     return tuple(rules)
 
 

@@ -32,6 +32,7 @@ from gpuplan.analysis.prices.schema import (
     is_plausible_time,
 )
 from gpuplan.analysis.schema import UNREADABLE
+from gpuplan.analysis.words import counted
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
 PARQUET_MAGIC = b"PAR1"
@@ -198,7 +199,7 @@ def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
         if len(bad):
             raise InputError(
                 path,
-                f"found {table[name][int(bad[0])]!r} ({len(bad):,} such rows)",
+                f"found {table[name][int(bad[0])]!r} ({counted(len(bad), 'such row')})",
                 row=int(bad[0]) + 1,
                 column=name,
                 expected=expected.get(name, "a name"),
