@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TextIO
 
@@ -22,6 +23,18 @@ TEXT_SUFFIXES = {
     ".txt": Format.table,
 }
 PICTURE_SUFFIXES = (".svg", ".png")
+_collected: ContextVar[list[Report] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[Report]]:
+    """Keep the reports of the commands run inside, instead of showing them."""
+    reports: list[Report] = []
+    token = _collected.set(reports)
+    try:
+        yield reports
+    finally:
+        _collected.reset(token)
 
 
 def check_output(
@@ -84,11 +97,17 @@ class _OnlyAsked(Exception):
 def emit(report: Report, output: Output) -> None:
     """Write the report to standard output and to the files asked for, then check the gates.
 
+    Inside `collecting` the report is kept there instead.
+
     Raises:
         GateFailed: a ``--fail-if`` condition holds; everything has been written by then.
         OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
+    reports = _collected.get()
+    if reports is not None:
+        reports.append(report)
+        return
     inputs = [Path(source.path) for source in report.inputs]
     for path in _files(output):
         _spare(path, inputs)

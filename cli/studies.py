@@ -1,0 +1,132 @@
+"""Run a command as one study of a larger document: its report is kept, and nothing is printed.
+
+Studies are given as commands are: by the names of their options. So a scenario file knows every
+option of every command, its type, its limits and its default, without a second list of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.emit import collecting
+from gpuplan.cli.options import Output, OutputWithoutRows, Talk
+from gpuplan.cli.report import Report
+
+NOT_HERE = frozenset(
+    name for group in (Output, OutputWithoutRows, Talk) for name in group.__dataclass_fields__
+) | {"help"}
+"""Where a result goes is for the document to say, not for a study in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyOption:
+    """One option of a command, as a study may set it.
+
+    Attributes:
+        key: its name with underscores, as in a scenario file.
+        flag: its name on the command line.
+        off: the flag that switches it off; empty where there is none.
+        is_flag: whether it takes no value.
+        multiple: whether it may be repeated.
+        help: what it is, one text.
+    """
+
+    key: str
+    flag: str
+    off: str
+    is_flag: bool
+    multiple: bool
+    help: str
+
+
+def study_options(command: str) -> dict[str, StudyOption]:
+    """Return the options a study may set, by key.
+
+    Raises:
+        UsageError: there is no such command; the message names the nearest.
+    """
+    import typer
+
+    from gpuplan.cli.main import app
+
+    commands = typer.main.get_group(app).commands
+    if command not in commands:
+        raise UsageError(f"no command {command!r}{did_you_mean(command, commands)}")
+    found = {}
+    for parameter in commands[command].params:
+        if parameter.param_type_name != "option":
+            continue
+        long = max(parameter.opts, key=len)
+        key = long.removeprefix("--").replace("-", "_")
+        if key in NOT_HERE or parameter.name in NOT_HERE:
+            continue
+        found[key] = StudyOption(
+            key=key,
+            flag=long,
+            off=next(iter(parameter.secondary_opts), ""),
+            is_flag=bool(getattr(parameter, "is_flag", False)),
+            multiple=bool(parameter.multiple),
+            help=getattr(parameter, "help", None) or "",
+        )
+    return found
+
+
+def arguments_of(command: str, options: Mapping[str, Any]) -> list[str]:
+    """Return a study's options as arguments of its command.
+
+    A list repeats an option that may be repeated and is joined by commas elsewhere; true and false
+    set a flag.
+
+    Raises:
+        UsageError: no such option, or a value that is no text, number, flag or list of them.
+    """
+    known = study_options(command)
+    arguments: list[str] = []
+    for key, value in options.items():
+        option = known.get(key)
+        if option is None:
+            raise UsageError(f"gpuplan {command} has no option {key!r}{did_you_mean(key, known)}")
+        if option.is_flag:
+            if not isinstance(value, bool):
+                raise UsageError(f"{key}: expected true or false, found {value!r}")
+            arguments += [option.flag] if value else [option.off] if option.off else []
+        elif option.multiple:
+            each = value if isinstance(value, list) else [value]
+            arguments += [f"{option.flag}={_text(key, one)}" for one in each]
+        elif isinstance(value, list):
+            arguments.append(f"{option.flag}={','.join(_text(key, one) for one in value)}")
+        else:
+            arguments.append(f"{option.flag}={_text(key, value)}")
+    return arguments
+
+
+def run_study(command: str, arguments: Sequence[str]) -> Report:
+    """Run a command and return its report; what goes wrong is raised as from `main.execute`."""
+    from gpuplan.cli.main import execute
+
+    with collecting() as reports:
+        execute([command, *arguments])
+    if len(reports) != 1:
+        raise UsageError(f"gpuplan {command} is no study: it makes no report")
+    return reports[0]
+
+
+def did_you_mean(word: str, known: Mapping[str, object]) -> str:
+    """Return what follows a word that is not known: the nearest known one, or all of them."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known))}"
+
+
+def _text(key: str, value: Any) -> str:
+    """Return one value as text; what TOML has and the command line has not is refused."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    if hasattr(value, "isoformat"):  # a date or time of TOML
+        return str(value.isoformat())
+    raise UsageError(f"{key}: expected a text or a number, found {value!r}")
