@@ -93,7 +93,7 @@ def test_one_class_with_a_law(gpuplan, hours):
     assert by_load["mean_jct_s"] == pytest.approx(1800)
     assert by_load["mean_jct_over_one_gpu"] == pytest.approx(0.5)
     assert by_load["widths"] == [
-        {"job_class": "all", "epoch": 0, "width": 4, "share": 1, "rounded": True}
+        {"job_class": "all", "epoch": 0, "width": 4, "share": 1, "rounded": True, "gpu_type": None}
     ]
     assert least["mean_jct_s"] == pytest.approx(3600)
     assert found["saturation_budget_gpus"] == pytest.approx(16)
@@ -322,7 +322,15 @@ def test_files(gpuplan, hours, tmp_path):
         assert code == 0, err
         assert path.stat().st_size > 100
     rows = pl.read_parquet(tmp_path / "out.parquet")
-    assert rows.columns == ["budget_gpus", "job_class", "epoch", "width", "share", "rounded"]
+    assert rows.columns == [
+        "budget_gpus",
+        "job_class",
+        "epoch",
+        "width",
+        "share",
+        "rounded",
+        "gpu_type",
+    ]
     assert "knee" in (tmp_path / "out.svg").read_text()
 
 

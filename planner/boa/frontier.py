@@ -15,16 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.boa.hull import NO_SHARE, TOLERANCE, ClassHull, capped
 from gpuplan.planner.boa.kernels import class_hull
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
 from gpuplan.planner.boa.show import show_gpus
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-TOLERANCE = 1e-12  # relative; a budget this little under the minimum is the minimum, rounded
-
-NO_SHARE = 1e-9  # of the jobs of a class: rounding, as where 2x the load is a vertex
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +32,15 @@ class JobClass:
         name: the class.
         rate_per_h: arrivals per hour, > 0.
         work_h: mean work of each epoch, hours on one GPU; shape (J,), >= 0.
-        widths: candidate widths in GPUs, ascending, > 0; shape (V,).
+        widths: candidate widths in GPUs, > 0; ascending within a GPU type; shape (V,).
         speedup: s of each epoch at each width, > 0; shape (J, V).
         rescale_h: mean hours of a start or a change of width; >= 0.
         jobs: jobs of the trace behind the figures.
         weight: what an hour of its jobs counts in the objective; > 0, 1 for the plain average.
+        cap_h: most hours that its jobs may take on average; infinite for no cap.
+        cost_per_h: what an hour on each candidate counts against the budget, > 0; shape (V,). By
+            default its width, so that budgets are GPUs on average; with prices, dollars an hour.
+        gpu_types: the GPU type of each candidate; empty where there is one type only.
     """
 
     name: str
@@ -50,6 +51,9 @@ class JobClass:
     rescale_h: float = 0.0
     jobs: int = 0
     weight: float = 1.0
+    cap_h: float = float("inf")
+    cost_per_h: FloatArray | None = None
+    gpu_types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
@@ -63,26 +67,22 @@ class JobClass:
             raise ValueError(f"{self.name}: weight must be above 0, got {self.weight}")
         if not (np.all(self.widths > 0) and np.all(self.speedup > 0)):
             raise ValueError(f"{self.name}: widths and speedups must be above 0")
+        if not self.cap_h > 0:
+            raise ValueError(f"{self.name}: a cap on time must be above 0, got {self.cap_h}")
+        if self.slopes.shape != self.widths.shape or not np.all(self.slopes > 0):
+            raise ValueError(f"{self.name}: every width needs a cost per hour above 0")
+        if self.gpu_types and len(self.gpu_types) != self.widths.size:
+            raise ValueError(f"{self.name}: expected a GPU type for each of the widths")
+
+    @property
+    def slopes(self) -> FloatArray:
+        """What an hour on each candidate counts against the budget."""
+        return self.widths if self.cost_per_h is None else self.cost_per_h
 
     @property
     def load_gpus(self) -> float:
         """GPUs the class keeps busy when every job runs on one."""
         return self.rate_per_h * float(self.work_h.sum())
-
-
-@dataclass(frozen=True, slots=True)
-class ClassHull:
-    """What a class can choose: vertices of its lower convex hull.
-
-    Attributes:
-        cost_gpu_h: GPU-hours of a job, ascending; shape (P,).
-        time_h: hours of a job, descending; shape (P,).
-        paths: index of the candidate width in each epoch; shape (P, J).
-    """
-
-    cost_gpu_h: FloatArray
-    time_h: FloatArray
-    paths: NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Frontier:
     @property
     def widest(self) -> float:
         """Most GPUs that any job may get."""
-        return max(float(c.widths[-1]) for c in self.classes)
+        return max(float(c.widths.max()) for c in self.classes)
 
     def saved_s(self, gpus: float, more: float) -> float:
         """Return by how much ``more`` GPUs beside ``gpus`` cut the mean completion time, in s."""
@@ -158,8 +158,10 @@ class Frontier:
             InfeasibleError: the budget is below `min_budget`; the message names that.
         """
         if not gpus >= self.min_budget * (1 - TOLERANCE):
+            binding = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
+            caps = f" and keep the cap on the time of {', '.join(binding)}" if binding else ""
             raise InfeasibleError(
-                f"a budget of {gpus:g} GPUs cannot keep up with the arrivals: the least is "
+                f"a budget of {gpus:g} GPUs cannot keep up with the arrivals{caps}: the least is "
                 f"{show_gpus(self.min_budget)} GPUs on average "
                 f"(the load on one GPU per job is {show_gpus(self.load_gpus)})"
             )
@@ -221,6 +223,9 @@ class Frontier:
             p = int(at[i])
             mix = share if i == mixed else 0.0
             nxt = p + 1 if mix else p
+            quicker = hull.share_of_next(p, mix)
+            by_cap = p == 0 and hull.is_split
+            kept = p + 1 if by_cap else p
             classes.append(
                 ClassPlan(
                     job_class=job_class.name,
@@ -228,9 +233,15 @@ class Frontier:
                     weight=job_class.weight,
                     cost_gpu_h=_between(hull.cost_gpu_h[p], hull.cost_gpu_h[nxt], mix),
                     time_h=_between(hull.time_h[p], hull.time_h[nxt], mix),
-                    cheaper_cost_gpu_h=float(hull.cost_gpu_h[p]),
-                    cheaper_time_h=float(hull.time_h[p]),
-                    widths=_assignments(job_class, hull.paths[p], hull.paths[nxt], mix),
+                    rounded_cost_gpu_h=float(hull.cost_gpu_h[kept]),
+                    rounded_time_h=float(hull.time_h[kept]),
+                    widths=_assignments(
+                        job_class,
+                        hull.paths[p],
+                        hull.paths[p + 1 if quicker else p],
+                        quicker,
+                        keeps_quicker=by_cap,
+                    ),
                 )
             )
         slope = float(self.edge_slope[edge]) if edge < self.edge_class.size else 0.0
@@ -243,11 +254,14 @@ def solve_frontier(
     """Solve the allocation problem at every budget at once.
 
     Exact where a fraction of a class' jobs may take one width path and the rest the neighbouring
-    one; at any budget at most one class does.
+    one; at any budget at most one class does, besides those whose cap on time binds.
 
     Args:
         classes: at least one, each with its candidate widths.
         progress: called with the share of the classes done.
+
+    Raises:
+        InfeasibleError: no width keeps the cap on the time of a class; the message names the least.
     """
     if not classes:
         raise ValueError("a frontier needs at least one job class")
@@ -288,10 +302,9 @@ def solve_frontier(
 
 def _hull_of(job_class: JobClass) -> ClassHull:
     run_h = np.ascontiguousarray(job_class.work_h[:, None] / job_class.speedup)
-    cost, time, paths = class_hull(
-        run_h, run_h * job_class.widths, job_class.widths, job_class.rescale_h
-    )
-    return ClassHull(cost, time, paths)
+    slopes = np.ascontiguousarray(job_class.slopes)
+    hull = ClassHull(*class_hull(run_h, run_h * slopes, slopes, job_class.rescale_h))
+    return capped(hull, job_class.cap_h, job_class.name)
 
 
 def _between(start: float, end: float, share: float) -> float:
@@ -299,15 +312,25 @@ def _between(start: float, end: float, share: float) -> float:
 
 
 def _assignments(
-    job_class: JobClass, path: NDArray[np.int32], other: NDArray[np.int32], share: float
+    job_class: JobClass,
+    path: NDArray[np.int32],
+    other: NDArray[np.int32],
+    share: float,
+    *,
+    keeps_quicker: bool,
 ) -> tuple[Assignment, ...]:
     """Return the widths of a class; an epoch in which both paths agree has one."""
     rows = []
+
+    def add(epoch: int, candidate: int, part: float, rounded: bool) -> None:
+        gpu_type = job_class.gpu_types[candidate] if job_class.gpu_types else None
+        width = float(job_class.widths[candidate])
+        rows.append(Assignment(job_class.name, epoch, width, part, rounded, gpu_type))
+
     for epoch, (a, b) in enumerate(zip(path.tolist(), other.tolist(), strict=True)):
-        width, wider = float(job_class.widths[a]), float(job_class.widths[b])
         if a == b or not share:
-            rows.append(Assignment(job_class.name, epoch, width, 1.0))
+            add(epoch, a, 1.0, True)
         else:
-            rows.append(Assignment(job_class.name, epoch, width, 1.0 - share))
-            rows.append(Assignment(job_class.name, epoch, wider, share, rounded=False))
+            add(epoch, a, 1.0 - share, not keeps_quicker)
+            add(epoch, b, share, keeps_quicker)
     return tuple(rows)

@@ -16,8 +16,8 @@ RELATIVE = 1e-12  # differences below this share of a total are rounding, not st
 @kernel
 def best_path(
     run_h: FloatArray,
-    gpu_h: FloatArray,
-    width: FloatArray,
+    run_cost: FloatArray,
+    cost_per_h: FloatArray,
     rescale_h: float,
     price_of_time: float,
     price_of_cost: float,
@@ -25,12 +25,14 @@ def best_path(
     came_from: PathArray,
     path: PathArray,
 ) -> None:
-    """Fill ``path`` with the widths that minimize price_of_time x time + price_of_cost x cost.
+    """Fill ``path`` with the candidates that minimize price_of_time x time + price_of_cost x cost.
 
-    Epoch j at width v takes run_h[j, v] hours and gpu_h[j, v] GPU-hours (shape (J, V)); the first
-    epoch and every change of width add rescale_h hours on the new width. ``best`` (V,) and
-    ``came_from`` (J, V) are scratch; ``path`` (J,) receives indices into ``width``. O(J V): a
-    change of width always comes from the cheapest predecessor, whatever the new width is.
+    A candidate v is a width, on a GPU type where there are several; an hour of it costs
+    cost_per_h[v], in GPU-hours or dollars. Epoch j takes run_h[j, v] hours and costs
+    run_cost[j, v] (shape (J, V)); the first epoch and every change of candidate add rescale_h
+    hours on the new one. ``best`` (V,) and ``came_from`` (J, V) are scratch; ``path`` (J,)
+    receives indices of candidates. O(J V): a change always comes from the cheapest predecessor,
+    whatever the new candidate is.
     """
     epochs, widths = run_h.shape
     start = price_of_time * rescale_h
@@ -39,11 +41,11 @@ def best_path(
     cheapest = -1
     for j in range(epochs):
         for v in range(widths):
-            moved = low + start + start_per_gpu * width[v]
+            moved = low + start + start_per_gpu * cost_per_h[v]
             stays = j > 0 and best[v] <= moved
             came_from[j, v] = v if stays else cheapest
             best[v] = (best[v] if stays else moved) + (
-                price_of_time * run_h[j, v] + price_of_cost * gpu_h[j, v]
+                price_of_time * run_h[j, v] + price_of_cost * run_cost[j, v]
             )
         low = best[0]
         for v in range(1, widths):
@@ -59,26 +61,30 @@ def best_path(
 
 @kernel
 def path_totals(
-    run_h: FloatArray, gpu_h: FloatArray, width: FloatArray, rescale_h: float, path: PathArray
+    run_h: FloatArray,
+    run_cost: FloatArray,
+    cost_per_h: FloatArray,
+    rescale_h: float,
+    path: PathArray,
 ) -> tuple[float, float]:
-    """Return the GPU-hours and the hours of a job that follows ``path``."""
+    """Return the cost and the hours of a job that follows ``path``."""
     cost = 0.0
     time = 0.0
     for j in range(path.size):
         v = path[j]
-        cost += gpu_h[j, v]
+        cost += run_cost[j, v]
         time += run_h[j, v]
         if j == 0 or v != path[j - 1]:
-            cost += rescale_h * width[v]
+            cost += rescale_h * cost_per_h[v]
             time += rescale_h
     return cost, time
 
 
 @kernel
 def class_hull(
-    run_h: FloatArray, gpu_h: FloatArray, width: FloatArray, rescale_h: float
+    run_h: FloatArray, run_cost: FloatArray, cost_per_h: FloatArray, rescale_h: float
 ) -> tuple[FloatArray, FloatArray, PathArray]:
-    """Return the lower convex hull of (GPU-hours, hours) over all width paths of one class.
+    """Return the lower convex hull of (cost, hours) over all paths of one class.
 
     Arguments as in `best_path`. Returns costs (P,) ascending, times (P,) descending, both strictly
     and strictly convex, and the paths (P, J).
@@ -97,10 +103,10 @@ def class_hull(
     pending = np.empty(size, np.int64)  # vertices to the right of the current one, nearest last
     hull = np.empty(size, np.int64)
 
-    best_path(run_h, gpu_h, width, rescale_h, 0.0, 1.0, best, came_from, paths[0])
-    cost[0], time[0] = path_totals(run_h, gpu_h, width, rescale_h, paths[0])
-    best_path(run_h, gpu_h, width, rescale_h, 1.0, 0.0, best, came_from, paths[1])
-    cost[1], time[1] = path_totals(run_h, gpu_h, width, rescale_h, paths[1])
+    best_path(run_h, run_cost, cost_per_h, rescale_h, 0.0, 1.0, best, came_from, paths[0])
+    cost[0], time[0] = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[0])
+    best_path(run_h, run_cost, cost_per_h, rescale_h, 1.0, 0.0, best, came_from, paths[1])
+    cost[1], time[1] = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[1])
     found = 2
     pending[0] = 1
     waiting = 1
@@ -114,8 +120,10 @@ def class_hull(
         split = False
         if saved > RELATIVE * time[left] and spent > RELATIVE * cost[right]:
             line = spent * time[left] + saved * cost[left]
-            best_path(run_h, gpu_h, width, rescale_h, spent, saved, best, came_from, paths[found])
-            c, t = path_totals(run_h, gpu_h, width, rescale_h, paths[found])
+            best_path(
+                run_h, run_cost, cost_per_h, rescale_h, spent, saved, best, came_from, paths[found]
+            )
+            c, t = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[found])
             split = spent * t + saved * c < line * (1 - RELATIVE)
         if split:
             cost[found] = c

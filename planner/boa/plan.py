@@ -19,6 +19,7 @@ class Assignment:
         width: GPUs.
         share: share of the class' jobs; the shares of an epoch add up to 1.
         rounded: whether the plan without a split gives this width to the whole class.
+        gpu_type: type of the GPUs; None where there is one type only.
     """
 
     job_class: str
@@ -26,6 +27,7 @@ class Assignment:
     width: float
     share: float
     rounded: bool = True
+    gpu_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,9 @@ class ClassPlan:
         weight: what an hour of its jobs counts in the objective.
         cost_gpu_h: GPU-hours of a job, averaged over its paths.
         time_h: hours of a job, averaged likewise.
-        cheaper_cost_gpu_h: GPU-hours on the cheaper path alone.
-        cheaper_time_h: hours on the cheaper path alone.
+        rounded_cost_gpu_h: GPU-hours on the path that the plan without a split takes: the cheaper
+            one, or the quicker one where a cap on the class' time splits it.
+        rounded_time_h: hours on that path.
         widths: the widths of each epoch.
     """
 
@@ -48,8 +51,8 @@ class ClassPlan:
     weight: float
     cost_gpu_h: float
     time_h: float
-    cheaper_cost_gpu_h: float
-    cheaper_time_h: float
+    rounded_cost_gpu_h: float
+    rounded_time_h: float
     widths: tuple[Assignment, ...]
 
     @property
@@ -63,9 +66,13 @@ class Plan:
     """An optimal allocation within a budget.
 
     It minimizes `objective_s`, which is `mean_jct_s` where all weights are equal. At most one class
-    is split over two width paths. The deterministic plan sends all its jobs down the cheaper one;
-    since no plan within the budget has a lower objective, the gap between the two bounds what
-    rounding can have lost.
+    is split over two width paths, besides those whose cap on time binds. The deterministic plan
+    sends all its jobs down the cheaper one; since no plan within the budget has a lower objective,
+    the gap between the two bounds what rounding can have lost. A class whose cap binds goes down
+    the quicker one, so that the cap holds; `rounded_used_gpus` may then exceed the budget.
+
+    Where classes have costs of their own (`JobClass.cost_per_h`), all that is called GPUs and
+    GPU-hours here, but widths, is counted in their unit.
 
     Attributes:
         budget_gpus: average GPUs allowed.
@@ -97,17 +104,17 @@ class Plan:
     @property
     def rounded_mean_jct_s(self) -> float:
         """Mean completion time of the deterministic plan, in seconds."""
-        return self._mean_s([c.cheaper_time_h for c in self.classes])
+        return self._mean_s([c.rounded_time_h for c in self.classes])
 
     @property
     def rounded_used_gpus(self) -> float:
         """GPUs rented on average by the deterministic plan."""
-        return sum(c.rate_per_h * c.cheaper_cost_gpu_h for c in self.classes)
+        return sum(c.rate_per_h * c.rounded_cost_gpu_h for c in self.classes)
 
     @property
     def rounding_gap_s(self) -> float:
         """Certificate: the deterministic plan is at most this far from any plan in the budget."""
-        rounded_s = self._mean_s([c.cheaper_time_h for c in self.classes], weighted=True)
+        rounded_s = self._mean_s([c.rounded_time_h for c in self.classes], weighted=True)
         return max(0.0, rounded_s - self.objective_s)
 
     @property
@@ -149,7 +156,9 @@ class Plan:
         """Return one row per class, epoch and width."""
         rows = [(self.budget_gpus, *astuple(a)) for a in self.widths]
         names = ["budget_gpus", *(field.name for field in fields(Assignment))]
-        return pl.DataFrame(rows, schema=names, orient="row")
+        return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None).cast(
+            {"gpu_type": pl.String}
+        )
 
     @property
     def widths(self) -> tuple[Assignment, ...]:

@@ -12,7 +12,8 @@ import polars as pl
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.boa.frontier import TOLERANCE, Frontier, solve_frontier
+from gpuplan.planner.boa.frontier import Frontier, solve_frontier
+from gpuplan.planner.boa.hull import TOLERANCE
 from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of

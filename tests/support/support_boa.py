@@ -26,14 +26,14 @@ def random_class(rng, name, *, epochs, widths, rescale_h, weight=1.0):
 
 
 def all_paths(job_class):
-    """(GPU-hours, hours) of a job on every path of widths, by enumeration."""
+    """(cost, hours) of a job on every path of candidate widths, by enumeration."""
     epochs, widths = job_class.speedup.shape
     points = []
     for path in product(range(widths), repeat=epochs):
         cost = time = 0.0
         before = None
         for j, v in enumerate(path):
-            k = job_class.widths[v]
+            k = job_class.slopes[v]
             run = job_class.work_h[j] / job_class.speedup[j, v]
             start = job_class.rescale_h if v != before else 0.0
             time += run + start
@@ -49,23 +49,25 @@ def brute_force_dual(classes, mu):
 
 
 def brute_force_jct_s(classes, budgets):
-    """Least mean completion time at each budget: a linear program over mixtures of all paths."""
+    """Least weighted mean completion time at each budget: a linear program over mixed paths."""
     points = [all_paths(c) for c in classes]
     shares = [cp.Variable(len(p), nonneg=True) for p in points]
     cost = sum(
         c.rate_per_h * (p[:, 0] @ x) for c, p, x in zip(classes, points, shares, strict=True)
     )
-    time = sum(
-        c.rate_per_h * (p[:, 1] @ x) for c, p, x in zip(classes, points, shares, strict=True)
-    )
+    times = [p[:, 1] @ x for p, x in zip(points, shares, strict=True)]
+    factors = [c.rate_per_h * c.weight for c in classes]
+    time = sum(factor * hours for factor, hours in zip(factors, times, strict=True))
+    limits = [hours <= c.cap_h for c, hours in zip(classes, times, strict=True) if c.cap_h < 1e9]
+    limits += [cp.sum(x) == 1 for x in shares]
     budget = cp.Parameter()
-    problem = cp.Problem(cp.Minimize(time), [cost <= budget, *(cp.sum(x) == 1 for x in shares)])
+    problem = cp.Problem(cp.Minimize(time), [cost <= budget, *limits])
     found = []
     for value in budgets:
         budget.value = value
         problem.solve(solver=cp.HIGHS)
         assert problem.status == cp.OPTIMAL
-        found.append(3600 * problem.value / sum(c.rate_per_h for c in classes))
+        found.append(3600 * problem.value / sum(factors))
     return np.array(found)
 
 

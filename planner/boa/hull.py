@@ -1,0 +1,81 @@
+"""What a class can choose, and what is left of it under a cap on its mean time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import InfeasibleError
+
+FloatArray = NDArray[np.float64]
+
+TOLERANCE = 1e-12  # relative; a budget or a cap this little under a vertex is the vertex, rounded
+NO_SHARE = 1e-9  # of the jobs of a class: rounding, as where 2x the load is a vertex
+
+
+@dataclass(frozen=True, slots=True)
+class ClassHull:
+    """Vertices of the lower convex hull of (cost, time) over all width paths of a class.
+
+    Attributes:
+        cost_gpu_h: GPU-hours of a job (or its cost, see `JobClass.cost_per_h`), ascending; (P,).
+        time_h: hours of a job, descending; shape (P,).
+        paths: index of the candidate width in each epoch; shape (P, J).
+        mixed: share of the jobs of the first vertex that take the path of the second; above 0
+            only where a cap on time falls between two vertices.
+        is_capped: whether a cap took some vertices away.
+    """
+
+    cost_gpu_h: FloatArray
+    time_h: FloatArray
+    paths: NDArray[np.int32]
+    mixed: float = 0.0
+    is_capped: bool = False
+
+    @property
+    def is_split(self) -> bool:
+        """Whether the first vertex is a split of two paths."""
+        return self.mixed > 0
+
+    def share_of_next(self, vertex: int, along: float) -> float:
+        """Return the share of the jobs on the next vertex' path, ``along`` the edge to it."""
+        before = self.mixed if vertex == 0 else 0.0
+        return before + (1 - before) * along
+
+
+def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
+    """Return the part of a hull with times of at most ``cap_h``.
+
+    The mean time of a class moves along its hull as its jobs split over two neighbouring paths, so
+    a cap cuts the hull where the time equals it; what is left is convex, and nothing is lost.
+
+    Raises:
+        InfeasibleError: the quickest path takes longer; the message names ``name`` and its time.
+    """
+    first = int(np.searchsorted(-hull.time_h, -cap_h * (1 + TOLERANCE), side="left"))
+    if first == 0:
+        return hull
+    if first == hull.time_h.size:
+        least = float(hull.time_h[-1])
+        raise InfeasibleError(
+            f"class {name!r} cannot take {cap_h:.6g} h or less on average: the least is "
+            f"{least:.6g} h ({3600 * least:,.1f} s) at any budget\n"
+            f"  next: a cap of at least that, or more GPUs a job (--max-width, --limit)"
+        )
+    (slow, quick), (low, high) = (
+        values[first - 1 : first + 1].tolist() for values in (hull.time_h, hull.cost_gpu_h)
+    )
+    share = (slow - cap_h) / (slow - quick)
+    if share >= 1 - NO_SHARE:
+        return ClassHull(
+            hull.cost_gpu_h[first:], hull.time_h[first:], hull.paths[first:], is_capped=True
+        )
+    return ClassHull(
+        cost_gpu_h=np.append(low + share * (high - low), hull.cost_gpu_h[first:]),
+        time_h=np.append(cap_h, hull.time_h[first:]),
+        paths=hull.paths[first - 1 :],
+        mixed=share,
+        is_capped=True,
+    )
