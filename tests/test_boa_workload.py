@@ -218,3 +218,25 @@ def test_a_horizon_shorter_than_the_trace_is_told(trace):
 def test_choices_out_of_range(choice, said):
     with pytest.raises(UsageError, match=said):
         Choices(**choice)
+
+
+def test_each_job_keeps_its_own_work(trace):
+    jobs = trace(
+        (0, 3600, 4, "a", "completed"),
+        (1, None, 1, "a", "completed"),  # left out: others of its class have a duration
+        (2, 1800, 0.5, "b", "completed"),
+        (3, 7200, 1, "a", "completed"),
+    )
+    workload = workload_of(jobs, load_speedup("power:0.5"))
+    assert [c.name for c in workload.classes] == ["a", "b"]
+    arrivals = workload.arrivals
+    assert arrivals.submit_s.tolist() == [0, 7200, 10800]
+    assert arrivals.job_class.tolist() == [0, 1, 0]
+    assert arrivals.work_h.tolist() == [2, 0.25, 2]
+    assert arrivals.gpus.tolist() == [4, 0.5, 1]
+
+
+def test_jobs_without_durations_take_the_mean_of_the_profile(trace):
+    jobs = trace((0, None, 8, "bert", "completed"), (1, None, 1, "bert", "completed"))
+    workload = workload_of(jobs, load_speedup("profile:t4"), Choices(scale_work=2))
+    assert workload.arrivals.work_h == pytest.approx([2 * 4.51119] * 2)

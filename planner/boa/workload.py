@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
+from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.frontier import JobClass
 from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
@@ -106,6 +107,7 @@ class Workload:
         rescale_origin: ``option``, ``profile`` or ``default``: where rescaling times come from.
         notes: what a reader of the result must know.
         record: how these jobs ran as recorded; None where some class has no durations.
+        arrivals: the jobs themselves; None where the classes do not come from a trace.
     """
 
     classes: tuple[JobClass, ...]
@@ -114,13 +116,15 @@ class Workload:
     rescale_origin: str
     notes: tuple[str, ...]
     record: Record | None = None
+    arrivals: Arrivals | None = None
 
 
 def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = None) -> Workload:
     """Estimate the job classes of a trace.
 
     A job that held g GPUs for d seconds has the work d s(g). The jobs of a class without any
-    duration take the mean work that the profile measured.
+    duration take the mean work that the profile measured; without one in a class where others
+    have one, they are left out.
 
     Raises:
         InputError: a class without durations or speedup, or no job left.
@@ -128,10 +132,12 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     """
     choices = choices or Choices()
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
-    jobs = _labelled(trace.jobs, choices.class_by)
+    placed = trace.jobs.with_columns(submit_s=trace.submit_s).with_row_index("place")
+    jobs = _labelled(placed, choices.class_by)
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
     classes, without_time, beyond, recorded = [], 0, 0, []
+    arrived: list[tuple[str, pl.DataFrame]] = []
     for (name,), rows in counted.sort("class", maintain_order=True).group_by(
         "class", maintain_order=True
     ):
@@ -139,25 +145,27 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
         profile = _profile_of(trace, speedup, label, choices.class_by)
         timed = rows.filter(pl.col("duration_s").is_not_null())
         if timed.is_empty():
-            mean_h, arrived = _measured_work(trace, profile, label), rows.height
-            mean_h *= choices.scale_work
+            timed = rows
+            mean_h = _measured_work(trace, profile, label) * choices.scale_work
+            work_h = np.full(rows.height, mean_h)
         else:
             recorded.append(timed)
             gpus = timed["num_gpus"].to_numpy()
-            work_s = timed["duration_s"].to_numpy() * profile.at(gpus)
-            mean_h, arrived = float(work_s.mean()) / HOUR_S, timed.height
+            work_h = timed["duration_s"].to_numpy() * profile.at(gpus) / HOUR_S
+            mean_h = float(work_h.mean())
             without_time += rows.height - timed.height
             beyond += int((gpus > profile.widest).sum())
+        arrived.append((label, timed.select("place", "submit_s", "num_gpus", work_h=work_h)))
         widths = _candidates(profile, choices)
         classes.append(
             JobClass(
                 name=label,
-                rate_per_h=arrived / horizon_h,
+                rate_per_h=timed.height / horizon_h,
                 work_h=mean_h * np.array(profile.shares),
                 widths=widths,
                 speedup=np.stack([epoch.at(widths) for epoch in profile.epochs]),
                 rescale_h=_rescale_s(profile, choices) / HOUR_S,
-                jobs=arrived,
+                jobs=timed.height,
                 weight=choices.weights.get(label, 1.0),
             )
         )
@@ -181,13 +189,29 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
             f"{beyond:,} jobs ran on more GPUs than {speedup.name} knows; their speedup is taken "
             "as that of its widest point"
         )
+    classes.sort(key=lambda c: (-c.load_gpus, c.name))
     return Workload(
-        classes=tuple(sorted(classes, key=lambda c: (-c.load_gpus, c.name))),
+        classes=tuple(classes),
         horizon_h=horizon_h,
         jobs=sum(c.jobs for c in classes),
         rescale_origin=_rescale_origin(speedup, choices),
         notes=tuple(notes),
         record=_record(pl.concat(recorded), horizon_h) if len(recorded) == len(classes) else None,
+        arrivals=_arrivals(arrived, [c.name for c in classes]),
+    )
+
+
+def _arrivals(arrived: Sequence[tuple[str, pl.DataFrame]], names: Sequence[str]) -> Arrivals:
+    """Return the jobs of all classes in the order of the trace."""
+    number = {name: index for index, name in enumerate(names)}
+    jobs = pl.concat(
+        rows.with_columns(pl.lit(number[name], pl.Int64).alias("class")) for name, rows in arrived
+    ).sort("place")
+    return Arrivals(
+        submit_s=jobs["submit_s"].to_numpy(),
+        job_class=jobs["class"].to_numpy(),
+        work_h=jobs["work_h"].to_numpy(),
+        gpus=jobs["num_gpus"].to_numpy(),
     )
 
 

@@ -1,0 +1,229 @@
+"""What became of the jobs of a trace in a cluster that rents GPUs by a plan or a policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.boa.arrivals import Arrivals, FloatArray, IntArray
+
+HOUR_S = 3600.0
+OVERFLOWS = {
+    "queue": "jobs wait for their width, first come, first served",
+    "squeeze": "the job at the head of the queue starts on the GPUs that are left",
+}
+BILLED_FROM = ("ready", "request")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How GPUs are rented.
+
+    Attributes:
+        node_gpus: GPUs of a node; whole nodes are rented.
+        provision_s: time from the request for a node until it is ready.
+        release_s: time a node must have been idle before it is returned.
+        billing_s: every rental is billed in whole multiples of this time.
+        billed_from: when a bill begins, one of `BILLED_FROM`.
+        max_gpus: most GPUs that can be rented at once; None for no limit.
+        overflow: what happens at that limit, one of `OVERFLOWS`.
+    """
+
+    node_gpus: int = 1
+    provision_s: float = 90.0
+    release_s: float = 60.0
+    billing_s: float = 1.0
+    billed_from: str = "ready"
+    max_gpus: int | None = None
+    overflow: str = "queue"
+
+    def __post_init__(self) -> None:
+        if self.node_gpus < 1:
+            raise UsageError(f"--node-gpus must be at least 1, got {self.node_gpus}")
+        for name in ("provision_s", "release_s"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                option = name.removesuffix("_s")
+                raise UsageError(f"--{option} must be at least 0 s, got {value:g}")
+        if not 1e-6 <= self.billing_s < float("inf"):
+            raise UsageError(f"--billing must be above 0 s, got {self.billing_s:g}")
+        if self.billed_from not in BILLED_FROM:
+            raise UsageError(
+                f"--billed-from {self.billed_from!r}: expected one of {', '.join(BILLED_FROM)}"
+            )
+        if self.overflow not in OVERFLOWS:
+            raise UsageError(
+                f"--overflow {self.overflow!r}: expected one of {', '.join(OVERFLOWS)}"
+            )
+        if self.max_gpus is not None and self.max_gpus < self.node_gpus:
+            raise UsageError(
+                f"--max-gpus {self.max_gpus} is less than one node of {self.node_gpus} GPUs"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What became of every job and of the cluster; made by `replay_of`.
+
+    Averages over time are GPU-hours, the drain after the last arrival included, per hour of the
+    horizon: what a budget of average GPUs is about.
+
+    Attributes:
+        arrivals: the jobs, in whose order all arrays of shape (n,) are.
+        horizon_h: hours over which they arrive.
+        jct_s: completion minus submission; shape (n,).
+        jqt_s: time before the job first held GPUs, their provisioning included; shape (n,).
+        rescales: starts and changes of width; shape (n,).
+        held_gpu_h: GPU-hours that jobs held, starts and changes of width included.
+        billed_gpu_h: GPU-hours billed.
+        time_s: times at which the GPUs rented change, ascending; shape (k,).
+        gpus: GPUs rented from then on; the last is 0; shape (k,).
+        demand_s: seconds of the horizon at which the jobs in the system asked for 0, 1, 2, ...
+            GPUs, the last for so many or more; empty where not recorded.
+    """
+
+    arrivals: Arrivals
+    horizon_h: float
+    jct_s: FloatArray
+    jqt_s: FloatArray
+    rescales: IntArray
+    held_gpu_h: float
+    billed_gpu_h: float
+    time_s: FloatArray
+    gpus: IntArray
+    demand_s: FloatArray
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean completion time."""
+        return float(self.jct_s.mean())
+
+    @property
+    def rented_gpu_h(self) -> float:
+        """GPU-hours rented."""
+        return float(np.dot(self.gpus[:-1], np.diff(self.time_s))) / HOUR_S
+
+    @property
+    def held_gpus(self) -> float:
+        """GPUs that jobs held on average."""
+        return self.held_gpu_h / self.horizon_h
+
+    @property
+    def rented_gpus(self) -> float:
+        """GPUs rented on average."""
+        return self.rented_gpu_h / self.horizon_h
+
+    @property
+    def billed_gpus(self) -> float:
+        """GPUs billed on average."""
+        return self.billed_gpu_h / self.horizon_h
+
+    @property
+    def peak_gpus(self) -> int:
+        """Most GPUs rented at once."""
+        return int(self.gpus.max(initial=0))
+
+    @property
+    def efficiency(self) -> float:
+        """Sum of the speedups of running jobs over the GPUs rented: work done per GPU-hour."""
+        rented = self.rented_gpu_h
+        return float(self.arrivals.work_h.sum()) / rented if rented else 1.0
+
+    def share_above(self, gpus: float) -> float | None:
+        """Return the share of the horizon in which jobs asked for more than so many GPUs.
+
+        None where the demand was not recorded, or not so far up.
+        """
+        first = int(np.floor(gpus)) + 1
+        if not self.demand_s.size or not 0 <= first:
+            return None
+        return float(self.demand_s[first:].sum() / self.demand_s.sum())
+
+    def summary(self) -> dict[str, Any]:
+        """Return the headline numbers; keys are stable and carry their unit."""
+        p50, p95, p99 = np.percentile(self.jct_s, (50, 95, 99)).tolist()
+        return {
+            "jobs": self.arrivals.size,
+            "mean_jct_s": self.mean_jct_s,
+            "median_jct_s": p50,
+            "p95_jct_s": p95,
+            "p99_jct_s": p99,
+            "mean_jqt_s": float(self.jqt_s.mean()),
+            "rescales_per_job": float(self.rescales.mean()),
+            "held_gpu_h": self.held_gpu_h,
+            "rented_gpu_h": self.rented_gpu_h,
+            "billed_gpu_h": self.billed_gpu_h,
+            "held_gpus": self.held_gpus,
+            "rented_gpus": self.rented_gpus,
+            "billed_gpus": self.billed_gpus,
+            "peak_gpus": self.peak_gpus,
+            "efficiency": self.efficiency,
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per job."""
+        return pl.DataFrame(
+            {
+                "submit_s": self.arrivals.submit_s,
+                "class": self.arrivals.job_class,
+                "work_gpu_h": self.arrivals.work_h,
+                "jct_s": self.jct_s,
+                "jqt_s": self.jqt_s,
+                "rescales": self.rescales,
+            }
+        )
+
+    def timeline(self) -> pl.DataFrame:
+        """Return the GPUs rented over time, one row per change."""
+        return pl.DataFrame({"time_s": self.time_s, "rented_gpus": self.gpus})
+
+
+def replay_of(
+    arrivals: Arrivals,
+    horizon_h: float,
+    *,
+    jct_s: FloatArray,
+    jqt_s: FloatArray,
+    rescales: IntArray,
+    held_gpu_h: float,
+    time_s: FloatArray,
+    gpus: IntArray,
+    billed_gpu_h: float | None = None,
+    demand_s: NDArray[Any] | None = None,
+) -> Replay:
+    """Return a `Replay` from what a simulator measured; see there for the arguments.
+
+    Without ``billed_gpu_h`` the GPU-hours rented are billed.
+
+    Raises:
+        ValueError: arrays of another shape than the jobs, or a time line that does not ascend, ends
+            with rented GPUs, or rents less than the jobs held.
+    """
+    for name, array in (("jct_s", jct_s), ("jqt_s", jqt_s), ("rescales", rescales)):
+        if array.shape != arrivals.submit_s.shape:
+            raise ValueError(
+                f"{name} must have the shape {arrivals.submit_s.shape} of the jobs, "
+                f"got {array.shape}"
+            )
+    if time_s.shape != gpus.shape or not time_s.size or np.any(np.diff(time_s) < 0) or gpus[-1]:
+        raise ValueError("the time line must ascend, one GPU count per time, and end with 0")
+    rented_gpu_h = float(np.dot(gpus[:-1], np.diff(time_s))) / HOUR_S
+    if held_gpu_h > rented_gpu_h * (1 + 1e-9) + 1e-9:
+        raise ValueError(f"jobs held {held_gpu_h:g} GPU-hours of {rented_gpu_h:g} rented")
+    return Replay(
+        arrivals=arrivals,
+        horizon_h=horizon_h,
+        jct_s=jct_s,
+        jqt_s=jqt_s,
+        rescales=rescales,
+        held_gpu_h=held_gpu_h,
+        billed_gpu_h=rented_gpu_h if billed_gpu_h is None else billed_gpu_h,
+        time_s=time_s,
+        gpus=gpus,
+        demand_s=np.zeros(0) if demand_s is None else demand_s,
+    )
