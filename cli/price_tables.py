@@ -14,11 +14,13 @@ from gpuplan.cli.units import show_count, show_number, show_share, show_usd
 if TYPE_CHECKING:
     from gpuplan.analysis.prices.cheapest import Cheapest
     from gpuplan.analysis.prices.offers import Offer
+    from gpuplan.analysis.prices.supply import Supply
     from gpuplan.analysis.prices.view import Market, TraceCost
     from gpuplan.analysis.trace import Trace
     from gpuplan.cli.options import PriceChoice
 
 MAX_LEADERS = 4
+MAX_SUPPLIES = 20
 SOURCE = (Column("gpu_type", "GPU"), Column("provider", "provider"), Column("kind", "kind"))
 
 
@@ -37,7 +39,7 @@ def with_prices(
     market, book = read_market(str(choice.prices), reference=choice.reference, as_of=as_of)
     cost = trace_cost(trace, market, gpu=choice.gpu, include_running=include_running)
     used = {bill.gpu_type for bill in cost.bills} or None
-    used_files = () if book is None else (Input(str(book.path), book.sha256, book.prices.height),)
+    used_files = () if book is None else (Input(str(book.path), book.sha256, book.rows),)
     return replace(
         report,
         results=report.results | {"prices": market.summary() | cost.summary()},
@@ -60,9 +62,13 @@ def show_price(value: float) -> str:
 def market_tables(market: Market, gpus: Collection[str] | None = None) -> Iterator[Table]:
     """Yield what sources ask and have, and who is cheapest, of all GPUs or of some."""
     offers = [one for one in market.offers if gpus is None or one.gpu_type in gpus]
-    yield _offers(offers)
+    if offers:
+        yield _offers(offers)
     if any(one.available or (one.listed_share or 1) < 1 for one in offers):
         yield _availability(offers)
+    shown = [one for one in market.supply if _has_dynamics(one, market, gpus)]
+    if shown:
+        yield _supply(shown)
     choice = Counter(one.gpu_type for one in offers)
     leading = [one for one in market.cheapest if choice[one.gpu_type] > 1]
     if leading:
@@ -151,6 +157,41 @@ def _availability(offers: Sequence[Offer]) -> Table:
         known = (None,) * 4 if has is None else (has.mean, has.least, has.most, has.none_share)
         rows.append((one.gpu_type, one.provider, _words(one.kind), one.listed_share, *known))
     return Table("Availability (listed: share of the hours in which it has a price)", columns, rows)
+
+
+def _has_dynamics(one: Supply, market: Market, gpus: Collection[str] | None) -> bool:
+    """Whether to show how a GPU comes and goes: where it does, or where nothing else is known."""
+    from gpuplan.analysis.gpu_names import same_gpu
+
+    if gpus is not None and not any(same_gpu(gpu, one.gpu_type) for gpu in gpus):
+        return False
+    sources = {(offer.provider, offer.gpu_type, offer.kind) for offer in market.offers}
+    is_priced = (one.provider, one.gpu_type, one.kind) in sources
+    return one.available_share < 1 or not is_priced
+
+
+def _supply(shown: Sequence[Supply]) -> Table:
+    columns = (
+        *SOURCE,
+        Column("region", "region"),
+        Column("known_days", "known (d)", show_number),
+        Column("mean", "mean", show_number),
+        Column("available_share", "of time", show_share),
+        Column("transitions_per_day", "changes/day", show_number),
+        Column("median_available_h", "stays (h)", show_number),
+        Column("median_unavailable_h", "away (h)", show_number),
+    )
+    rows = [
+        (
+            *(one.gpu_type, one.provider, _words(one.kind), one.region),
+            *(one.known_days, one.mean, one.available_share, one.transitions_per_day),
+            *(one.median_available_h, one.median_unavailable_h),
+        )
+        for one in sorted(shown, key=lambda one: -one.known_days)[:MAX_SUPPLIES]
+    ]
+    rest = len(shown) - len(rows)
+    title = "How it comes and goes (stays, away: median stretch with and without any available)"
+    return Table(title + (f"; {rest} shorter left out" if rest else ""), columns, rows)
 
 
 def _cheapest(leading: Sequence[Cheapest]) -> Table:

@@ -60,7 +60,11 @@ PRICES = {
     "prices/prime_market_median.csv.gz": ("canonical", 3_623),
     "prices/raw/H100_80GB_SXM5.jsonl.gz": ("prime", 517),  # providers of 120 snapshots
     "prices/raw/aws_spot_price_history_g2.8xlarge_us-east-1a.json.gz": ("aws", 1_000),
-    "spot-availability/*aws-04-22-2023__us-west-2b_v100_1.json.gz": ("spot-availability", 19_961),
+    "spot-availability/*aws-02-15-2023__us-*_v100_1.json.gz": ("spot-availability", 20_158),
+    "spot-availability/*aws-10-26-2022__us-west-2a_*.json.gz": ("spot-availability", 3_895),
+    "spot-availability/*aws-08-27-2023__us-west-2a_v100_1.json.gz": ("spot-availability", 4_736),
+    "spot-availability/*aws-04-22-2023__us-*_v100_1.json.gz": ("spot-availability", 19_961),
+    "spot-availability/*aws-08-03-2023__us-east-2a_v100_1.json.gz": ("spot-availability", 5_131),
 }
 NEITHER = (
     "*README.md",
@@ -74,10 +78,7 @@ NEITHER = (
     "dilu/sporadic.txt",
     "gavel/*throughputs*",
     "helios/*.csv",  # demand over time
-    "spot-availability/availability__*.json.gz",  # no prices
     "spot-availability/*intel_64.json.gz",  # no GPU
-    "spot-availability/*aws-04-22-2023__us-east-1f_v100_1.json.gz",  # no prices
-    "spot-availability/*aws-08-03-2023__us-east-2a_v100_1.json.gz",
 )
 
 

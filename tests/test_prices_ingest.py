@@ -40,9 +40,9 @@ def test_canonical_csv(tmp_path):
     result = ingest_text(tmp_path, text)
     assert result.prices.schema == pl.Schema(PRICES)
     assert rows(result) == [
-        (at(7), "cloud", "H100-80GB", None, "on_demand", 2.35, None),
-        (at(7, 30), "cloud", "H100-80GB", "eu-1", "spot", 1.12, 14),
-        (at(7, 30), "cloud", "thing", "eu-1", "on_demand", 3.0, None),
+        (at(7), "cloud", "H100-80GB", None, "on_demand", 2.35, None, None),
+        (at(7, 30), "cloud", "H100-80GB", "eu-1", "spot", 1.12, 14, None),
+        (at(7, 30), "cloud", "thing", "eu-1", "on_demand", 3.0, None, None),
     ]
     assert any("not in the table of names" in n and "thing" in n for n in result.provenance.notes)
 
@@ -299,16 +299,45 @@ def test_spot_availability_with_prices(tmp_path):
     result = ingest_text(tmp_path, json.dumps(document), name)
     start = datetime(2022, 10, 26, tzinfo=UTC)
     assert rows(result) == [
-        (start, "aws", "V100", "us-west-2a", "spot", 1.0, 0),
-        (start.replace(minute=10), "aws", "V100", "us-west-2a", "spot", 1.1, 1),
-        (start.replace(minute=20), "aws", "V100", "us-west-2a", "spot", pytest.approx(1.2), 2),
+        (start, "aws", "V100", "us-west-2a", "spot", 1.0, 0, "v100_8"),
+        (start.replace(minute=10), "aws", "V100", "us-west-2a", "spot", 1.1, 1, "v100_8"),
+        (
+            start.replace(minute=20),
+            "aws",
+            "V100",
+            "us-west-2a",
+            "spot",
+            pytest.approx(1.2),
+            2,
+            "v100_8",
+        ),
     ]
     assert result.provenance.change_series == ()
-    without = json.dumps({k: v for k, v in document.items() if k != "prices"})
-    with pytest.raises(InputError, match=r"no prices.*availability alone"):
-        ingest_text(tmp_path, without, name)
+    for prices in ([8.0], "8.0"):
+        short = json.dumps(document | {"prices": prices})
+        with pytest.raises(InputError, match=r"3 ticks and .*a price per tick, or no prices"):
+            ingest_text(tmp_path, short, name)
     with pytest.raises(InputError, match="which GPU"):
-        ingest_text(tmp_path, json.dumps(document), "aws-10-26-2022/us-west-2a_intel_64.json")
+        ingest_text(tmp_path, json.dumps(document), "us-west-2a_v100_8.json")
+
+
+def test_machines_without_a_gpu_beside_others(tmp_path):
+    document = {"metadata": {"gap_seconds": 600}, "data": [0, 1]}
+    for machine in ("intel_64", "v100_1"):
+        folder = availability_folder(tmp_path, document, f"us-west-2a_{machine}.json")
+    told = ingest_prices([folder], tmp_path / "out.parquet").provenance
+    assert told.rows_skipped == {"counts of a machine without a known GPU (intel_64)": 2}
+    assert (told.rows_read, told.rows_kept) == (4, 2)
+    with pytest.raises(InputError, match=r"no usable price \(2 counts of a machine without"):
+        ingest_prices([folder / "us-west-2a_intel_64.json"], tmp_path / "alone.parquet")
+
+
+def availability_folder(tmp_path, document, name):
+    """Write an availability file into a folder with a date; returns the folder."""
+    folder = tmp_path / "aws-10-26-2022"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(document))
+    return folder
 
 
 def test_sources_of_several_formats_in_one_table(tmp_path):
@@ -317,7 +346,7 @@ def test_sources_of_several_formats_in_one_table(tmp_path):
     history.write_text(aws_history(aws_record("2016-04-25T11:00:00.000Z", "1.6")))
     result = ingest_prices([csv, history], tmp_path / "out.parquet")
     assert [source.sampling for source in result.provenance.sources] == ["snapshot", "change"]
-    assert result.provenance.change_series == (("aws", "K520", "spot", "us-east-1a"),)
+    assert result.provenance.change_series == (("aws", "K520", "spot", "us-east-1a", "g2.8xlarge"),)
     assert result.prices["provider"].to_list() == ["aws", "cloud"]  # in order of time
     assert read_prices(result.output).prices["is_change"].to_list() == [True, False]
 
@@ -344,7 +373,10 @@ def test_sampling_can_be_forced(tmp_path):
     ("name", "text", "says"),
     [
         ("a.csv", "a,b\n1,2\n", "is no known price list"),
-        ("a.csv", "", "is no known price list"),
+        ("a.csv", "", "is empty"),
+        ("a.csv", HEADER.encode("utf-16"), r"is UTF-16 text.*\n.*iconv -f UTF-16LE"),
+        ("a.csv", HEADER.encode("utf-16-be"), r"is UTF-16 text.*\n.*iconv -f UTF-16BE"),
+        ("a.csv", "a,b\r1,2\r", r"has carriage returns as line ends.*\n.*tr"),
         ("a.csv", f"{HEADER}\n", "has no prices"),
         ("a.json", '{"SpotPriceHistory": []}', "has no prices"),
         (

@@ -9,6 +9,7 @@ from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.run import ingest_prices
 from gpuplan.analysis.prices.schema import PRICE
+from gpuplan.analysis.prices.supply import supplies
 from gpuplan.analysis.prices.view import market
 
 FILES = ("prime_by_provider", "prime_best_deal_1x", "prime_market_median", "gcp_a", "aws_spot_2016")
@@ -102,7 +103,27 @@ def test_raw_files_give_the_derived_tables(shared, tmp_path):
 def test_every_price_file_is_recognized(shared, tmp_path):
     folder = shared / "data"
     names = sorted(folder.glob("prices/**/*.gz"))
-    names += sorted(folder.glob("spot-availability/*04-22-2023__us-west-2b_v100_1.json.gz"))
-    assert len(names) >= 8
+    assert len(names) >= 7
     for path in names:
         assert ingested(path, tmp_path).provenance.rows_kept > 0
+
+
+def test_availability_comes_and_goes_as_the_readme_says(shared, tmp_path):
+    folder = shared / "data" / "spot-availability"
+    seen = 0
+    for line in (folder / "README.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if "__aws-" not in cells[0] or "intel" in cells[0]:
+            continue
+        name, gap, ticks, days, most, share, mean, losses, asked = cells
+        prices = ingested(folder / f"{name}.json.gz", tmp_path).prices
+        (found,) = supplies(read_prices(tmp_path / "prices.parquet"))
+        assert prices.height == int(ticks)
+        assert prices[PRICE].null_count() == (int(ticks) if asked == "none" else 0)
+        assert found.known_days == pytest.approx(int(ticks) * int(gap) / 86400)
+        assert found.known_days == pytest.approx(float(days), abs=0.006)
+        assert (found.most, found.losses) == (int(most), int(losses))
+        assert found.available_share == pytest.approx(float(share), abs=5.1e-5)
+        assert found.mean == pytest.approx(float(mean), abs=5.1e-5)
+        seen += 1
+    assert seen == 8

@@ -314,7 +314,16 @@ def test_price_tables_of_other_tools(tmp_path):
         }
     )
     found = read_prices(write(tmp_path / "p.parquet", frame)).prices
-    assert found.select(*PRICES).row(0) == (ORIGIN, "c", "A100-80GB", None, "on_demand", 2.0, None)
+    assert found.select(*PRICES).row(0) == (
+        ORIGIN,
+        "c",
+        "A100-80GB",
+        None,
+        "on_demand",
+        2.0,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(

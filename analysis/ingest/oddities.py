@@ -17,7 +17,7 @@ def odd_text(head: Head) -> InputError | None:
             head.path,
             "is empty",
             expected="a header and rows",
-            hint="export the log again, or name the file that holds it",
+            hint="export it again, or name the file that holds it",
         )
     if (encoding := _wide_encoding(head.data)) is not None:
         return InputError(

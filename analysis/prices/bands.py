@@ -13,6 +13,7 @@ from gpuplan.analysis.prices.schema import PRICE
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)
+_HOUR = (pl.col("timestamp").dt.epoch("us") // HOUR_US).alias("hour")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,12 @@ class Band:
 
     Attributes:
         gpu_type, kind: what they are of.
-        start_h: start of each bin that has a price, hours of the Unix epoch; shape (n,).
+        start_h: start of each bin of which anything is known, hours of the Unix epoch; shape (n,).
         p25, median, p75: of the offers of all providers and regions in the bin, US dollars per
-            GPU-hour; shape (n,).
+            GPU-hour; NaN where there is none; shape (n,).
         sources: providers with a price in the bin; shape (n,).
-        available: what they have, summed per snapshot, mean of the bin; None where not recorded.
+        available: what they have, summed per snapshot, mean of the bin, NaN where not recorded;
+            None where it never is.
         bin_h: width of a bin, hours.
     """
 
@@ -39,14 +41,22 @@ class Band:
     available: FloatArray | None
     bin_h: int
 
+    @property
+    def has_prices(self) -> bool:
+        """Whether any bin has a price."""
+        return bool(np.isfinite(self.median).any())
+
 
 def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[Band, ...]:
-    """Return a band per GPU and kind, the longest first.
+    """Return a band per GPU and kind of a book that has any row, the longest first.
 
     A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
     """
-    first = min(one.first_hour for one in hourly)
-    last = max(one.first_hour + one.typical.size for one in hourly)
+    told = book.supply.select(_HOUR).to_series()
+    spans = [(one.first_hour, one.first_hour + one.typical.size) for one in hourly]
+    if not told.is_empty():
+        spans.append((int(told[0]), int(told[-1]) + 1))
+    first, last = min(start for start, _ in spans), max(end for _, end in spans)
     bin_h = next((h for h in BIN_HOURS if (last - first) <= h * MAX_BINS), BIN_HOURS[-1])
     points = pl.concat([_snapshots(book), _changes(book, hourly)]).with_columns(
         (pl.col("hour") - first) // bin_h
@@ -60,7 +70,15 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[Band, ...]
             ),
             pl.col("provider").n_unique().cast(pl.Float64).alias("sources"),
         )
-        .join(_available(book, first, bin_h), on=["gpu_type", "kind", "hour"], how="left")
+        .join(
+            _available(book, first, bin_h),
+            on=["gpu_type", "kind", "hour"],
+            how="full",
+            coalesce=True,
+        )
+        .with_columns(
+            pl.col("p25", "median", "p75").fill_null(np.nan), pl.col("sources").fill_null(0)
+        )
         .sort("gpu_type", "kind", "hour")
     )
     groups = binned.partition_by("gpu_type", "kind", maintain_order=True)
@@ -69,9 +87,8 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[Band, ...]
 
 
 def _snapshots(book: PriceBook) -> pl.DataFrame:
-    hour = (pl.col("timestamp").dt.epoch("us") // HOUR_US).alias("hour")
     rows = book.prices.filter(~pl.col("is_change"))
-    return rows.select("gpu_type", pl.col("kind").cast(pl.String), "provider", hour, PRICE)
+    return rows.select("gpu_type", pl.col("kind").cast(pl.String), "provider", _HOUR, PRICE)
 
 
 def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
@@ -96,14 +113,12 @@ def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
 
 def _available(book: PriceBook, first: int, bin_h: int) -> pl.DataFrame:
     """Return the mean over the snapshots of a bin of what all sources together have."""
-    hour = (pl.col("timestamp").dt.epoch("us") // HOUR_US - first) // bin_h
-    told = book.prices.filter(pl.col("available").is_not_null())
     # Providers are seldom seen in the same instant, so each is averaged by itself and then added.
-    per_instant = told.group_by("gpu_type", "kind", "provider", "timestamp").agg(
+    per_instant = book.supply.group_by("gpu_type", "kind", "provider", "timestamp").agg(
         pl.col("available").sum()
     )
     return (
-        per_instant.with_columns(hour.alias("hour"), pl.col("kind").cast(pl.String))
+        per_instant.with_columns((_HOUR - first) // bin_h, pl.col("kind").cast(pl.String))
         .group_by("gpu_type", "kind", "provider", "hour")
         .agg(pl.col("available").mean())
         .group_by("gpu_type", "kind", "hour")

@@ -45,28 +45,37 @@ class PriceBook:
     """Prices of a canonical table.
 
     Attributes:
-        prices: the columns of `PRICES` and ``is_change``; in order of time.
+        prices: rows with a price: the columns of `PRICES` and ``is_change``; in order of time.
+        supply: rows that say how much is available, with a price or without; alike.
         path: the file.
         sha256: its hash.
         provenance: where the prices come from.
     """
 
     prices: pl.DataFrame
+    supply: pl.DataFrame
     path: Path
     sha256: str
     provenance: PriceProvenance
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table, each once."""
+        return self.prices.height + self.supply[PRICE].null_count()
 
 
 def book_of(
     prices: pl.DataFrame, provenance: PriceProvenance, *, path: Path, sha256: str = ""
 ) -> PriceBook:
-    """Return prices in the canonical columns as a book."""
+    """Return rows in the canonical columns as a book."""
     is_change = is_one_of(provenance.change_series).alias("is_change")
+    rows = prices.select(*PRICES, is_change).sort("timestamp", maintain_order=True)
     return PriceBook(
-        prices.select(*PRICES, is_change).sort("timestamp", maintain_order=True),
-        path,
-        sha256,
-        provenance,
+        prices=rows.filter(pl.col(PRICE).is_not_null()),
+        supply=rows.filter(pl.col("available").is_not_null()),
+        path=path,
+        sha256=sha256,
+        provenance=provenance,
     )
 
 
@@ -102,15 +111,31 @@ def in_force(book: PriceBook) -> pl.DataFrame:
         ``start_us`` and ``end_us`` (microseconds of the Unix epoch), ``lowest`` and ``typical``
         (the least and the median of the offers, US dollars per GPU-hour) and ``offers``.
     """
+    return stretches(
+        book.prices,
+        pl.col(PRICE).min().alias("lowest"),
+        pl.col(PRICE).median().alias("typical"),
+        pl.len().alias("offers"),
+    )
+
+
+def stretches(rows: pl.DataFrame, *levels: pl.Expr) -> pl.DataFrame:
+    """Return the stretches of time in which what rows of a book say holds, and what that is.
+
+    Args:
+        rows: of `PriceBook.prices` or `PriceBook.supply`.
+        levels: what to say of the rows of one series and instant, each with a name.
+
+    Returns:
+        As `in_force`, with these levels.
+    """
     time = pl.col("timestamp").dt.epoch("us")
     known_until = time.filter("is_change").max().over("provider", "kind")
     quotes = (
-        book.prices.with_columns(time.alias("start_us"), known_until.alias("known_until"))
+        rows.with_columns(time.alias("start_us"), known_until.alias("known_until"))
         .group_by(*SERIES, "start_us", maintain_order=True)
         .agg(
-            pl.col(PRICE).min().alias("lowest"),
-            pl.col(PRICE).median().alias("typical"),
-            pl.len().alias("offers"),
+            *levels,
             pl.col("is_change").any(),
             pl.col("known_until").first(),
         )
@@ -137,9 +162,7 @@ def in_force(book: PriceBook) -> pl.DataFrame:
         .then(change_end + pl.when(alone).then(HOUR_US).otherwise(0))
         .otherwise(snapshot_end)
         .alias("end_us"),
-        "lowest",
-        "typical",
-        "offers",
+        *(level.meta.output_name() for level in levels),
     )
 
 
@@ -187,7 +210,7 @@ def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     expected = {
         "timestamp": TIME_EXPECTED,
         "kind": f"one of {', '.join(KINDS)}",
-        PRICE: "US dollars above 0",
+        PRICE: "US dollars above 0; none only where available is told",
     }
     for name in REQUIRED:
         good = pl.col(name).is_not_null()
@@ -195,6 +218,7 @@ def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
             good &= is_plausible_time(name)
         if name == PRICE:
             good &= pl.col(PRICE).is_finite() & (pl.col(PRICE) > 0)
+            good |= pl.lit(table[PRICE].is_null()) & (pl.col("available") >= 0)
         bad = prices.select((~good.fill_null(False)).arg_true()).to_series()
         if len(bad):
             raise InputError(

@@ -25,8 +25,8 @@ class HourlyPrices:
     Attributes:
         provider, gpu_type, kind: what tells this source from others.
         first_hour: hours of the Unix epoch before the first element.
-        typical: median over its regions of the median offer; shape (n,).
-        lowest: the region with the lowest offer; shape (n,).
+        typical: median of the median offers of its regions and instance types; shape (n,).
+        lowest: the lowest offer of any of them; shape (n,).
         cover: share of the hour in which a price is in force; shape (n,).
     """
 
@@ -72,10 +72,10 @@ def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) ->
     last = -(-int(stretches["end_us"].max()) // HOUR_US)  # type: ignore[arg-type]
     edges = np.arange(first, max(last, first + 1) + 1) * HOUR_US
     typical, lowest, cover = [], [], []
-    for region in stretches.partition_by("region", maintain_order=True):
-        start, end = region["start_us"].to_numpy(), region["end_us"].to_numpy()
+    for series in stretches.partition_by("region", "instance", maintain_order=True):
+        start, end = series["start_us"].to_numpy(), series["end_us"].to_numpy()
         known, (usual, cheapest) = means_within(
-            edges, start, end, region["typical"].to_numpy(), region["lowest"].to_numpy()
+            edges, start, end, series["typical"].to_numpy(), series["lowest"].to_numpy()
         )
         typical.append(usual)
         lowest.append(cheapest)

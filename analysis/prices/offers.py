@@ -128,7 +128,7 @@ def _listed(one: ListPrice, as_of: datetime | None) -> Offer:
 def offers_of(
     book: PriceBook, hourly: tuple[HourlyPrices, ...], as_of: datetime | None = None
 ) -> tuple[Offer, ...]:
-    """Return every source of a book, in order of GPU, provider and kind.
+    """Return every source of a book that has prices, in order of GPU, provider and kind.
 
     Args:
         book: the prices.
@@ -145,7 +145,11 @@ def offers_of(
     prices: dict[tuple[object, ...], HourlyPrices] = {
         (one.provider, one.gpu_type, one.kind): one for one in hourly
     }
-    offers = [_offer(of, prices[key], hours[str(key[1])], as_of) for key, of in groups.items()]
+    supply = book.supply.partition_by(OFFER, as_dict=True)
+    offers = [
+        _offer(of, supply.get(key), prices[key], hours[str(key[1])], as_of)
+        for key, of in groups.items()
+    ]
     return tuple(sorted(offers, key=lambda o: (o.gpu_type, o.provider, o.kind)))
 
 
@@ -157,7 +161,13 @@ def _hours_known(gpu: str, hourly: tuple[HourlyPrices, ...]) -> int:
     return int(np.unique(np.concatenate(known)).size)
 
 
-def _offer(rows: pl.DataFrame, hourly: HourlyPrices, hours: int, as_of: datetime | None) -> Offer:
+def _offer(
+    rows: pl.DataFrame,
+    supply: pl.DataFrame | None,
+    hourly: HourlyPrices,
+    hours: int,
+    as_of: datetime | None,
+) -> Offer:
     price = rows[PRICE].to_numpy()
     is_change = bool(rows["is_change"].any())
     weight = np.ones(price.size)
@@ -187,7 +197,7 @@ def _offer(rows: pl.DataFrame, hourly: HourlyPrices, hours: int, as_of: datetime
         first=rows["timestamp"].min(),  # type: ignore[arg-type]
         last=last,
         age_days=_age_days(last, as_of),
-        available=_availability(rows),
+        available=None if supply is None else _availability(supply),
     )
 
 
@@ -213,11 +223,8 @@ def _daily_volatility(hourly: HourlyPrices) -> float | None:
     return float(steps.std()) if steps.size > 1 else None
 
 
-def _availability(rows: pl.DataFrame) -> Availability | None:
-    told = rows.filter(pl.col("available").is_not_null())
-    if told.is_empty():
-        return None
-    total = told.group_by("timestamp").agg(pl.col("available").sum())["available"].to_numpy()
+def _availability(supply: pl.DataFrame) -> Availability:
+    total = supply.group_by("timestamp").agg(pl.col("available").sum())["available"].to_numpy()
     return Availability(
         mean=float(total.mean()),
         least=int(total.min()),

@@ -33,6 +33,12 @@ def rules(time: str, price: str) -> tuple[Rule, ...]:
     )
 
 
+def told(price: str) -> Rule:
+    """Return the rule that a row has a price or says how much there is."""
+    nothing = pl.col(PRICE).is_null() & pl.col("available").is_null()
+    return Rule("missing", price, "a price, or a count of what is available", nothing)
+
+
 def fixed(value: str) -> pl.Expr:
     """Return one word in every row."""
     return pl.repeat(value, pl.len(), dtype=pl.String())

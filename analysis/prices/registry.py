@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.prices.format import PriceFormat
 from gpuplan.analysis.prices.formats.availability import AVAILABILITY
@@ -32,7 +33,7 @@ def price_format_named(name: str) -> PriceFormat:
 
 
 def unknown_prices(head: Head) -> InputError:
-    """Return the error for a file that no format recognizes, which may be a job log."""
+    """Return the error for a file that no format recognizes: a job log, odd text or any other."""
     from gpuplan.analysis.ingest.registry import FORMATS  # which asks for the formats here
 
     for log in FORMATS:
@@ -43,7 +44,7 @@ def unknown_prices(head: Head) -> InputError:
                 expected="a price list",
                 hint=f"gpuplan ingest {head.path} -o trace.parquet",
             )
-    return InputError(
+    return odd_text(head) or InputError(
         head.path,
         f"is no known price list; it starts with {head.shown()}",
         expected=f"one of {_names()}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from gpuplan.analysis.prices.schema import PRICE, SERIES
+from gpuplan.analysis.prices.schema import PRICE, ZONE
 
 SOURCE_NUMBER = "source_number"
 NEAR_USD = 1.5e-6
@@ -14,9 +14,10 @@ NEAR_USD = 1.5e-6
 def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
     """Return prices without those that an earlier source has too, in the same order.
 
-    Prices are the same where series, second, price and availability are; availability is not
-    compared where one does not tell it, and the price that tells it stays. Equal prices within one
-    source are several offers: as many of them stay as the source with the most has.
+    Prices are the same where zone, second, price and availability are; availability is not
+    compared where one does not tell it, and the price that tells it stays. Nor is the instance
+    type, which derived tables leave out. Equal prices within one source are several offers: as
+    many of them stay as the source with the most has. Rows without a price are compared alike.
 
     Args:
         prices: canonical columns and `SOURCE_NUMBER`, in order of the sources.
@@ -25,10 +26,12 @@ def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
     if prices[SOURCE_NUMBER].n_unique() < 2:
         return prices
     moment = ("series", "second")
-    names = (pl.col(name).cast(pl.String).fill_null("") for name in SERIES)
+    names = (pl.col(name).cast(pl.String).fill_null("") for name in ZONE)
     series = pl.concat_str(*names, separator="\0").cast(pl.Categorical).to_physical()
     second = pl.col("timestamp").dt.epoch("s").alias("second")
-    is_new_price = (pl.col(PRICE).diff() > NEAR_USD).fill_null(True)
+    usd = pl.col(PRICE)
+    is_priced = usd.is_not_null() | usd.shift().is_not_null()
+    is_new_price = (usd.diff() > NEAR_USD).fill_null(is_priced)
     levels = (
         prices.select(series.alias("series"), second, PRICE, "available", SOURCE_NUMBER)
         .with_row_index("at")

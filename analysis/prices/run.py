@@ -29,6 +29,7 @@ from gpuplan.analysis.prices.registry import PRICE_FORMATS, price_format_named, 
 from gpuplan.analysis.prices.repeats import SOURCE_NUMBER, without_repeats
 from gpuplan.analysis.prices.schema import (
     METADATA_KEY,
+    PRICE,
     SERIES,
     PriceProvenance,
     PriceSource,
@@ -36,7 +37,7 @@ from gpuplan.analysis.prices.schema import (
 from gpuplan.analysis.version import gpuplan_version
 
 MAX_WORDS_TOLD = 5
-ORDER = ("timestamp", "provider", "gpu_type", "kind", "region")
+ORDER = ("timestamp", "provider", "gpu_type", "kind", "region", "instance")
 REPEATED = "prices that another source has too"
 
 
@@ -65,6 +66,7 @@ class PricesResult:
             "rows_kept": told.rows_kept,
             "rows_skipped": sum(told.rows_skipped.values()),
             "rows_rejected": sum(told.rows_rejected.values()),
+            "rows_without_price": self.prices[PRICE].null_count(),
             "skipped_by_reason": told.rows_skipped,
             "rejected_by_reason": told.rows_rejected,
             "first_time": times[0].isoformat(),

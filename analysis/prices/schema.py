@@ -1,5 +1,7 @@
 """The canonical price table: columns, kinds, and what is kept in the Parquet metadata.
 
+A row has a price, or says how much there is, or both.
+
 A source gives prices in one of two ways. A *snapshot* says what was asked at an instant; nothing is
 known between two of them. A *change* says what is asked from an instant on, until the next change
 of the same series: such rows must be weighted by the time they are in force.
@@ -29,15 +31,18 @@ PRICES: dict[str, pl.DataType] = {
     "kind": KIND_TYPE,
     "price_usd_per_gpu_hour": pl.Float64(),
     "available": pl.Int64(),
+    "instance": pl.String(),
 }
-"""Column name -> type, in file order (product specification, section 2)."""
+"""Column name -> type, in file order (product specification, section 2, and the instance type)."""
 PRICE = "price_usd_per_gpu_hour"
 
 TIME_EXPECTED = "a time from 2000 to 2099"
 
 OFFER = ("provider", "gpu_type", "kind")
 """What tells one source of GPUs from another; its regions are pooled."""
-SERIES = (*OFFER, "region")
+ZONE = (*OFFER, "region")
+SERIES = (*ZONE, "instance")
+"""What has one price at a time: instance types of one GPU have prices of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +70,13 @@ class PriceProvenance:
 
     Attributes:
         sources: the input files.
-        rows_read: prices found; read = kept + skipped + rejected.
+        rows_read: rows found; read = kept + skipped + rejected.
         rows_kept: prices in the table.
         rows_skipped: prices that are none of ours (another operating system, a machine without a
             GPU) or that another source has too, by reason.
         rows_rejected: prices that cannot be used, by reason.
-        change_series: the series (provider, GPU, kind, region) whose rows are changes; all others
-            are snapshots.
+        change_series: the series (provider, GPU, kind, region, instance) whose rows are changes;
+            all others are snapshots.
         notes: what a reader of the prices should know, one sentence each.
         schema_version: version of this table.
         gpuplan_version: version that wrote the file.
@@ -98,7 +103,9 @@ class PriceProvenance:
         if not isinstance(fields, dict):
             raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
         fields["sources"] = tuple(PriceSource(**source) for source in fields.get("sources", ()))
-        fields["change_series"] = tuple(tuple(key) for key in fields.get("change_series", ()))
+        keys = fields.get("change_series", ())
+        # Tables of before instance types were told apart have no fifth part.
+        fields["change_series"] = tuple((*key, None)[: len(SERIES)] for key in keys)
         fields["notes"] = tuple(fields.get("notes", ()))
         return cls(**fields)
 

@@ -24,6 +24,7 @@ from gpuplan.analysis.prices.cost import (
 from gpuplan.analysis.prices.hourly import HourlyPrices, hourly_prices
 from gpuplan.analysis.prices.offers import STALE_DAYS, Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.schema import KIND_WORDS, KINDS
+from gpuplan.analysis.prices.supply import Supply, supplies
 from gpuplan.analysis.trace import Trace
 
 BUILT_IN = "builtin"
@@ -39,6 +40,7 @@ class Market:
         offers: every source of GPUs, in order of GPU, provider and kind.
         hourly: their prices by the hour; none where they are a list.
         cheapest: who leads, per GPU; none where they are a list.
+        supply: how each GPU of each region comes and goes; none where that is not recorded.
         references: GPU -> ``provider:kind`` that savings are counted against.
         notes: where the prices are old, or gpuplan's own.
     """
@@ -47,6 +49,7 @@ class Market:
     offers: tuple[Offer, ...]
     hourly: tuple[HourlyPrices, ...]
     cheapest: tuple[Cheapest, ...]
+    supply: tuple[Supply, ...]
     references: dict[str, str]
     notes: tuple[str, ...]
 
@@ -57,6 +60,7 @@ class Market:
             "references": self.references,
             "offers": [offer.summary() for offer in self.offers],
             "cheapest": [one.summary() for one in self.cheapest],
+            "supply": [one.summary() for one in self.supply],
         }
 
 
@@ -118,6 +122,7 @@ def market(
         offers=tuple(_with_saving(offer, chosen.get(offer.gpu_type)) for offer in offers),
         hourly=hourly,
         cheapest=cheapest_sources(hourly),
+        supply=() if book is None else supplies(book),
         references={gpu: offer.name for gpu, offer in chosen.items()},
         notes=(*notes, *_age_notes(offers, as_of)),
     )
@@ -177,7 +182,9 @@ def _reference(text: str, offers: Sequence[Offer]) -> str:
         kinds = ", ".join(KINDS)
         raise UsageError(f"--reference {text}: expected provider:kind, the kind one of {kinds}")
     if f"{provider.strip()}:{kind}" not in names:
-        raise UsageError(f"--reference {text}: no such prices; there are {', '.join(names)}")
+        raise UsageError(
+            f"--reference {text}: no such prices; there are {', '.join(names) or 'none'}"
+        )
     return f"{provider.strip()}:{kind}"
 
 
@@ -209,7 +216,9 @@ def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
         return offered[0] if len(offered) == 1 else None
     name = gpu_name(gpu)
     if not any(same_gpu(name, one) for one in offered):
-        raise UsageError(f"--gpu {gpu}: the prices have none of it, only {', '.join(offered)}")
+        raise UsageError(
+            f"--gpu {gpu}: the prices have none of it, only {', '.join(offered) or 'availability'}"
+        )
     return name
 
 
@@ -229,13 +238,18 @@ def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]
             f"{as_of:%Y-%m-%d}, more than {STALE_DAYS:.0f}: "
             f"{', '.join(names[:MAX_NAMES_TOLD])}{more}"
         )
-    first = min(offer.first for offer in offers if offer.first is not None)
-    if first > as_of:
+    first = min((offer.first for offer in offers if offer.first is not None), default=None)
+    if first is not None and first > as_of:
         yield f"the prices begin {(first - as_of).days:,} days after {as_of:%Y-%m-%d}"
 
 
 def _unpriced(demand: Demand, offered: Sequence[str]) -> str:
     some = ", ".join(offered[:MAX_NAMES_TOLD]) + (", ..." if len(offered) > MAX_NAMES_TOLD else "")
+    if not offered:
+        return (
+            f"the table has availability without prices, so {demand.gpu_hours:,.0f} GPU-hours are "
+            "not billed"
+        )
     if demand.gpu_type is None:
         return (
             f"{demand.jobs:,} jobs do not name their GPU, so nothing says what they would have "

@@ -1,4 +1,4 @@
-"""``gpuplan prices``: bring price lists and histories into one table."""
+"""``gpuplan prices``: bring price lists, price histories and availability into one table."""
 
 from __future__ import annotations
 
@@ -120,7 +120,10 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
     ) -> None:
-        """Bring GPU price lists and histories into one table, and say what GPUs cost."""
+        """Bring GPU price lists and histories into one table, and say what GPUs cost.
+
+        Histories of availability without prices are taken too: how GPUs come and go.
+        """
         output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
         check_output(output, picture=True, rows=False, inputs=sources, others=[out])
         from gpuplan.analysis.errors import UsageError
@@ -183,7 +186,12 @@ def _report(
         tables.append(Table("Rejected rows", reasons, list(told.rows_rejected.items())))
     if told.notes:
         tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
-    rejected = account["rows_rejected"]
+    rejected, unpriced = account["rows_rejected"], account["rows_without_price"]
+    kept = [
+        f"{counted(told.rows_kept - unpriced, 'price')} of {counted(len(found.offers), 'source')}"
+    ]
+    if unpriced:
+        kept.append(f"{counted(unpriced, 'count')} of availability without a price")
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
     warnings = (unused,) if rejected else ()
     return Report(
@@ -192,8 +200,7 @@ def _report(
         tables=tuple(tables),
         inputs=tuple(Input(one.name, one.sha256, one.rows) for one in told.sources),
         parameters=parameters,
-        headline=f"{counted(told.rows_kept, 'price')} of {counted(len(found.offers), 'source')} "
-        f"in {result.output}",
+        headline=f"{' and '.join(kept[unpriced == told.rows_kept :])} in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),
     )

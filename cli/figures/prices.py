@@ -1,4 +1,4 @@
-"""The picture of a price history: price bands beside availability."""
+"""The picture of a price history: price bands beside availability, or either alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
@@ -23,27 +24,41 @@ RATIO_FOR_LOG = 8.0
 def draw_prices(bands: Sequence[Band]) -> Figure:
     """Return prices over time with the band P25-P75, beside what is available where that is known.
 
+    Where there is no price at all, what is available stands alone.
+
     The longest histories are drawn, `MAX_LINES` of them; the title tells how many are left out.
     """
-    drawn = sorted(bands[:MAX_LINES], key=lambda band: -float(band.median[-1]))
+    drawn = sorted(bands[:MAX_LINES], key=_last_price, reverse=True)
     rest = len(bands) - len(drawn)
+    prices = any(band.has_prices for band in drawn)
     supply = any(band.available is not None or band.sources.max() > 1 for band in drawn)
-    figure = new_figure(2, width_in=10.5, height_in=4.4) if supply else new_figure()
+    figure = new_figure(2, width_in=10.5, height_in=4.4) if prices and supply else new_figure()
     with matplotlib.rc_context(SETTINGS):
         left = figure.axes[0]
-        left.set_title("Price" + (f" ({rest} shorter histories left out)" if rest else ""))
-        left.set_ylabel("US dollars per GPU-hour, median and P25-P75")
-        _bands(left, drawn)
+        if prices:
+            left.set_ylabel("US dollars per GPU-hour, median and P25-P75")
+            left.set_title("Price")
+            _bands(left, drawn)
         if supply:
-            _supply(figure.axes[1], drawn)
+            _supply(figure.axes[-1], drawn)
+        if rest:
+            left.set_title(f"{left.get_title()} ({rest} shorter histories left out)")
         kinds = {band.kind for band in drawn}
         names = [
             band.gpu_type if len(kinds) == 1 else f"{band.gpu_type} {band.kind.replace('_', '-')}"
             for band in drawn
         ]
-        handles = left.get_lines()[: len(drawn)]
+        handles = [
+            Line2D([], [], color=colour, linewidth=1.4)
+            for colour, _ in zip(CYCLE, drawn, strict=False)
+        ]
         figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
     return figure
+
+
+def _last_price(band: Band) -> float:
+    known = band.median[np.isfinite(band.median)]
+    return float(known[-1]) if known.size else 0.0
 
 
 def _bands(axes: Axes, drawn: Sequence[Band]) -> None:
@@ -53,8 +68,10 @@ def _bands(axes: Axes, drawn: Sequence[Band]) -> None:
     for colour, band in zip(CYCLE, drawn, strict=False):
         times, (low, high) = _with_gaps(band, band.p25, band.p75)
         axes.fill_between(times, low, high, color=colour, alpha=0.18, linewidth=0)
-    low, high = min(b.p25.min() for b in drawn), max(b.p75.max() for b in drawn)
-    if high > RATIO_FOR_LOG * low:
+    priced = [band for band in drawn if band.has_prices]
+    lowest = min(float(np.nanmin(band.p25)) for band in priced)
+    highest = max(float(np.nanmax(band.p75)) for band in priced)
+    if highest > RATIO_FOR_LOG * lowest:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")

@@ -27,10 +27,11 @@ def book(rows, *, changes=()) -> PriceBook:
                 for i, name in enumerate(("provider", "gpu_type", "region", "kind", PRICE))
             },
             "available": [row[6] for row in full],
+            "instance": None,
         },
         schema=PRICES,
     )
-    series = tuple((p, g, k, r) for p, g, k, r in changes)
+    series = tuple((*key, None)[:5] for key in changes)
     return book_of(frame, PriceProvenance(change_series=series), path=Path("prices.parquet"))
 
 

@@ -1,7 +1,8 @@
-"""Spot availability traces with prices: ``{"metadata": ..., "data": [...], "prices": [...]}``.
+"""Spot availability traces: ``{"metadata": ..., "data": [...], "prices": [...]}``.
 
-One number per tick: instances to be had, and US dollars per instance-hour. Date, zone, GPU and GPUs
-per instance stand in the names only: ``aws-04-22-2023/us-west-2b_v100_1.json``.
+Per tick the instances to be had and, where there are ``prices``, US dollars per instance-hour.
+Date, zone, GPU and GPUs per instance stand in the names only:
+``aws-04-22-2023/us-west-2b_v100_1.json``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from gpuplan.analysis.gpu_names import gpu_name, is_known_gpu
 from gpuplan.analysis.ingest.batch import ROW, Batch, Rows
 from gpuplan.analysis.ingest.plan import Field, Plan, count, number
 from gpuplan.analysis.ingest.source import SourceStream
-from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight
-from gpuplan.analysis.prices.plan import fixed, rules
+from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip
+from gpuplan.analysis.prices.plan import fixed, rules, told
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
 
 CHUNK_BYTES = 1 << 20
@@ -51,13 +52,15 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
     counts, prices = document.get(COUNT), document.get(PRICES_KEY)
     if not isinstance(tick, int | float) or not 0 < tick < 1e9 or not isinstance(counts, list):
         raise InputError(path, f"needs metadata.{TICK_S} (a number above 0) and a list {COUNT}")
+    if prices is None:
+        prices = [None] * len(counts)
     if not isinstance(prices, list) or len(prices) != len(counts):
-        found = f"{len(prices)} prices" if isinstance(prices, list) else "no prices"
+        found = f"{len(prices)} prices" if isinstance(prices, list) else "prices that are no list"
         raise InputError(
             path,
             f"has {len(counts)} ticks and {found}",
-            expected="a price per tick; availability alone has no place in a price table",
-            hint="leave this file out",
+            expected=f"a price per tick, or no {PRICES_KEY} at all",
+            hint="fetch it again",
         )
     columns = {
         TICK_S: [str(i * tick) for i in range(len(counts))],
@@ -76,34 +79,38 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
 def _plan(sight: PriceSight) -> PricePlan:
     path = sight.head.path
     folder, file = FOLDER.search(str(path)), FILE.search(path.name)
-    if folder is None or file is None or not is_known_gpu(file[2]):
+    if folder is None or file is None:
         raise InputError(
             path,
             "its name does not say which GPU was where and when",
-            expected="a known GPU, as in aws-04-22-2023/us-west-2b_v100_1.json",
+            expected="names as in aws-04-22-2023/us-west-2b_v100_1.json",
             hint="rename the file and its folder so",
         )
     provider, month, day, year = folder.groups()
     start = sight.choices.as_of or _start(path, int(year), int(month), int(day))
     after = (pl.col(TICK_S).cast(pl.Float64) * 1e6).cast(pl.Duration("us"))
     usd = pl.col(PRICES_KEY).cast(pl.Float64, strict=False) / max(1, int(file[3]))
+    machine = f"{file[2]}_{file[3]}"
+    no_gpu = Skip(f"counts of a machine without a known GPU ({machine})", pl.repeat(True, pl.len()))
     return PricePlan(
-        Plan(
+        plan=Plan(
             fields=(
                 Field("timestamp", TICK_S, pl.lit(start, TIME_TYPE) + after, required=True),
                 count("available", COUNT, least=0),
-                Field(PRICE, PRICES_KEY, usd, number("", "").expected, True),
+                Field(PRICE, PRICES_KEY, usd, number("", "").expected),
             ),
             jobs={
                 "provider": fixed(provider),
                 "gpu_type": fixed(gpu_name(file[2])),
                 "region": fixed(file[1]),
+                "instance": fixed(machine),
                 "kind": fixed("spot").cast(KIND_TYPE),
             },
             schema=PRICES,
-            rules=rules(TICK_S, PRICES_KEY),
+            rules=(*rules(TICK_S, PRICES_KEY), told(PRICES_KEY)),
             notes=("spot availability: the time of day of the first tick is unknown, taken as 0",),
-        )
+        ),
+        skips=() if is_known_gpu(file[2]) else (no_gpu,),
     )
 
 
@@ -116,7 +123,7 @@ def _start(path: Path, year: int, month: int, day: int) -> datetime:
 
 AVAILABILITY = PriceFormat(
     name="spot-availability",
-    description="spot availability trace with prices, JSON; per instance, snapshots",
+    description="spot availability trace, with prices or without, JSON; per instance, snapshots",
     source="spot availability and preemption traces of SkyPilot's authors",
     recognizes=lambda head: (
         "JSON with metadata and gap_seconds" if head.mentions("metadata", TICK_S) else None

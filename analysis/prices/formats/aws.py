@@ -1,7 +1,7 @@
 """Amazon's spot price history: ``aws ec2 describe-spot-price-history``, or its TSV archives.
 
-Prices are text, in US dollars per instance-hour; every row is a change. A history of Linux is kept;
-those of other systems repeat its series at other prices.
+Prices are text, in US dollars per instance-hour; every row is a change of its instance
+type. A history of Linux is kept; those of other systems repeat its series at other prices.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ def _plan(sight: PriceSight) -> PricePlan:
                 Field("timestamp", "Timestamp", moment("Timestamp", "UTC"), "an ISO time", True),
                 Field("gpu_type", "InstanceType", gpu, required=True),
                 text("region", "AvailabilityZone", required=True),
+                text("instance", "InstanceType"),
                 Field(PRICE, "SpotPrice", usd, number("", "SpotPrice").expected, True),
             ),
             jobs={"provider": fixed("aws"), "kind": fixed("spot").cast(KIND_TYPE)},

@@ -11,7 +11,7 @@ from gpuplan.analysis.ingest.plan import Field, Plan, count, number, text
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.times import moment
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, need
-from gpuplan.analysis.prices.plan import rules
+from gpuplan.analysis.prices.plan import rules, told
 from gpuplan.analysis.prices.schema import (
     KIND_TYPE,
     KIND_WORDS,
@@ -47,10 +47,9 @@ def _plan(sight: PriceSight) -> PricePlan:
         text("provider", "provider", required=True),
         Field("gpu_type", gpu, gpu_names(gpu), required=True),
         Field("kind", "kind", kind, f"one of {', '.join(KINDS)}", True),
-        number(PRICE, PRICE, required=True, expected="US dollars per GPU-hour"),
+        number(PRICE, PRICE, expected="US dollars per GPU-hour"),
     ]
-    if "region" in sight.columns:
-        fields.append(text("region", "region"))
+    fields += [text(name, name) for name in ("region", "instance") if name in sight.columns]
     if "available" in sight.columns:
         fields.append(count("available", "available", least=0))
     before = _provenance(sight.head)
@@ -58,7 +57,7 @@ def _plan(sight: PriceSight) -> PricePlan:
         plan=Plan(
             fields=tuple(fields),
             schema=PRICES,
-            rules=rules("timestamp", PRICE),
+            rules=(*rules("timestamp", PRICE), told(PRICE)),
             notes=() if before is None else before.notes,
         ),
         changes=AWS_SPOT if before is None else is_one_of(before.change_series),

@@ -1,0 +1,162 @@
+"""How much of a GPU is available where, over time: steps, and how often it comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.prices.book import HOUR_US, PriceBook, stretches
+from gpuplan.analysis.prices.hourly import IntArray
+
+DAY_US = 24 * HOUR_US
+
+
+@dataclass(frozen=True, slots=True)
+class AvailabilitySteps:
+    """What is available of one GPU in one region, as the source counts: a step function of time.
+
+    Steps are in order of time and do not overlap; between the end of one and the start of the next
+    nothing is known. Steps that touch have different levels.
+
+    Attributes:
+        provider, gpu_type, region, kind: whose it is; the region is None where none is told.
+        start_us, end_us: of each step, microseconds of the Unix epoch; shape (n,).
+        available: within each step; shape (n,).
+    """
+
+    provider: str
+    gpu_type: str
+    region: str | None
+    kind: str
+    start_us: IntArray
+    end_us: IntArray
+    available: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """How one GPU of one region comes and goes. It is there while anything is available.
+
+    Attributes:
+        provider, gpu_type, region, kind: whose it is.
+        known_days: time of which availability is known.
+        mean, most: of what is available; the mean by time.
+        available_share: share of the known time in which it is there.
+        losses: how often it goes, from some to none.
+        transitions_per_day: how often it comes or goes, per known day.
+        mean_available_h: time in which it is there per loss; None without a loss. Unlike the mean
+            of the stretches this is not too short for those that the record cuts.
+        mean_unavailable_h: time in which it is not there per return; None without a return.
+        median_available_h, longest_available_h, median_unavailable_h, longest_unavailable_h: of the
+            stretches as recorded, those cut by its start, end or gaps included; None for none.
+    """
+
+    provider: str
+    gpu_type: str
+    region: str | None
+    kind: str
+    known_days: float
+    mean: float
+    most: int
+    available_share: float
+    losses: int
+    transitions_per_day: float
+    mean_available_h: float | None
+    mean_unavailable_h: float | None
+    median_available_h: float | None
+    longest_available_h: float | None
+    median_unavailable_h: float | None
+    longest_unavailable_h: float | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def availability_steps(book: PriceBook, gpu: str | None = None) -> tuple[AvailabilitySteps, ...]:
+    """Return what is available of each provider, GPU, region and kind, in this order.
+
+    A snapshot holds until the next of its series, but no longer than a price does (`in_force`).
+    Offers of one instant and instance types of one region add up, as the source counts them.
+
+    Args:
+        book: a price table; rows with a price and without count alike.
+        gpu: only GPUs that can be this one (see `same_gpu`).
+    """
+    held = stretches(book.supply, pl.col("available").sum())
+    groups = held.partition_by("provider", "gpu_type", "region", "kind", as_dict=True)
+    found = sorted(groups.items(), key=lambda group: tuple(part or "" for part in group[0]))
+    return tuple(
+        _steps(rows, *map(_word, key))
+        for key, rows in found
+        if gpu is None or same_gpu(gpu, str(key[1]))
+    )
+
+
+def _word(part: object) -> Any:
+    return None if part is None else str(part)
+
+
+def _steps(
+    rows: pl.DataFrame, provider: str, gpu_type: str, region: str | None, kind: str
+) -> AvailabilitySteps:
+    """Add up stretches that may overlap; join those that touch at one level."""
+    start, end = rows["start_us"].to_numpy(), rows["end_us"].to_numpy()
+    level = rows["available"].to_numpy()
+    edges, place = np.unique(np.concatenate([start, end]), return_inverse=True)
+    rise, known = np.zeros((2, edges.size), np.int64)
+    np.add.at(rise, place, np.concatenate([level, -level]))
+    np.add.at(known, place, np.repeat([1, -1], start.size))
+    total, told = rise.cumsum()[:-1], known.cumsum()[:-1] > 0
+    is_new = told.copy()
+    is_new[1:] &= ~told[:-1] | (total[1:] != total[:-1])
+    is_last = told.copy()
+    is_last[:-1] &= ~told[1:] | is_new[1:]
+    return AvailabilitySteps(
+        *(provider, gpu_type, region, kind), edges[:-1][is_new], edges[1:][is_last], total[is_new]
+    )
+
+
+def supplies(book: PriceBook) -> tuple[Supply, ...]:
+    """Return how each GPU comes and goes, in order of GPU, provider, kind and region."""
+    found = (_supply(steps) for steps in availability_steps(book) if steps.start_us.size)
+    return tuple(sorted(found, key=lambda s: (s.gpu_type, s.provider, s.kind, s.region or "")))
+
+
+def _supply(steps: AvailabilitySteps) -> Supply:
+    lasting = steps.end_us - steps.start_us
+    some = steps.available > 0
+    touches = steps.start_us[1:] == steps.end_us[:-1]
+    losses = int(np.count_nonzero(touches & some[:-1] & ~some[1:]))
+    returns = int(np.count_nonzero(touches & ~some[:-1] & some[1:]))
+    known, there = int(lasting.sum()), int(lasting[some].sum())
+    up, down = (np.array(list(_stretches(steps, some, wanted))) for wanted in (True, False))
+    return Supply(
+        *(steps.provider, steps.gpu_type, steps.region, steps.kind),
+        known_days=known / DAY_US,
+        mean=float(lasting @ steps.available / known),
+        most=int(steps.available.max()),
+        available_share=there / known,
+        losses=losses,
+        transitions_per_day=(losses + returns) / (known / DAY_US),
+        mean_available_h=there / HOUR_US / losses if losses else None,
+        mean_unavailable_h=(known - there) / HOUR_US / returns if returns else None,
+        median_available_h=float(np.median(up)) if up.size else None,
+        longest_available_h=float(up.max()) if up.size else None,
+        median_unavailable_h=float(np.median(down)) if down.size else None,
+        longest_unavailable_h=float(down.max()) if down.size else None,
+    )
+
+
+def _stretches(steps: AvailabilitySteps, some: NDArray[np.bool_], wanted: bool) -> Iterator[float]:
+    """Yield the hours of each stretch of steps that touch with, or without, anything available."""
+    breaks = (steps.start_us[1:] != steps.end_us[:-1]) | (some[1:] != some[:-1])
+    for part in np.split(np.arange(some.size), np.flatnonzero(breaks) + 1):
+        if some[part[0]] == wanted:
+            yield float(steps.end_us[part[-1]] - steps.start_us[part[0]]) / HOUR_US
