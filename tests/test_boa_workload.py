@@ -240,3 +240,52 @@ def test_jobs_without_durations_take_the_mean_of_the_profile(trace):
     jobs = trace((0, None, 8, "bert", "completed"), (1, None, 1, "bert", "completed"))
     workload = workload_of(jobs, load_speedup("profile:t4"), Choices(scale_work=2))
     assert workload.arrivals.work_h == pytest.approx([2 * 4.51119] * 2)
+
+
+def test_a_class_may_have_limits_of_its_own(trace):
+    jobs = trace((0, 3600, 1, "a", "completed"), (1, 3600, 1, "b", "completed"))
+    choices = Choices(max_width=8, limits={"a": 3, "b": 100}, caps_s={"a": 1800})
+    a, b = workload_of(jobs, load_speedup("power:0.5"), choices).classes
+    assert a.widths.tolist() == [1, 2, 3]
+    assert b.widths.tolist() == list(range(1, 101))
+    assert (a.cap_h, b.cap_h) == (0.5, float("inf"))
+    only = Choices(widths=(1, 4, 16), limits={"a": 5})
+    a, b = workload_of(jobs, load_speedup("power:0.5"), only).classes
+    assert (a.widths.tolist(), b.widths.tolist()) == ([1, 4], [1, 4, 16])
+
+
+def test_widths_in_steps_of_a_node(trace):
+    names = ("cifar10", "ncf")
+    jobs = trace(*((i, 3600, 1, name, "completed") for i, name in enumerate(names)))
+    t4 = load_speedup("profile:t4")
+    widths = {c.name: c for c in workload_of(jobs, t4, Choices(width_step=8)).classes}
+    # cifar10 was measured to gain up to 18 GPUs, ncf up to 4: the last node is not full.
+    assert widths["cifar10"].widths.tolist() == [8, 16, 24]
+    assert widths["cifar10"].speedup[0, 2] == 8.585326659
+    assert widths["ncf"].widths.tolist() == [8]
+    law, step = load_speedup("power:0.5"), Choices(width_step=6, limits={"ncf": 20})
+    widths = {c.name: c.widths.tolist() for c in workload_of(jobs, law, step).classes}
+    assert widths == {"cifar10": list(range(6, 61, 6)), "ncf": [6, 12, 18]}
+    with pytest.raises(UsageError, match=r"--width-step 8: a job of '.*' may get 4 GPUs at most"):
+        workload_of(jobs, law, Choices(width_step=8, max_width=4))
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"limits": {"a": 0}}, "--limit a=0: a limit is at least 1 GPU"),
+        ({"caps_s": {"a": 0.0}}, "--require a: a time must be above 0 s"),
+        ({"width_step": 0}, "--width-step must be at least 1 GPU"),
+        ({"width_step": 2, "widths": (2,)}, "give one"),
+        ({"limits": {"z": 2}}, "--limit 'z': no job_class of that name"),
+        ({"caps_s": {"z": 2.0}}, "--require 'z': no job_class of that name"),
+        ({"widths": (8,), "limits": {"a": 4}}, "none is left for 'a' within its 4 GPUs"),
+    ],
+)
+def test_limits_and_caps_that_cannot_be(trace, fields, said):
+    with pytest.raises(UsageError, match=said):
+        workload_of(
+            trace((0, 60, 1, "a", "completed"), (1, 60, 1, "a", "completed")),
+            load_speedup("power:0.5"),
+            Choices(**fields),
+        )

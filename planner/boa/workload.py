@@ -11,8 +11,8 @@ import polars as pl
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.arrivals import Arrivals
+from gpuplan.planner.boa.candidates import candidate_widths
 from gpuplan.planner.boa.frontier import JobClass
-from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
 COLUMNS = (
@@ -29,7 +29,6 @@ CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
 ALL, NONE = "all", "(none)"
 HOUR_S = 3600.0
 NAMED = 10  # classes that an error lists
-MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +44,10 @@ class Choices:
         widths: the candidate widths; None for every whole one from the least measured.
         scale_work: factor on job sizes that come from a profile and not from the trace.
         weights: what an hour of a class' jobs counts in the objective, by class; 1 for others.
+        limits: widest candidate in GPUs of some classes, instead of ``max_width``.
+        caps_s: most seconds that the jobs of some classes may take on average.
+        width_step: candidate widths are its multiples, as where GPUs come in whole nodes; None
+            for 1. A class that can use no more than a part of one gets one.
     """
 
     class_by: str = "job_class"
@@ -54,6 +57,9 @@ class Choices:
     widths: tuple[int, ...] | None = None
     scale_work: float = 1.0
     weights: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    caps_s: Mapping[str, float] = field(default_factory=dict)
+    width_step: int | None = None
 
     def __post_init__(self) -> None:
         if self.class_by not in CLASS_COLUMNS:
@@ -72,6 +78,20 @@ class Choices:
         for name, weight in self.weights.items():
             if not 0 < weight < float("inf"):
                 raise UsageError(f"--weight {name}={weight:g}: a weight must be above 0")
+        for name, limit in self.limits.items():
+            if limit < 1:
+                raise UsageError(f"--limit {name}={limit}: a limit is at least 1 GPU")
+        for name, cap_s in self.caps_s.items():
+            if not 0 < cap_s < float("inf"):
+                raise UsageError(f"--require {name}: a time must be above 0 s, got {cap_s:g}")
+        if self.width_step is not None and self.width_step < 1:
+            raise UsageError(f"--width-step must be at least 1 GPU, got {self.width_step}")
+        if self.width_step is not None and self.widths is not None:
+            raise UsageError("--width-step and --widths both say which widths may be had: give one")
+
+    def most_gpus(self, job_class: str) -> int | None:
+        """Return the most GPUs that a job of a class may get; None where nobody said."""
+        return self.limits.get(job_class, self.max_width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +176,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
             without_time += rows.height - timed.height
             beyond += int((gpus > profile.widest).sum())
         arrived.append((label, timed.select("place", "submit_s", "num_gpus", work_h=work_h)))
-        widths = _candidates(profile, choices)
+        widths = candidate_widths(profile, choices, label)
         classes.append(
             JobClass(
                 name=label,
@@ -167,15 +187,10 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
                 rescale_h=_rescale_s(profile, choices) / HOUR_S,
                 jobs=timed.height,
                 weight=choices.weights.get(label, 1.0),
+                cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
             )
         )
-    known = [c.name for c in classes]
-    for name in sorted(choices.weights.keys() - set(known)):
-        some = ", ".join(known[:NAMED]) + (", ..." if len(known) > NAMED else "")
-        raise UsageError(
-            f"--weight {name!r}: no {choices.class_by} of that name among the jobs planned for\n"
-            f"  next: one of {some}"
-        )
+    _refuse_unknown([c.name for c in classes], choices)
     if not sum(c.load_gpus for c in classes):
         raise InputError(
             trace.path,
@@ -213,6 +228,18 @@ def _arrivals(arrived: Sequence[tuple[str, pl.DataFrame]], names: Sequence[str])
         work_h=jobs["work_h"].to_numpy(),
         gpus=jobs["num_gpus"].to_numpy(),
     )
+
+
+def _refuse_unknown(known: Sequence[str], choices: Choices) -> None:
+    """Raise where an option names a class that is not there."""
+    named = {"weight": choices.weights, "limit": choices.limits, "require": choices.caps_s}
+    for option, given in named.items():
+        for name in sorted(given.keys() - set(known)):
+            some = ", ".join(known[:NAMED]) + (", ..." if len(known) > NAMED else "")
+            raise UsageError(
+                f"--{option} {name!r}: no {choices.class_by} of that name among the jobs planned "
+                f"for\n  next: one of {some}"
+            )
 
 
 def _record(jobs: pl.DataFrame, horizon_h: float) -> Record:
@@ -297,26 +324,6 @@ def _measured_work(trace: Trace, profile: ClassProfile, label: str) -> float:
             hint="take job sizes from a measured profile: --speedup profile:t4",
         )
     return profile.work_h
-
-
-def _candidates(profile: ClassProfile, choices: Choices) -> FloatArray:
-    """Return the candidate widths of a class: those asked for, or those its epochs suggest."""
-    if choices.widths is None:
-        widest = max(
-            min(epoch.widest, choices.max_width or epoch.widest) for epoch in profile.epochs
-        )
-        if np.isfinite(widest) and widest > MOST_WIDTHS:
-            raise UsageError(
-                f"--max-width: every width up to {widest:,.0f} GPUs is too many to try\n"
-                f"  next: --max-width {MOST_WIDTHS} at most, or --widths with those that may be had"
-            )
-        each = [epoch.candidates(choices.max_width) for epoch in profile.epochs]
-        return np.unique(np.concatenate(each))
-    widths = np.unique(np.array(choices.widths, dtype=np.float64))
-    widths = widths[widths <= (choices.max_width or float("inf"))]
-    if not widths.size:
-        raise UsageError(f"--widths: none is left within --max-width {choices.max_width}")
-    return widths
 
 
 def _rescale_s(profile: ClassProfile, choices: Choices) -> float:

@@ -1,0 +1,56 @@
+"""The widths a class may get: asked for, in steps of a node, or all that its curve suggests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.speedup.functions import FloatArray
+from gpuplan.planner.speedup.model import ClassProfile
+
+if TYPE_CHECKING:
+    from gpuplan.planner.boa.workload import Choices
+
+MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
+
+
+def candidate_widths(profile: ClassProfile, choices: Choices, job_class: str) -> FloatArray:
+    """Return the candidate widths of a class: those asked for, or those its epochs suggest."""
+    most = choices.most_gpus(job_class)
+    if choices.widths is None:
+        widest = max(min(epoch.widest, most or epoch.widest) for epoch in profile.epochs)
+        if np.isfinite(widest) and widest > MOST_WIDTHS:
+            raise UsageError(
+                f"--max-width: every width up to {widest:,.0f} GPUs is too many to try\n"
+                f"  next: --max-width {MOST_WIDTHS} at most, or --widths with those that may be had"
+            )
+        each = [epoch.candidates(most) for epoch in profile.epochs]
+        widths = np.unique(np.concatenate(each))
+        if choices.width_step is None:
+            return widths
+        return _multiples(widths, choices.width_step, profile, most, job_class)
+    widths = np.unique(np.array(choices.widths, dtype=np.float64))
+    widths = widths[widths <= (most or float("inf"))]
+    if not widths.size:
+        raise UsageError(f"--widths: none is left for {job_class!r} within its {most} GPUs at most")
+    return widths
+
+
+def _multiples(
+    widths: FloatArray, step: int, profile: ClassProfile, most: int | None, job_class: str
+) -> FloatArray:
+    """Return the multiples of ``step`` among some widths, and the first that covers them all.
+
+    The last is wider than what was measured, where the speedup is flat; a law knows no such end.
+    """
+    top = most or (float("inf") if np.isfinite(profile.widest) else float(widths[-1]))
+    multiples: FloatArray = np.arange(step, widths[-1] + step, step, dtype=np.float64)
+    multiples = multiples[(multiples >= widths[0]) & (multiples <= top)]
+    if not multiples.size:
+        raise UsageError(
+            f"--width-step {step}: a job of {job_class!r} may get {top:g} GPUs at most\n"
+            "  next: a smaller step, or a larger --limit or --max-width"
+        )
+    return multiples

@@ -1,0 +1,34 @@
+"""Options that say something of one class or GPU type."""
+
+import pytest
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.class_options import parse_by_type, parse_caps, parse_limits
+
+
+def test_what_can_be_said():
+    assert parse_caps(["bert <= 2h", "my class<=90"]) == {"bert": 7200, "my class": 90}
+    assert parse_limits(["bert=16", "a=b = 4"]) == {"bert": 16, "a=b": 4}
+    assert parse_by_type(["T4", "A100=2.5"], "--gpu", 1.0) == {"T4": 1, "A100": 2.5}
+    assert parse_caps([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("parse", "texts", "said"),
+    [
+        (parse_caps, ["bert < 2h"], "expected 'CLASS <= TIME'"),
+        (parse_caps, ["<= 2h"], "expected 'CLASS <= TIME'"),
+        (parse_caps, ["bert <= soon"], "expected a duration"),
+        (parse_caps, ["a<=1h", "a<=2h"], "'a' is given twice"),
+        (parse_limits, ["bert"], "expected CLASS=GPUS"),
+        (parse_limits, ["bert=1.5"], "expected CLASS=GPUS"),
+        (parse_limits, ["a=1", "a=1"], "'a' is given twice"),
+        (lambda texts: parse_by_type(texts, "--price"), ["T4"], "--price 'T4': expected TYPE="),
+        (lambda texts: parse_by_type(texts, "--price"), ["T4=0"], "above 0"),
+        (lambda texts: parse_by_type(texts, "--price"), ["T4=inf"], "above 0"),
+        (lambda texts: parse_by_type(texts, "--price"), ["T4=1", "T4=2"], "given twice"),
+    ],
+)
+def test_what_cannot(parse, texts, said):
+    with pytest.raises(UsageError, match=said):
+        parse(texts)
