@@ -56,6 +56,18 @@ def _files(forms: str) -> Any:
     )
 
 
+def the_only(files: list[Path]) -> Path:
+    """Return the file of an ``--output`` that takes one; a second must not silently replace it.
+
+    Raises `UsageError` for several.
+    """
+    if len(files) > 1:
+        from gpuplan.analysis.errors import UsageError
+
+        raise UsageError(f"--output: given {len(files)} times; this command writes one file")
+    return files[0]
+
+
 TextFiles = Annotated[list[Path] | None, _files(".json, .md, .csv, .txt")]
 Plot = Annotated[
     list[Path] | None,

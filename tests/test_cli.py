@@ -80,6 +80,16 @@ def test_usage_errors_exit_2_with_one_message_and_the_next_step(gpuplan, trace):
         assert err.count("error: ") == 1
 
 
+@pytest.mark.parametrize(
+    "command", [("prices", "p.csv"), ("ingest", "l.csv"), ("synth", "--jobs", 9)]
+)
+def test_a_second_output_does_not_silently_replace_the_first(gpuplan, tmp_path, command):
+    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    code, out, err = gpuplan(*command, "-o", files[0], "-o", files[1])
+    assert (code, out) == (2, "") and "--output: given 2 times" in err
+    assert list(tmp_path.glob("*.parquet")) == []
+
+
 def test_a_missing_input_exits_3_and_names_the_near_one(gpuplan, trace):
     code, out, err = gpuplan("characterize", trace.with_name("trac.parquet"))
     assert (code, out) == (3, "")

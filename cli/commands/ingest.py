@@ -20,6 +20,7 @@ from gpuplan.cli.options import (
     Output,
     OutputFormat,
     command,
+    the_only,
 )
 from gpuplan.cli.report import Column, Input, Report, Table
 
@@ -52,13 +53,14 @@ def ingest(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        Path,
+    outs: Annotated[
+        list[Path],
         typer.Option(
             "--output",
             "-o",
             help="The trace to write (.parquet). Rows that cannot be used go beside it, to "
             "<name>.rejects.parquet.",
+            metavar="FILE.parquet",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
         ),
@@ -130,6 +132,7 @@ def ingest(
     from gpuplan.analysis.ingest.rejects import Limit
     from gpuplan.analysis.ingest.run import ingest as ingest_logs
 
+    out = the_only(outs)
     with talk.progress("reading") as advance:
         result = ingest_logs(
             sources,

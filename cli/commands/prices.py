@@ -22,6 +22,7 @@ from gpuplan.cli.options import (
     Plot,
     Reference,
     command,
+    the_only,
 )
 from gpuplan.cli.report import Column, Input, Report, Table
 
@@ -48,13 +49,14 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ],
-        out: Annotated[
-            Path,
+        outs: Annotated[
+            list[Path],
             typer.Option(
                 "--output",
                 "-o",
                 help="The price table to write (.parquet). Rows that cannot be used go beside it, "
                 "to <name>.rejects.parquet.",
+                metavar="FILE.parquet",
                 show_default=False,
                 rich_help_panel=OUTPUT_PANEL,
             ),
@@ -124,6 +126,7 @@ def register(app: typer.Typer) -> None:
 
         Histories of availability without prices are taken too: how GPUs come and go.
         """
+        out = the_only(outs)
         output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
         check_output(output, picture=True, rows=False, inputs=sources, others=[out])
         from gpuplan.analysis.errors import UsageError

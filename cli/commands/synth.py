@@ -10,7 +10,7 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
-from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command
+from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command, the_only
 from gpuplan.cli.report import Column, Input, Report, Shown, Table
 from gpuplan.cli.units import show_count, show_duration, show_number, show_share
 
@@ -39,12 +39,13 @@ def register(app: typer.Typer) -> None:
     )
     def synth(
         jobs: Annotated[int, typer.Option(help="Jobs to draw.", min=1, show_default=False)],
-        out: Annotated[
-            Path,
+        outs: Annotated[
+            list[Path],
             typer.Option(
                 "--output",
                 "-o",
                 help="The trace to write (.parquet).",
+                metavar="FILE.parquet",
                 show_default=False,
                 rich_help_panel=OUTPUT_PANEL,
             ),
@@ -130,6 +131,7 @@ def register(app: typer.Typer) -> None:
         """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
         from gpuplan.cli.emit import check_output, emit
 
+        out = the_only(outs)
         output = Output(output_format=output_format, fail_if=fail_if)
         written = [out, save_model]
         check_output(output, picture=False, rows=False, inputs=[like, model], others=written)

@@ -40,7 +40,11 @@ def draw_prices(bands: Sequence[Band]) -> Figure:
             left.set_title("Price")
             _bands(left, drawn)
         if supply:
-            _supply(figure.axes[-1], drawn)
+            right = figure.axes[-1]
+            _supply(right, drawn)
+            spans = (left.get_xlim(), right.get_xlim())
+            left.set_xlim(min(low for low, _ in spans), max(high for _, high in spans))
+            right.set_xlim(left.get_xlim())
         if rest:
             left.set_title(f"{left.get_title()} ({rest} shorter histories left out)")
         kinds = {band.kind for band in drawn}
@@ -89,6 +93,8 @@ def _supply(axes: Axes, drawn: Sequence[Band]) -> None:
         level = band.available if any(recorded) else band.sources
         if level is not None:
             times, (shown,) = _with_gaps(band, level)
+            times = np.append(times, times[-1] + band.bin_h * HOUR)  # a step as wide as its bin
+            shown = np.append(shown, shown[-1])
             axes.plot(times, shown, color=colour, linewidth=1.4, drawstyle="steps-post")
     axes.set_ylim(bottom=0)
     _dates(axes)
