@@ -14,9 +14,11 @@ from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.format import PriceChoices
+from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.instances import AWS_INSTANCES
 from gpuplan.analysis.prices.run import ingest_prices
 from gpuplan.analysis.prices.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
+from gpuplan.analysis.prices.view import market
 
 SKYPILOT = (
     "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice"
@@ -112,6 +114,29 @@ def test_aws_prices_are_per_instance_and_change(tmp_path):
     assert any("m5.large" in note for note in told.notes)
     stored = pl.read_parquet_metadata(result.output)[METADATA_KEY]
     assert PriceProvenance.from_json(stored) == told
+
+
+def test_instance_types_of_one_gpu_and_zone_are_series_of_their_own(tmp_path):
+    # A GPU of g4dn.xlarge costs 0.2, one of g4dn.12xlarge (4 GPUs) 0.4 and from hour 5 on 0.1.
+    text = aws_history(
+        aws_record("2026-01-05T00:00:00Z", "0.2", "g4dn.xlarge"),
+        aws_record("2026-01-05T01:00:00Z", "1.6", "g4dn.12xlarge"),
+        aws_record("2026-01-05T05:00:00Z", "0.4", "g4dn.12xlarge"),
+        aws_record("2026-01-05T09:00:00Z", "0.2", "g4dn.xlarge"),
+    )
+    table = read_prices(ingest_text(tmp_path, text, "history.json").output)
+    (hourly,) = hourly_prices(table)
+    assert hourly.lowest.tolist() == pytest.approx([0.2] * 5 + [0.1] * 4)
+    assert hourly.typical.tolist() == pytest.approx([0.2] + [0.3] * 4 + [0.15] * 4)
+    (offer,) = market(table).offers
+    assert offer.regions == 1
+    assert offer.mean == pytest.approx((9 * 0.2 + 4 * 0.4 + 4 * 0.1) / (9 + 4 + 4))
+    assert (offer.least, offer.median, offer.most) == pytest.approx((0.1, 0.2, 0.4))
+
+
+def test_tables_of_before_instance_types_are_read(tmp_path):
+    old = json.dumps({"change_series": [["aws", "K520", "spot", "z"]], "sources": []})
+    assert PriceProvenance.from_json(old).change_series == (("aws", "K520", "spot", "z", None),)
 
 
 def test_aws_records_in_other_wrappings(tmp_path):
