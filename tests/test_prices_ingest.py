@@ -439,6 +439,11 @@ WHOLE = {
     "aws-10-26-2022_us-west-2a_v100_1.json": json.dumps(
         {"metadata": {"gap_seconds": 60}, "data": [1] * 9, "prices": [2.0] * 9}
     ),
+    "aws-10-26-2022_us-west-2a_k80_1.json": json.dumps(
+        {"metadata": {"gap_seconds": 60}, "data": [1, 0, 2] * 3}
+    ),
+    "counts.csv": "\n".join([HEADER, *(f"2026-01-05T0{i}:00:00Z,c,L4,,spot,,{i}"
+                                       for i in range(9))]),
 }  # fmt: skip
 
 
