@@ -55,6 +55,13 @@ class Blocks:
         result: FloatArray = (upto[self.ends] - upto[self.starts]).sum(axis=1)
         return result
 
+    def positions(self, resample: int) -> IntArray:
+        """Return the positions of one resample, one block after another; shape (size,)."""
+        starts, lengths = self.starts[resample], self.ends[resample] - self.starts[resample]
+        before = np.cumsum(lengths) - lengths
+        result: IntArray = (np.arange(self.size) + np.repeat(starts - before, lengths)) % self.size
+        return result
+
     def occurrences(self, resample: int) -> CountArray:
         """Return how often each position occurs in one resample; shape (size,)."""
         starts, ends = self.starts[resample], self.ends[resample]
@@ -92,3 +99,14 @@ def interval(values: FloatArray, level: float) -> tuple[float, float] | None:
     tail = (100 - level) / 2
     low, high = np.percentile(values, [tail, 100 - tail])
     return float(low), float(high)
+
+
+def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:
+    """Return the value that ``level`` percent of the resampled ones reach, and no upper end.
+
+    For a maximum: k blocks drawn from the blocks of a series stay below x as often as k new ones
+    would, as far as the blocks tell; above the largest value of the series they tell nothing.
+    """
+    if not values.size or np.isnan(values).any():
+        return None
+    return float(np.percentile(values, 100 - level, method="lower")), None

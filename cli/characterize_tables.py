@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_between, show_count, show_duration, show_number, show_share
+from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
@@ -132,18 +132,21 @@ def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
         between: tuple[Any, ...] = ()
         if intervals is not None:
             low, high = intervals.statistics.get(path) or (None, None)
-            text = "" if low is None or high is None else show_between(low, high, show)
-            between = (low, high, text)
+            between = (low, high, show_ends(low, high, show))
         meant = _meaning(path, meaning, result)
         rows.append((path, label, Shown(value, show(value)), *between, unit, meant))
-    ends: tuple[Column, ...] = ()
+    interval: tuple[Column, ...] = ()
     if intervals is not None:
-        ends = (Column("low", ""), Column("high", ""), Column("", f"{intervals.level:g}% interval"))
+        interval = (
+            Column("low", ""),
+            Column("high", ""),
+            Column("", f"{intervals.level:g}% interval"),
+        )
     columns = (
         Column("statistic", ""),
         Column("", "statistic"),
         Column("value", "value"),
-        *ends,
+        *interval,
         Column("unit", ""),
         Column("", "meaning"),
     )

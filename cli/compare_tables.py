@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuplan.cli.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
 from gpuplan.cli.fit_tables import chosen
 from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_between, show_duration, show_number
+from gpuplan.cli.units import show_between, show_duration, show_ends, show_number
 
 if TYPE_CHECKING:
     from gpuplan.analysis.compare import TwoSample
@@ -78,7 +78,7 @@ def _cell(portrait: Portrait, path: str, unit: str, value: float) -> str:
     """Return a statistic, with its interval in brackets where there is one."""
     show = UNIT_SHOW[unit]
     ends = portrait.intervals and portrait.intervals.statistics.get(path)
-    return f"{show(value)} ({show_between(*ends, show)})" if ends else show(value)
+    return f"{show(value)} ({show_ends(*ends, show)})" if ends else show(value)
 
 
 def _models(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:

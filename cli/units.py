@@ -71,6 +71,13 @@ def show_between(low: float, high: float, show: Callable[[float], str]) -> str:
     return f"{first} to {second}"
 
 
+def show_ends(low: float | None, high: float | None, show: Callable[[float], str]) -> str:
+    """Return a range, ``at least 20`` without an upper end, and nothing without a lower one."""
+    if low is None:
+        return ""
+    return f"at least {show(low)}" if high is None else show_between(low, high, show)
+
+
 def show_threshold(seconds: float) -> str:
     """Return a limit on a run time as a duration, whole seconds below 2 minutes; inf is none."""
     return "none" if seconds == float("inf") else show_duration(round(seconds))

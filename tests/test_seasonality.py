@@ -23,7 +23,8 @@ def test_the_share_explained_worked_by_hand():
     # Means 2 and 6 around 4: between 4 * 4 = 16, within 4 * 1 = 4, whole 20 over 4 values.
     values, labels = np.array([1.0, 3.0, 5.0, 7.0]), np.array([0, 0, 1, 1])
     assert explained(values, labels) == pytest.approx(1 - (4 / 2) / (20 / 3))
-    assert explained(values, np.array([0, 1, 1, 0])) == 0  # equal means explain less than noise
+    # Equal means explain less than noise: 1 - (20 / 2) / (20 / 3).
+    assert explained(values, np.array([0, 1, 1, 0])) == pytest.approx(-0.5)
 
 
 def test_a_perfect_daily_rhythm_explains_everything():

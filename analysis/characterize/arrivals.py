@@ -125,12 +125,8 @@ def interarrival(submit_us: IntArray) -> Interarrival:
 
 def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> Arrivals:
     """Return the pattern of arrivals, in the source's own zone where that is known (else UTC)."""
-    zone: str | None = None
-    hourly: tuple[int, ...] | None = None
-    daily: tuple[int, ...] | None = None
-    if not provenance.relative_time:
-        zone = provenance.time_zone if is_zone(provenance.time_zone) else "UTC"
-        hourly, daily = _pattern(jobs.submit_us, zone or "UTC")
+    zone = zone_of(provenance)
+    hourly, daily = (None, None) if zone is None else _pattern(jobs.submit_us, zone)
     return Arrivals(
         time_zone=zone,
         by_hour=hourly,
@@ -138,6 +134,14 @@ def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> Arrivals:
         bursts=find_bursts(jobs.submit_us, calendar=not provenance.relative_time, top=top),
         seasonality=seasonality(jobs.submit_us, zone),
     )
+
+
+def zone_of(provenance: Provenance) -> str | None:
+    """Return the zone of the source's clock, UTC where it is not known; None without a calendar."""
+    if provenance.relative_time:
+        return None
+    zone = provenance.time_zone
+    return zone if zone is not None and is_zone(zone) else "UTC"
 
 
 def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:

@@ -2,8 +2,8 @@
 
 A resample is a trace of as many jobs, made of blocks of consecutive jobs; each job brings along its
 duration, its GPUs, its wait and the gap to the next submission (see `gpuplan.analysis.bootstrap`).
-Left out are statistics that resampling cannot tell: extremes (the longest job, peak concurrency),
-the number of users, and whatever counts hours of the calendar.
+What counts hours or GPUs held comes from blocks of time (`time_resamples`), the number of users
+from how many blocks each is in (`distinct`). The longest job and the main period have no interval.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.bootstrap import Blocks, CountArray, block_length, draw_blocks, interval
+from gpuplan.analysis.bootstrap import (
+    Blocks,
+    CountArray,
+    at_least,
+    block_length,
+    draw_blocks,
+    interval,
+)
+from gpuplan.analysis.characterize.arrivals import zone_of
+from gpuplan.analysis.characterize.distinct import distinct_interval
 from gpuplan.analysis.characterize.durations import SHORT_S
 from gpuplan.analysis.characterize.jobs import (
     SECONDS_PER_HOUR,
@@ -23,12 +32,21 @@ from gpuplan.analysis.characterize.jobs import (
     JobArrays,
     job_arrays,
 )
+from gpuplan.analysis.characterize.time_resamples import (
+    resampled_bursts,
+    resampled_load,
+    resampled_rhythm,
+)
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Trace
 
 PERCENTILES = (50, 90, 95, 99)
 QUEUE_PERCENTILES = (50, 90, 99)
 LONGEST_PERCENTS = (10, 1)
+EXTREMES = ("load.peak_gpus",)
+"""Statistics that no resample can have above the trace's own: they have a lower end only."""
+
+Ends = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +57,15 @@ class Intervals:
         level: confidence, percent.
         resamples: number of resamples.
         block_jobs: consecutive jobs in a block.
-        statistics: path in the results -> (low, high); None where it is undefined.
+        statistics: path in the results -> (low, high); None where it is undefined, and for
+            the upper end of extremes.
         medians: median duration of each resample, for comparisons; shape (resamples,).
     """
 
     level: float
     resamples: int
     block_jobs: int
-    statistics: dict[str, tuple[float, float] | None]
+    statistics: dict[str, Ends | None]
     medians: FloatArray
 
     def summary(self) -> dict[str, Any]:
@@ -91,12 +110,24 @@ def intervals(
     """
     jobs = job_arrays(trace.jobs, include_running=include_running)
     block = block_length(jobs.jobs, jobs.span_s)
-    drawn = resampled(jobs, draw_blocks(jobs.jobs, block, resamples, rng))
+    drawn = {
+        **resampled(jobs, draw_blocks(jobs.jobs, block, resamples, rng)),
+        **resampled_load(jobs, resamples, rng),
+        **resampled_bursts(jobs.submit_us, resamples, rng),
+        **resampled_rhythm(jobs.submit_us, zone_of(trace.provenance), resamples, rng),
+    }
+    users = distinct_interval(trace.jobs["user"], block, level)
     return Intervals(
         level=level,
         resamples=resamples,
         block_jobs=block,
-        statistics={name: interval(values, level) for name, values in drawn.items()},
+        statistics={
+            "users": users,
+            **{
+                name: (at_least if name in EXTREMES else interval)(values, level)
+                for name, values in drawn.items()
+            },
+        },
         medians=drawn["duration_s.p50"],
     )
 

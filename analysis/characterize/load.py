@@ -78,15 +78,12 @@ def load(jobs: JobArrays) -> Load:
     if not chosen.any():
         return Load()
     gpu_s = float(jobs.gpu_s.sum())
-    wait_s = jobs.queue_s[chosen]
-    unknown = np.isnan(wait_s)
-    start = jobs.submit_us[chosen] - jobs.submit_us[0] + _microseconds(np.nan_to_num(wait_s))
-    end = start + _microseconds(jobs.duration_s[chosen])
+    unknown_waits = int(np.count_nonzero(np.isnan(jobs.queue_s[chosen])))
     offered = gpu_s / jobs.span_s if jobs.span_s > 0 else None
-    times, held, running = concurrency(start, end, jobs.num_gpus[chosen])
+    times, held, running = held_over_time(jobs)
     window_us = int(times[-1])
     if window_us == 0:
-        return Load(mean_gpus=offered, unknown_waits=int(np.count_nonzero(unknown)))
+        return Load(mean_gpus=offered, unknown_waits=unknown_waits)
     # One job that outlasts the others by far must not turn the percentiles into zeros, so they
     # look at the time in which jobs arrive.
     until = jobs.submit_us[-1] - jobs.submit_us[0] or window_us
@@ -100,10 +97,19 @@ def load(jobs: JobArrays) -> Load:
         p95_gpus=p95 / PARTS_PER_GPU,
         window_s=window_us / US,
         window_mean_gpus=gpu_s / (window_us / US),
-        unknown_waits=int(np.count_nonzero(unknown)),
+        unknown_waits=unknown_waits,
         bin_s=bin_s,
         timeline=timeline,
     )
+
+
+def held_over_time(jobs: JobArrays) -> tuple[IntArray, IntArray, IntArray]:
+    """Return `concurrency` of the timed GPU jobs, in microseconds after the first submission."""
+    chosen = jobs.timed_gpu()
+    wait_s = np.nan_to_num(jobs.queue_s[chosen])
+    start = jobs.submit_us[chosen] - jobs.submit_us[0] + _microseconds(wait_s)
+    end = start + _microseconds(jobs.duration_s[chosen])
+    return concurrency(start, end, jobs.num_gpus[chosen])
 
 
 def concurrency(

@@ -63,33 +63,44 @@ def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
         zone: an offset or IANA name for the clock on the wall; None counts days and weeks from
             the first whole hour, for a source without a calendar.
     """
-    first = -(-int(submit_us[0]) // HOUR_US)
-    hours = int(submit_us[-1]) // HOUR_US - first
-    if hours < 2 * DAY_H or hours > MAX_HOURS:
+    _, hours = _whole_hours(submit_us)
+    found = hourly_series(submit_us, zone)
+    if found is None:
         return Seasonality(hours=max(hours, 0))
-    hour = submit_us // HOUR_US - first
-    inside = slice(*np.searchsorted(hour, [0, hours]))
-    series = np.sqrt(np.bincount(hour[inside], minlength=hours))
-    if np.ptp(series) == 0:
-        return Seasonality(hours=hours)
-    hour_of_day, weekday = _labels(first, hours, zone)
+    series, hour_of_day, weekday = found
     long = hours >= 2 * WEEK_H
     period_h, share, p = find_peak(series)
     return Seasonality(
         hours=hours,
-        daily_strength=explained(series, hour_of_day),
-        weekly_strength=explained(series, weekday) if long else None,
+        daily_strength=max(0.0, explained(series, hour_of_day)),
+        weekly_strength=max(0.0, explained(series, weekday)) if long else None,
         peak_period_s=None if period_h is None else 3600 * period_h,
         peak_share=share,
         peak_p=p,
     )
 
 
+def hourly_series(
+    submit_us: IntArray, zone: str | None
+) -> tuple[FloatArray, IntArray, IntArray] | None:
+    """Return the root of the submissions in each whole hour, its hour of the day, its weekday.
+
+    None where there are less than two days or more than `MAX_HOURS`, or where all hours are alike.
+    """
+    first, hours = _whole_hours(submit_us)
+    if hours < 2 * DAY_H or hours > MAX_HOURS:
+        return None
+    hour = submit_us // HOUR_US - first
+    inside = slice(*np.searchsorted(hour, [0, hours]))
+    series = np.sqrt(np.bincount(hour[inside], minlength=hours))
+    return None if np.ptp(series) == 0 else (series, *_labels(first, hours, zone))
+
+
 def explained(values: FloatArray, labels: IntArray) -> float:
     """Return the share of the variance that the means by label explain, corrected for noise.
 
     With T values, k labels, the sums of squares W around the means by label and S around the
-    mean: ``1 - (W / (T - k)) / (S / (T - 1))``, and 0 where that is negative.
+    mean: ``1 - (W / (T - k)) / (S / (T - 1))``, which is below 0 for about half of all noise.
     """
     size = np.bincount(labels)
     total = np.bincount(labels, values)
@@ -97,7 +108,7 @@ def explained(values: FloatArray, labels: IntArray) -> float:
     between = float((total[seen] ** 2 / size[seen]).sum()) - values.sum() ** 2 / values.size
     whole = float(((values - values.mean()) ** 2).sum())
     within = max(whole - between, 0.0) / (values.size - np.count_nonzero(seen))
-    return max(0.0, float(1 - within / (whole / (values.size - 1))))
+    return float(1 - within / (whole / (values.size - 1)))
 
 
 def find_peak(series: FloatArray) -> tuple[float | None, float | None, float | None]:
@@ -126,6 +137,12 @@ def find_peak(series: FloatArray) -> tuple[float | None, float | None, float | N
     best = int(near[fine[near].argmax()])
     share = 2 * float(power[peak]) / (hours * float(residual @ residual))
     return size / best, share, p
+
+
+def _whole_hours(submit_us: IntArray) -> tuple[int, int]:
+    """Return the first whole hour of a trace, and how many there are (below 0 for none)."""
+    first = -(-int(submit_us[0]) // HOUR_US)
+    return first, int(submit_us[-1]) // HOUR_US - first
 
 
 def _labels(first: int, hours: int, zone: str | None) -> tuple[IntArray, IntArray]:

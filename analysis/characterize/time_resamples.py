@@ -1,0 +1,149 @@
+"""Resamples of the time line, for statistics that count hours or GPUs held and not jobs.
+
+They are drawn as those of jobs are (`gpuplan.analysis.bootstrap`), in blocks of successive hours. A
+block must be longer than what it should keep together: a day for the hours with bursts, whole days
+or weeks for a rhythm, and for the GPUs held the time for which one job is felt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from gpuplan.analysis.bootstrap import LEAST_BLOCKS, SECONDS_PER_DAY, block_length, draw_blocks
+from gpuplan.analysis.characterize.arrivals import BURST_QUANTILE, poisson_quantile
+from gpuplan.analysis.characterize.clock import HOUR_US, US
+from gpuplan.analysis.characterize.jobs import FloatArray, IntArray, JobArrays
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.characterize.seasonality import (
+    DAY_H,
+    MAX_HOURS,
+    WEEK_H,
+    explained,
+    hourly_series,
+)
+
+LEAST_CELLS = 10 * LEAST_BLOCKS
+HELD_SHARES = (0.5, 0.95)
+LOAD = ("load.p50_gpus", "load.p95_gpus", "load.peak_gpus")
+BURSTS = tuple(f"arrivals.bursts.{name}" for name in
+               ("hours", "share_hours", "share_jobs", "windows"))  # fmt: skip
+RHYTHMS = {"daily_strength": DAY_H, "weekly_strength": WEEK_H}
+
+
+def resampled_load(
+    jobs: JobArrays, resamples: int, rng: np.random.Generator
+) -> dict[str, FloatArray]:
+    """Return percentiles and peak of the GPUs held from the first submission to the last.
+
+    That time is cut into cells of an hour (at least `LEAST_CELLS`), and a resample is made of
+    blocks of cells. The peak of a resample is never above that of the trace.
+    """
+    until = int(jobs.submit_us[-1] - jobs.submit_us[0])
+    if until == 0 or not jobs.timed_gpu().any():
+        return _undefined(LOAD, resamples)
+    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), MAX_HOURS, until)
+    edges = np.rint(np.arange(cells + 1) * (until / cells)).astype(np.int64)
+    times, held, _ = held_over_time(jobs)
+    at = np.union1d(times[times < until], edges[:-1])
+    level = held[np.searchsorted(times, at, side="right") - 1]
+    most = np.maximum.reduceat(level, np.searchsorted(at, edges[:-1]))
+    order = np.argsort(level, kind="stable")
+    lasting = np.diff(at, append=until)[order]
+    cell = (np.searchsorted(edges, at, side="right") - 1)[order]
+    level = level[order]
+    block_us = max(SECONDS_PER_DAY, felt_s(jobs)) * US
+    block = int(max(1, min(np.ceil(block_us * cells / until), cells // LEAST_BLOCKS)))
+    blocks = draw_blocks(cells, block, resamples, rng)
+
+    def one(resample: int) -> list[float]:
+        occurs = blocks.occurrences(resample)
+        passed = np.cumsum(lasting * occurs[cell])
+        found = np.searchsorted(passed, np.array(HELD_SHARES) * passed[-1], side="left")
+        return [*(level[found] / PARTS_PER_GPU), most[occurs > 0].max() / PARTS_PER_GPU]
+
+    return _each(LOAD, one, resamples)
+
+
+def felt_s(jobs: JobArrays) -> float:
+    """Return for how long the GPUs held remember a job, in seconds; 0 where nothing is held.
+
+    If jobs arrive as a Poisson stream, the GPUs held at two times t apart have a covariance in
+    proportion to E[g^2 max(D - t, 0)], g the GPUs and D the duration of a job. The area under
+    their correlation, on both sides of 0, is E[g^2 D^2] / E[g^2 D].
+    """
+    chosen = jobs.timed_gpu()
+    weight = jobs.gpu_s[chosen] * jobs.num_gpus[chosen]
+    whole = float(weight.sum())
+    return float((weight * jobs.duration_s[chosen]).sum()) / whole if whole > 0 else 0.0
+
+
+def resampled_bursts(
+    submit_us: IntArray, resamples: int, rng: np.random.Generator
+) -> dict[str, FloatArray]:
+    """Return the burst hours of resamples; each has the bound that its own mean gives.
+
+    Undefined for less than `LEAST_BLOCKS` hours, and more than `MAX_HOURS`.
+    """
+    hour = (submit_us - submit_us[0]) // HOUR_US
+    hours = int(hour[-1]) + 1
+    if not LEAST_BLOCKS <= hours <= MAX_HOURS:
+        return _undefined(BURSTS, resamples)
+    counts = np.bincount(hour)
+    blocks = draw_blocks(hours, block_length(hours, 3600 * hours), resamples, rng)
+
+    def one(resample: int) -> list[float]:
+        drawn = counts[blocks.positions(resample)]
+        jobs = int(drawn.sum())
+        if not jobs:
+            return [0.0, 0.0, np.nan, 0.0]
+        over = drawn > poisson_quantile(jobs / hours, BURST_QUANTILE)
+        found = np.count_nonzero(over)
+        windows = np.count_nonzero(over[1:] & ~over[:-1]) + over[0]
+        return [found, found / hours, drawn[over].sum() / jobs, windows]
+
+    return _each(BURSTS, one, resamples)
+
+
+def resampled_rhythm(
+    submit_us: IntArray, zone: str | None, resamples: int, rng: np.random.Generator
+) -> dict[str, FloatArray]:
+    """Return the strength of the daily and of the weekly rhythm, from ten days and weeks on.
+
+    An hour brings along its place on the clock; blocks are whole days, or weeks, so that every
+    place is as frequent. Means over days drawn twice differ more than means over different days,
+    which makes the rhythm of a resample look stronger: the values are moved to have the
+    statistic for their mean, and cut to 0 to 1.
+    """
+    found = hourly_series(submit_us, zone)
+    result: dict[str, FloatArray] = {}
+    for clock, (name, cycle_h) in enumerate(RHYTHMS.items()):
+        path = f"arrivals.seasonality.{name}"
+        cycles = 0 if found is None else found[0].size // cycle_h
+        if found is None or cycles < LEAST_BLOCKS:
+            result |= _undefined([path], resamples)
+            continue
+        series, labels = found[0], found[1:][clock]
+        blocks = draw_blocks(series.size, cycle_h * block_length(cycles, 0), resamples, rng)
+        values = np.full(resamples, np.nan)
+        for resample in range(resamples):
+            rows = blocks.positions(resample)
+            if np.ptp(series[rows]) > 0:
+                values[resample] = explained(series[rows], labels[rows])
+        moved = values - values.mean() + explained(series, labels)
+        result[path] = np.clip(moved, 0.0, 1.0)
+    return result
+
+
+def _each(
+    names: Sequence[str], one: Callable[[int], list[float]], resamples: int
+) -> dict[str, FloatArray]:
+    with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
+        rows = np.array(list(pool.map(one, range(resamples))), dtype=np.float64)
+    return dict(zip(names, rows.T, strict=True))
+
+
+def _undefined(names: Sequence[str], resamples: int) -> dict[str, FloatArray]:
+    return {name: np.full(resamples, np.nan) for name in names}
