@@ -98,12 +98,18 @@ TABLE = SpeedupSource(
     "the concave hull of the file",
     "-",
 )
+POLLUX = SpeedupSource(
+    "pollux:FILE.csv",
+    "your parameters of Pollux' goodput model, one row per class and epoch",
+    "Qiao et al., Pollux, OSDI 2021",
+    "2021",
+)
 
 
 def list_speedups() -> tuple[SpeedupSource, ...]:
     """Return everything ``--speedup`` accepts."""
     laws = tuple(law.listed for law in LAWS.values())
-    return (*laws, *(listed for _, listed in PROFILES.values()), TABLE)
+    return (*laws, *(listed for _, listed in PROFILES.values()), TABLE, POLLUX)
 
 
 def load_speedup(text: str) -> SpeedupModel:
@@ -124,6 +130,10 @@ def load_speedup(text: str) -> SpeedupModel:
             raise UsageError(f"--speedup {text!r}: no such profile; there is {', '.join(PROFILES)}")
         classes, listed = PROFILES[rest]
         return SpeedupModel(name=text, origin=listed.source, classes=classes)
+    if kind == "pollux" and rest:
+        from gpuplan.planner.speedup.pollux import load_goodputs
+
+        return load_goodputs(Path(rest), text)
     if kind == "table" and rest:
         return _table(Path(rest), text)
     if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):

@@ -1,0 +1,158 @@
+"""Speedup from Pollux' goodput model: the throughput of a step times what its batch is worth.
+
+Source: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
+OSDI 2021, section 3. On k GPUs, with m samples on each and a accumulation steps before the last,
+a step trains on M = k m (a + 1) samples and takes
+
+    T = a T_grad + (T_grad^gamma + T_sync^gamma)^(1 / gamma)        seconds
+    T_grad = alpha_c + beta_c m
+    T_sync = 0 on one GPU, alpha_r + beta_r (k - 2) within a node, alpha_n + beta_n (k - 2) beyond
+
+and a sample of it is worth (phi + M0) / (phi + M) of one in a batch of M0, where phi is the
+gradient noise scale. Goodput is M / T times that; s(k) is the best goodput on k GPUs over the best
+on one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.goodputs import read_goodputs
+from gpuplan.planner.speedup.functions import Curve, FloatArray, concave_hull
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+
+IntArray = NDArray[np.int64]
+MOST_GPUS = 1024  # wider, only the table of a mistyped batch size goes
+
+
+@dataclass(frozen=True, slots=True)
+class Goodput:
+    """The goodput of one class in one epoch.
+
+    Attributes:
+        alpha_c, beta_c: seconds of a gradient, per step and per sample on a GPU.
+        alpha_r, beta_r: seconds of synchronization within a node, and per GPU beyond two.
+        alpha_n, beta_n: the same where GPUs are on several nodes.
+        gamma: overlap of the two, from 1 (none) to infinity (the longer one counts).
+        init_batch_size: M0, samples; no smaller batch is used.
+        max_batch_size: largest M, samples.
+        min_local_bsz, max_local_bsz: limits of m, samples on a GPU.
+        gpus_per_node: GPUs of a node; jobs are packed on as few as can be.
+        noise_scale: phi, in samples.
+    """
+
+    alpha_c: float
+    beta_c: float
+    alpha_r: float
+    beta_r: float
+    alpha_n: float
+    beta_n: float
+    gamma: float
+    init_batch_size: int
+    max_batch_size: int
+    min_local_bsz: int
+    max_local_bsz: int
+    gpus_per_node: int
+    noise_scale: float
+
+    @property
+    def widest(self) -> int:
+        """Most GPUs that the largest batch can fill, 1 to `MOST_GPUS`."""
+        return min(max(1, self.max_batch_size // self.min_local_bsz), MOST_GPUS)
+
+    def sync_s(self, gpus: IntArray) -> FloatArray:
+        """Return the seconds of synchronization on each GPU count."""
+        local = self.alpha_r + self.beta_r * np.maximum(gpus - 2, 0)
+        remote = self.alpha_n + self.beta_n * np.maximum(gpus - 2, 0)
+        seconds: FloatArray = np.where(gpus > self.gpus_per_node, remote, local)
+        return np.where(gpus == 1, 0.0, seconds)
+
+    def at(self, gpus: IntArray, local_bsz: IntArray, accumulated: IntArray) -> FloatArray:
+        """Return the goodput in samples per second, as of samples in a batch of M0; elementwise."""
+        batch = gpus * local_bsz * (accumulated + 1)
+        gradient_s = self.alpha_c + self.beta_c * local_bsz
+        longer = np.maximum(gradient_s, self.sync_s(gpus))  # keeps the powers from overflowing
+        ratio = np.minimum(gradient_s, self.sync_s(gpus)) / longer
+        last_s = longer * (1 + ratio**self.gamma) ** (1 / self.gamma)
+        worth = (self.noise_scale + self.init_batch_size) / (self.noise_scale + batch)
+        result: FloatArray = batch / (accumulated * gradient_s + last_s) * worth
+        return result
+
+    def best(self) -> FloatArray:
+        """Return the best goodput on 1, 2, ... `widest` GPUs; 0 where no batch is allowed.
+
+        All whole m, and accumulation steps up to those that the largest batch needs. On one GPU a
+        batch above M0 is accumulated in two steps at least: the noise scale is measured between
+        parts of a batch, and one GPU has no other parts (as in Pollux).
+
+        For given steps T is convex in m and the rest of 1 / goodput is 1 / a concave function, so
+        goodput rises to one peak in m and falls from there: bisection finds it.
+        """
+        counts = np.arange(1, self.widest + 1)
+        most = -(-self.max_batch_size // (counts * self.max_local_bsz))  # steps, the last included
+        most[0] = max(most[0], 2)
+        gpus = np.repeat(counts, most)
+        steps = np.arange(gpus.size) - np.repeat(np.cumsum(most) - most, most)
+        share = gpus * (steps + 1)
+        low = np.maximum(self.min_local_bsz, -(-self.init_batch_size // share))
+        high = np.minimum(self.max_local_bsz, self.max_batch_size // share)
+        only_init = (gpus == 1) & (steps == 0)
+        high = np.where(only_init, np.minimum(high, self.init_batch_size), high)
+        allowed = low <= high
+        high = np.maximum(low, high)
+        while np.any(low < high):
+            middle = (low + high) // 2
+            rises = self.at(gpus, middle + 1, steps) > self.at(gpus, middle, steps)
+            low, high = (
+                np.where(rises & (low < high), middle + 1, low),
+                np.where(rises, high, middle),
+            )
+        found = np.where(allowed, self.at(gpus, low, steps), 0.0)
+        best: FloatArray = np.maximum.reduceat(found, np.cumsum(most) - most)
+        return best
+
+    def curve(self) -> Curve | None:
+        """Return the concave hull of the speedups; None where one GPU allows no batch."""
+        goodput = self.best()
+        if not goodput[0]:
+            return None
+        possible = np.flatnonzero(goodput)
+        gpus = (possible + 1).astype(np.float64)
+        return concave_hull(gpus, goodput[possible] / goodput[0])
+
+
+def load_goodputs(path: Path, name: str) -> SpeedupModel:
+    """Return the speedups that a table of goodput parameters gives.
+
+    Raises:
+        InputError: the table cannot be read, or an epoch allows no batch on one GPU.
+    """
+    classes = {}
+    for (job_class,), rows in read_goodputs(path).group_by("job_class", maintain_order=True):
+        curves = []
+        for row in rows.select("row", *Goodput.__dataclass_fields__).iter_rows(named=True):
+            at = row.pop("row")
+            curve = Goodput(**row).curve()
+            if curve is None:
+                raise InputError(
+                    path,
+                    "no batch on one GPU is within the limits",
+                    row=at,
+                    column="max_batch_size",
+                    expected="room for init_batch_size samples, in parts of min_local_bsz to "
+                    "max_local_bsz",
+                )
+            curves.append(curve)
+        shares = rows["work_share"] / rows["work_share"].sum()
+        classes[str(job_class)] = ClassProfile(
+            epochs=tuple(curves),
+            shares=tuple(shares.to_list()),
+            work_h=rows["work_h"][0],
+            rescale_s=rows["rescale_s"][0],
+        )
+    return SpeedupModel(name=name, origin=f"Pollux' goodput model, {path}", classes=classes)
