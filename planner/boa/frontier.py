@@ -167,10 +167,10 @@ class Frontier:
             )
         edge = int(np.searchsorted(self.budget_gpus, gpus * (1 + TOLERANCE), side="right")) - 1
         if edge == self.edge_class.size:
-            return self._plan(gpus, edge, 0.0)
+            return self.plan_at(gpus, edge, 0.0)
         low, high = self.budget_gpus[edge : edge + 2]
         share = min(1.0, float((gpus - low) / (high - low)))
-        return self._plan(gpus, edge, share if share > NO_SHARE else 0.0)
+        return self.plan_at(gpus, edge, share if share > NO_SHARE else 0.0)
 
     def at_target_jct(self, seconds: float) -> Plan:
         """Return the plan of the least budget whose mean completion time is at most ``seconds``.
@@ -193,12 +193,12 @@ class Frontier:
         # Times descend: count the vertices that are still too slow.
         slow = int(np.searchsorted(-self.objective_s, -seconds * (1 + TOLERANCE), side="left"))
         if slow == 0:
-            return self._plan(self.min_budget, 0, 0.0)
+            return self.plan_at(self.min_budget, 0, 0.0)
         edge = slow - 1
         high, low = self.objective_s[edge : edge + 2]
         share = min(1.0, max(0.0, float((high - seconds) / (high - low))))
         start, end = self.budget_gpus[edge : edge + 2]
-        return self._plan(float(start + share * (end - start)), edge, share)
+        return self.plan_at(float(start + share * (end - start)), edge, share)
 
     def knee(self) -> Plan:
         """Return the plan where the frontier bends most.
@@ -208,14 +208,17 @@ class Frontier:
         a 'Kneedle' in a Haystack"): before it a step to the right saves more than it costs.
         """
         if not self.edge_class.size:
-            return self._plan(self.min_budget, 0, 0.0)
+            return self.plan_at(self.min_budget, 0, 0.0)
         spent = self.budget_gpus - self.budget_gpus[0]
         left = self.objective_s - self.objective_s[-1]
         vertex = int(np.argmin(spent / spent[-1] + left / left[0]))
-        return self._plan(float(self.budget_gpus[vertex]), vertex, 0.0)
+        return self.plan_at(float(self.budget_gpus[vertex]), vertex, 0.0)
 
-    def _plan(self, budget: float, edge: int, share: float) -> Plan:
-        """Return the plan ``share`` of the way along an edge; every total from its paths."""
+    def plan_at(self, budget: float, edge: int, share: float) -> Plan:
+        """Return the plan ``share`` of the way from the vertex ``edge`` to the next one.
+
+        Its totals are those of its paths; ``budget`` is only noted in it.
+        """
         at = np.bincount(self.edge_class[:edge], minlength=len(self.classes))
         mixed = int(self.edge_class[edge]) if share > 0 else -1
         classes = []
