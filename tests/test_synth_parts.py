@@ -1,12 +1,14 @@
 """The parts of the generator: curves, dependent draws, busy time, the gap process."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import support_synth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.analysis.characterize.arrivals import interarrival
+from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.synth import arrivals as when
 from gpuplan.analysis.synth import curve, dependence
 from gpuplan.analysis.synth.fit import zipf_shares
@@ -66,9 +68,62 @@ def test_scores_of_users_and_runs_have_the_wanted_correlations():
     rng = np.random.default_rng(5)
     user = np.repeat(rng.integers(0, 400, 20_000), 5)  # runs of five jobs of one user
     run = np.repeat(np.arange(20_000), 5)
-    scores = dependence.shared_scores(dependence.Shared(0.3, 0.4), user, run, rng)
-    found = dependence.fit_shared(scores, user, run)
+    crowd = rng.integers(0, 4, 100_000)
+    scores = dependence.shared_scores(dependence.Shared(0.3, 0.4), user, run, crowd, rng)
+    found = dependence.fit_shared(scores, user, run, crowd, 4, rng)
     assert (found.user, found.run) == pytest.approx((0.3, 0.4), abs=0.04)
+
+
+def test_a_crowd_is_told_by_the_submissions_around():
+    """Mean gap 8.1 s: within 81 s of each of 900 jobs in a second are all of them; else, 16."""
+    submit_us = np.sort(np.concatenate([np.arange(100) * 81, 4000 + np.arange(900) / 900]))
+    crowd = dependence.crowd_of((submit_us * 1e6).astype(np.int64), 10, np.random.default_rng(0))
+    assert np.bincount(crowd).tolist() == [100] * 10
+    lonely = np.ones(1000, dtype=bool)
+    lonely[(submit_us >= 4000 - 81) & (submit_us <= 4001 + 81)] = False
+    assert set(crowd[lonely]) == {0}
+
+
+def test_jobs_have_the_scores_of_their_crowd():
+    """Half of the lonely jobs have the highest scores of all, half of them middling ones."""
+    rng = np.random.default_rng(11)
+    crowd = np.repeat(np.arange(10), 2000)
+    scores = rng.normal(size=20_000)
+    scores[crowd == 0] = np.where(rng.random(2000) < 0.5, 4.0, 0.0) + rng.normal(size=2000) / 10
+    alone = np.arange(20_000)
+    found = dependence.fit_shared(scores, alone, alone, crowd, 10, rng)
+    assert (found.user, found.run) == (0, 0)
+    assert len(found.crowd) == 10 and {len(law) for law in found.crowd} == {25}
+    drawn = dependence.shared_scores(found, alone, alone, crowd, rng)
+    for chosen in (crowd == 0, crowd > 0):
+        there, here = (
+            np.quantile(x[chosen], [0.1, 0.2, 0.3, 0.7, 0.8, 0.9])
+            for x in (dependence.normal_scores(scores), drawn)
+        )
+        assert here == pytest.approx(there, abs=0.1)
+    assert (drawn[crowd == 0] > 1.5).mean() == pytest.approx(0.5, abs=0.03)
+    assert (drawn[crowd > 0] > 1.7).mean() < 0.02
+
+
+def test_a_rare_value_of_one_crowd_stays_there_though_most_are_equal():
+    """Nine in ten have the value 1, the others come alone: they shall not spread over the day."""
+    rng = np.random.default_rng(13)
+    crowd = np.repeat(np.arange(10), 500)
+    value = np.where(crowd == 0, rng.choice([1.0, 8.0], 5000), 1.0)
+    alone = np.arange(5000)
+    scores = dependence.normal_scores(value)
+    found = dependence.fit_shared(scores, alone, alone, crowd, 10, rng)
+    drawn = dependence.shared_scores(found, alone, alone, crowd, rng)
+    wide = np.argsort(drawn)[-int((value == 8).sum()) :]
+    assert (crowd[wide] == 0).mean() > 0.9
+
+
+@pytest.mark.parametrize("jobs", [(500, 199), (500, 0)])
+def test_crowds_of_few_jobs_tell_nothing(jobs):
+    crowd = np.repeat(np.arange(2), jobs)
+    alone = np.arange(crowd.size)
+    rng = np.random.default_rng(0)
+    assert dependence.fit_shared(alone * 1.0, alone, alone, crowd, 2, rng).crowd == ()
 
 
 def test_memory_is_found_again():
@@ -77,6 +132,16 @@ def test_memory_is_found_again():
     assert scores.std() == pytest.approx(1, abs=0.1)
     assert dependence.fit_memory(scores) == pytest.approx(weights, abs=0.08)
     assert sum(dependence.fit_memory(np.random.default_rng(7).normal(size=50_000))) < 0.03
+
+
+def test_long_memories_switch_between_two_levels_with_the_same_moments():
+    weights, rng = (0.0, 0.0, 0.5, 0.45), np.random.default_rng(14)
+    scores = dependence.memory_scores(weights, 400_000, rng, 0.8)
+    assert (scores.mean(), scores.std()) == pytest.approx((0, 1), abs=0.1)
+    # Lulls stand 0.95^0.5 / (0.8 * 0.2)^0.5 = 2.44 above bursts, where the noise is 0.22.
+    burst = scores < (0.8 - 0.5) * 2.44
+    assert burst.mean() == pytest.approx(0.8, abs=0.04)
+    assert scores[~burst].mean() - scores[burst].mean() == pytest.approx(2.44, abs=0.05)
 
 
 def test_even_scores_keep_the_order_in_each_part_and_its_mean():
@@ -133,8 +198,8 @@ def test_gaps_have_the_mean_the_scv_and_the_zeros_of_the_original(kind, jobs):
 def test_short_gaps_follow_short_gaps():
     """Shuffled gaps would spread evenly over the hours; drawn ones gather as recorded ones do.
 
-    The original switches between two rates, which scores that wander about only imitate; the scale
-    of their memory is what gives them its dispersion.
+    The original switches between two rates. Its few bursts hold 93 % of the jobs; drawn from scores
+    that wander about instead of switching, such bursts hold 74 %.
     """
     rng = np.random.default_rng(9)
     rate = np.repeat(rng.choice([5.0, 500.0], 200, p=[0.9, 0.1]), 24)  # jobs an hour, by the day
@@ -142,12 +207,26 @@ def test_short_gaps_follow_short_gaps():
     submit_us = np.sort((hours * 3600 + rng.random(hours.size) * 3600) * 1e6).astype(np.int64)
     model = when.fit_arrivals(submit_us, None, calendar=False)
     span_s = float(submit_us[-1] - submit_us[0]) / 1e6
-    drawn = when.draw_submissions(model, submit_us.size, 0.0, span_s, rng)
-
     shuffled = np.cumsum(rng.permutation(np.diff(submit_us)))
-    assert when.hourly_dispersion(drawn) > 5 * when.hourly_dispersion(shuffled)
     wanted = when.hourly_dispersion(submit_us)
-    assert when.hourly_dispersion(drawn) == pytest.approx(wanted, rel=0.3)
+    assert wanted > 5 * when.hourly_dispersion(shuffled)
+
+    def jobs_in_bursts(submit_us):
+        return find_bursts(submit_us, calendar=False, top=1).share_jobs
+
+    def means(model):
+        drawn = [
+            when.draw_submissions(model, submit_us.size, 0.0, span_s, np.random.default_rng(seed))
+            for seed in range(3)
+        ]
+        return [
+            np.mean([f(path) for path in drawn]) for f in (when.hourly_dispersion, jobs_in_bursts)
+        ]
+
+    dispersion, share = means(model)
+    assert dispersion == pytest.approx(wanted, rel=0.2)
+    assert share == pytest.approx(jobs_in_bursts(submit_us), abs=0.03)
+    assert means(replace(model, bursting=None))[1] < jobs_in_bursts(submit_us) - 0.1
 
 
 def test_the_dispersion_of_hourly_counts():

@@ -22,13 +22,14 @@ from datetime import UTC, date, datetime, timedelta
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.characterize.arrivals import interarrival
+from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.synth.curve import FloatArray, fit_curve
 from gpuplan.analysis.synth.dependence import (
     MOST_SHARED,
     IntArray,
     fit_memory,
+    long_weight,
     memory_scores,
     normal_scores,
     strata,
@@ -49,6 +50,8 @@ MEMORY_ROUNDS = 6
 MEMORY_CLOSE = 0.05
 MEMORY_FACTORS = (0.1, 6.0)
 TRIAL_JOBS = 200_000
+LEAST_BURSTING = 0.05
+LEAST_LONG = 0.05
 POWERS = (0.2, 4.0)
 FIRST_RISE = 2.0
 """Guessed rise of log(C^2) with the power, until two points tell it."""
@@ -146,10 +149,22 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
     busy = np.diff(busy_time(model, real_s[0], real_s[-1]).into(real_s))
     busy[np.diff(submit_us) == 0] = 0.0
     positive = np.sort(busy[busy > 0])
+    memory = fit_memory(normal_scores(busy))
     model = replace(
-        model, gap=fit_curve(positive, step_s / 2), memory=fit_memory(normal_scores(busy))
+        model,
+        gap=fit_curve(positive, step_s / 2),
+        memory=memory,
+        bursting=_bursting(memory, submit_us),
     )
     return _with_dispersion(model, submit_us)
+
+
+def _bursting(memory: tuple[float, ...], submit_us: IntArray) -> float | None:
+    """Return the share of the jobs in burst hours; None without bursts, lulls or long memories."""
+    if long_weight(memory) < LEAST_LONG:
+        return None
+    share = find_bursts(submit_us, calendar=False, top=1).share_jobs
+    return share if LEAST_BURSTING <= share <= 1 - LEAST_BURSTING else None
 
 
 def hourly_dispersion(submit_us: IntArray) -> float:
@@ -251,7 +266,9 @@ def draw_submissions(
     origin_s = first_s + offset_s
     if count == 1 or span_s <= 0 or arrivals.zero_share >= 1:
         return np.full(count, int(origin_s * US) // step_us * step_us)
-    place = np.argsort(memory_scores(arrivals.memory, count - 1, rng).astype(np.float32))
+    place = np.argsort(
+        memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
+    )
     levels_seed = int(rng.integers(2**63))
 
     def path(zero_share: float, power: float, clock: Busy) -> IntArray:

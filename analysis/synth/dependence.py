@@ -4,8 +4,10 @@ Every quantity (gaps, sizes, durations, waits) is drawn with one value per strat
 that means and percentiles hardly vary from seed to seed, and is then rearranged to have the ranks
 of normal scores that carry the dependence: Iman and Conover, "A distribution-free approach to
 inducing rank correlation among input variables", Communications in Statistics 11 (1982). The
-scores of successive gaps are a mix of autoregressions of several memories; those of jobs have a
-part common to their user and a part common to their run (the two-level random-effects model).
+scores of successive gaps are a mix of autoregressions of several memories, of which the long ones
+may switch between two levels, burst and lull; those of jobs have a part common to their user and a
+part common to their run (the two-level random-effects model), and are then bent to the law that
+jobs of their crowd have: of the times at which as many other jobs come.
 """
 
 from __future__ import annotations
@@ -23,6 +25,13 @@ IntArray = NDArray[np.int64]
 MEMORY_JOBS = (2.0, 16.0, 128.0, 1024.0)
 LAGS = tuple(2**k for k in range(11))
 MOST_SHARED = 0.95
+SWITCHING_JOBS = 128.0
+"""Memories from this one on switch between burst and lull, where a model has both."""
+AROUND_GAPS = 20.0
+"""The crowd of a job is the number of submissions in this many mean gaps around its own."""
+CROWDS = 20
+CROWD_JOBS = 200
+CROWD_SCORES = np.linspace(-3.0, 3.0, 25)
 GRID = 4001
 SHIFT_ROUNDS = 300
 SHIFT_CLOSE = 1e-3
@@ -35,10 +44,13 @@ class Shared:
     Attributes:
         user: of two jobs of one user.
         run: what two successive jobs of one run have in common beyond that.
+        crowd: scores of the jobs in each of equally many crowds, the loneliest first, at the
+            quantiles whose normal scores are `CROWD_SCORES`; empty where crowds do not matter.
     """
 
     user: float = 0.0
     run: float = 0.0
+    crowd: tuple[tuple[float, ...], ...] = ()
 
 
 def normal_scores(values: FloatArray) -> FloatArray:
@@ -70,12 +82,30 @@ def fit_memory(scores: FloatArray) -> tuple[float, ...]:
     return tuple(float(weight) for weight in weights)
 
 
-def memory_scores(weights: tuple[float, ...], count: int, rng: np.random.Generator) -> FloatArray:
-    """Return ``count`` stationary normal scores whose autocorrelation is the fitted mix."""
+def long_weight(weights: tuple[float, ...]) -> float:
+    """Return the weight of the memories that switch between burst and lull."""
+    pairs = zip(MEMORY_JOBS, weights, strict=True)
+    return sum(weight for memory, weight in pairs if memory >= SWITCHING_JOBS)
+
+
+def memory_scores(
+    weights: tuple[float, ...], count: int, rng: np.random.Generator, bursting: float | None = None
+) -> FloatArray:
+    """Return ``count`` stationary scores of mean 0 and variance 1 whose memory is the fitted mix.
+
+    Args:
+        weights: of each memory.
+        count: scores to return.
+        rng: source of randomness.
+        bursting: share of the time, counted in jobs, at the lower of the two levels (a burst)
+            that the sum of the long memories is cut to; None leaves it as it wanders.
+    """
     from scipy.signal import lfilter
+    from scipy.special import ndtri
 
     scores = rng.standard_normal(count)
     scores *= np.sqrt(1 - sum(weights))
+    long = np.zeros(count)
     for memory, weight in zip(MEMORY_JOBS, weights, strict=True):
         if weight <= 0:
             continue
@@ -83,18 +113,97 @@ def memory_scores(weights: tuple[float, ...], count: int, rng: np.random.Generat
         noise = rng.standard_normal(count)
         first = keep * rng.standard_normal(1)
         part, _ = lfilter([np.sqrt(1 - keep**2)], [1.0, -keep], noise, zi=first)
-        scores += np.sqrt(weight) * part
+        part *= np.sqrt(weight)
+        if bursting is None or memory < SWITCHING_JOBS:
+            scores += part
+        else:
+            long += part
+    if bursting is not None:
+        weight = long_weight(weights)
+        lull = long > np.sqrt(weight) * ndtri(bursting)
+        scores += np.sqrt(weight / (bursting * (1 - bursting))) * (lull - (1 - bursting))
     return scores
 
 
-def fit_shared(scores: FloatArray, user: IntArray, run: IntArray) -> Shared:
-    """Return the correlations of normal scores, shape (n,), in the order of submission.
+def crowd_of(submit_us: IntArray, crowds: int, rng: np.random.Generator) -> IntArray:
+    """Return the crowd of each of ascending submissions: a code below ``crowds``, loneliest 0.
+
+    Crowds are equally large: quantiles of the number of submissions within `AROUND_GAPS` mean gaps
+    around each, equal numbers in random order.
+    """
+    span_us = float(submit_us[-1] - submit_us[0])
+    half_us = int(span_us / max(submit_us.size - 1, 1) * AROUND_GAPS / 2)
+    last = np.searchsorted(submit_us, submit_us + half_us, side="right")
+    around = last - np.searchsorted(submit_us, submit_us - half_us) + rng.random(submit_us.size)
+    edges = np.quantile(around, np.arange(1, crowds) / crowds)
+    result: IntArray = np.searchsorted(edges, around, side="right")
+    return result
+
+
+def fit_crowd(
+    scores: FloatArray, crowd: IntArray, crowds: int, rng: np.random.Generator
+) -> tuple[tuple[float, ...], ...]:
+    """Return `Shared.crowd` of normal scores; empty where a crowd has fewer than `CROWD_JOBS`.
+
+    Ties are broken at random (the distributional transform), so that many jobs of one value in a
+    crowd mean low scores or high ones as well.
+    """
+    from scipy.special import ndtr, ndtri
+
+    jobs = np.bincount(crowd, minlength=crowds)
+    if crowds < 2 or jobs.min() < CROWD_JOBS:
+        return ()
+    untied = np.empty(scores.size)
+    untied[np.lexsort((rng.random(scores.size), scores))] = ndtri(
+        (np.arange(scores.size) + 0.5) / scores.size
+    )
+    parts = np.split(untied[np.argsort(crowd, kind="stable")], np.cumsum(jobs)[:-1])
+    levels = ndtr(CROWD_SCORES)
+    return tuple(tuple(map(float, np.quantile(part, levels).round(3))) for part in parts)
+
+
+def in_crowd(
+    table: tuple[tuple[float, ...], ...], scores: FloatArray, crowd: IntArray
+) -> FloatArray:
+    """Return normal scores bent to the law of each job's crowd; beyond its ends on a line."""
+    law = np.asarray(table)
+    place = (scores - CROWD_SCORES[0]) / (CROWD_SCORES[1] - CROWD_SCORES[0])
+    low = np.clip(place.astype(np.int64), 0, CROWD_SCORES.size - 2)
+    start = law[crowd, low]
+    result: FloatArray = start + (place - low) * (law[crowd, low + 1] - start)
+    return result
+
+
+def within(part: IntArray, values: FloatArray) -> FloatArray:
+    """Return normal scores within each part >= 0; NaN where the value is."""
+    scores = np.full(values.size, np.nan)
+    known = np.flatnonzero(~np.isnan(values) & (part >= 0))
+    order = known[np.argsort(part[known], kind="stable")]
+    if order.size:
+        for piece in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+            scores[piece] = normal_scores(values[piece])
+    return scores
+
+
+def fit_shared(
+    scores: FloatArray,
+    user: IntArray,
+    run: IntArray,
+    crowd: IntArray,
+    crowds: int,
+    rng: np.random.Generator,
+) -> Shared:
+    """Return what normal scores have in common, in the order of submission; arrays of shape (n,).
 
     Of one user: the mean product over all pairs of its jobs, users weighted by their jobs. Of one
-    run: the mean product of successive jobs of a run, less the former.
+    run: the mean product of successive jobs of a run, less the former. Both of the scores within
+    each of the ``crowds`` crowds, if they have enough jobs; ``rng`` breaks ties.
     """
     if scores.size < 3:
         return Shared()
+    table = fit_crowd(scores, crowd, crowds, rng)
+    if table:
+        scores = within(crowd, scores)
     scores = (scores - scores.mean()) / max(float(scores.std()), 1e-12)
     jobs = np.bincount(user).astype(np.float64)
     total, squares = np.bincount(user, scores), np.bincount(user, scores**2)
@@ -104,20 +213,23 @@ def fit_shared(scores: FloatArray, user: IntArray, run: IntArray) -> Shared:
     of_user = min(max(of_user, 0.0), MOST_SHARED)
     together = run[1:] == run[:-1]
     of_run = float((scores[1:] * scores[:-1])[together].mean()) if together.any() else 0.0
-    return Shared(of_user, min(max(of_run - of_user, 0.0), MOST_SHARED - of_user))
+    return Shared(of_user, min(max(of_run - of_user, 0.0), MOST_SHARED - of_user), table)
 
 
 def shared_scores(
-    shared: Shared, user: IntArray, run: IntArray, rng: np.random.Generator
+    shared: Shared, user: IntArray, run: IntArray, crowd: IntArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return normal scores with a part of the user and a part of the run; codes from 0."""
+    """Return scores with a part of the user and a part of the run, as in their crowd.
+
+    Codes are from 0; ``crowd`` is of as many crowds as ``shared`` has, and unused if it has none.
+    """
     scores = rng.standard_normal(user.size)
     scores *= np.sqrt(1 - shared.user - shared.run)
     if shared.user:
         scores += np.sqrt(shared.user) * rng.standard_normal(int(user.max()) + 1)[user]
     if shared.run:
         scores += np.sqrt(shared.run) * rng.standard_normal(int(run.max()) + 1)[run]
-    return scores
+    return in_crowd(shared.crowd, scores, crowd) if shared.crowd else scores
 
 
 def even_scores(

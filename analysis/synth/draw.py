@@ -16,13 +16,14 @@ from gpuplan.analysis.synth.curve import Curve, FloatArray
 from gpuplan.analysis.synth.dependence import (
     IntArray,
     ascending,
+    crowd_of,
     even_scores,
     quotas,
     shared_scores,
     strata,
 )
 from gpuplan.analysis.synth.fit import zipf_shares
-from gpuplan.analysis.synth.model import Model, Owners
+from gpuplan.analysis.synth.model import Habits, Model, Owners
 
 RUNNING = STATES.index("running")
 TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")
@@ -81,12 +82,13 @@ def draw(model: Model, count: int, first_s: float, span_s: float, seed: int) -> 
 
     Every part has its own stream of randomness, so that one does not disturb another.
     """
-    when, who, what, long, wait, fate, held, group_of = (
-        np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(8)
+    when, who, what, long, wait, fate, held, group_of, among = (
+        np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(9)
     )
     submit_us = draw_submissions(model.arrivals, count, first_s, span_s, when)
     owner, run = _draw_owners(model.owners, submit_us, who)
-    shared = shared_scores(model.habits.size, owner, run, what)
+    crowd = _draw_crowds(model.habits, submit_us, among)
+    shared = shared_scores(model.habits.size, owner, run, crowd, what)
     cell = np.empty(count, dtype=np.int32)
     amounts = quotas(np.array([c.share for c in model.cells]), count)
     cell[ascending(shared)] = np.repeat(np.arange(len(model.cells), dtype=np.int32), amounts)
@@ -95,7 +97,7 @@ def draw(model: Model, count: int, first_s: float, span_s: float, seed: int) -> 
     timed_share = np.array([c.timed for c in model.cells])
     curve_of = np.array([c.curve for c in model.cells])
     shift = np.array([c.shift for c in model.cells])
-    scores = shared_scores(model.habits.duration, owner, run, long)
+    scores = shared_scores(model.habits.duration, owner, run, crowd, long)
     if shift.any():
         scores = even_scores(scores, cell, shift, long)
     timed = long.random(count) < timed_share[cell]
@@ -109,7 +111,7 @@ def draw(model: Model, count: int, first_s: float, span_s: float, seed: int) -> 
     band = np.where(wait.random(count) < recorded, band, -1)
     waits = tuple(w.curve for w in model.waits)
     wait_step = next((curve.step_s for curve in waits if curve), 1.0)
-    scores = shared_scores(model.habits.wait, owner, run, wait)
+    scores = shared_scores(model.habits.wait, owner, run, crowd, wait)
     queue_s = _by_curve(band, waits, scores, wait_step, wait)
 
     drawn = Drawn(
@@ -141,6 +143,12 @@ def _draw_owners(
     owner = chosen[np.cumsum(fresh) - 1]
     new_run = (owner[1:] != owner[:-1]) | (gap > owners.pause * mean)
     return owner, np.concatenate([[0], np.cumsum(new_run)])
+
+
+def _draw_crowds(habits: Habits, submit_us: IntArray, rng: np.random.Generator) -> IntArray:
+    """Return the crowd of each job; 0 of all where no habit depends on it."""
+    crowds = max(len(part.crowd) for part in (habits.size, habits.duration, habits.wait))
+    return crowd_of(submit_us, crowds, rng) if crowds else np.zeros(submit_us.size, dtype=np.int64)
 
 
 def _draw_groups(owners: Owners, owner: IntArray, rng: np.random.Generator) -> NDArray[np.int32]:

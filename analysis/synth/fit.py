@@ -7,13 +7,23 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.jobs import IntArray, JobArrays, job_arrays
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import clock_step_s, fit_arrivals
 from gpuplan.analysis.synth.compare import measure
 from gpuplan.analysis.synth.curve import Curve, FloatArray, fit_curve
-from gpuplan.analysis.synth.dependence import Shared, fit_shared, fit_shifts, normal_scores
+from gpuplan.analysis.synth.dependence import (
+    CROWD_JOBS,
+    CROWDS,
+    Shared,
+    crowd_of,
+    fit_shared,
+    fit_shifts,
+    normal_scores,
+    within,
+)
 from gpuplan.analysis.synth.model import (
     Cell,
     Habits,
@@ -69,12 +79,19 @@ def fit_model(trace: Trace, *, source: str | None = None) -> Model:
     cells, curves, cell_of = _fit_cells(classes, jobs, step_s)
     waits, wait_scores = _fit_waits(jobs)
     timed = ~np.isnan(jobs.duration_s)
-    duration_scores = _within(np.array([cell.curve for cell in cells])[cell_of], jobs.duration_s)
-    known = ~np.isnan(wait_scores)
+    duration_scores = within(np.array([cell.curve for cell in cells])[cell_of], jobs.duration_s)
+    rng = np.random.default_rng(0)  # breaks ties
+    crowds = min(CROWDS, max(1, jobs.jobs // (2 * CROWD_JOBS)))
+    crowd = crowd_of(jobs.submit_us, crowds, rng)
+
+    def shared(scores: FloatArray, known: NDArray[np.bool_]) -> Shared:
+        return fit_shared(scores[known], owner[known], run[known], crowd[known], crowds, rng)
+
+    size_scores = normal_scores(cell_of.astype(np.float64))
     habits = Habits(
-        size=fit_shared(normal_scores(cell_of.astype(np.float64)), owner, run),
-        duration=fit_shared(duration_scores[timed], owner[timed], run[timed]),
-        wait=fit_shared(wait_scores[known], owner[known], run[known]) if known.any() else Shared(),
+        size=shared(size_scores, np.ones(jobs.jobs, dtype=np.bool_)),
+        duration=shared(duration_scores, timed),
+        wait=shared(wait_scores, ~np.isnan(wait_scores)),
     )
     users = frame["user"].drop_nulls().n_unique() or None
     return Model(
@@ -128,6 +145,7 @@ def _fit_owners(
         return Owners(kind=kind, count=int(owner.max()) + 1), np.zeros(jobs.jobs, dtype=np.int64)
     positive = gap[gap > 0]
     short, pause = (float(q) / mean for q in np.quantile(positive, [0.5, 0.75]))
+    pause = max(pause, 1.0)  # else the pauses within a batch of like jobs would end it
     same = owner[1:] == owner[:-1]
     run = np.concatenate([[0], np.cumsum(~same | (gap > pause * mean))])
     jobs_of = np.bincount(owner)
@@ -253,7 +271,7 @@ def _shifts(
     for number, curve in enumerate(curves):
         cells = np.flatnonzero(curve_of == number)
         if cells.size > MOST_FITTED:
-            scores = _within(curve_of[cell_of], duration_s)
+            scores = within(curve_of[cell_of], duration_s)
             mean = np.bincount(cell_of, scores, minlength=size)[cells] / jobs_of[cells]
             shift[cells] = mean
         elif cells.size > 1 and total_s[cells].any():
@@ -285,17 +303,6 @@ def _curve_of(table: pl.DataFrame) -> IntArray:
         names[row["cell"]] = ("all",)
     numbers = {name: n for n, name in enumerate(dict.fromkeys(n for n in names if n is not None))}
     return np.array([numbers.get(name, -1) for name in names], dtype=np.int64)
-
-
-def _within(part: IntArray, values: FloatArray) -> FloatArray:
-    """Return normal scores within each part >= 0; NaN where the value is."""
-    scores = np.full(values.size, np.nan)
-    known = np.flatnonzero(~np.isnan(values) & (part >= 0))
-    order = known[np.argsort(part[known], kind="stable")]
-    if order.size:
-        for piece in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
-            scores[piece] = normal_scores(values[piece])
-    return scores
 
 
 def _fit_holdings(frame: pl.DataFrame) -> tuple[Holding, ...]:
@@ -358,4 +365,4 @@ def _fit_waits(jobs: JobArrays) -> tuple[tuple[Waits, ...], FloatArray]:
         values = np.sort(queue_s[inside & known])
         curve = fit_curve(values, step_s) if values.size else None
         waits.append(Waits(WAIT_BANDS[part], values.size / np.count_nonzero(inside), curve))
-    return tuple(waits), _within(band, jobs.queue_s)
+    return tuple(waits), within(band, jobs.queue_s)

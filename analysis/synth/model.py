@@ -26,6 +26,8 @@ class Arrivals:
         time_zone: zone of the pattern; None without a calendar.
         start: first day, ``YYYY-MM-DD``; None without a calendar.
         step_s: resolution of the clock.
+        bursting: share of the jobs that come in bursts, where the long memories switch between
+            bursts and lulls; None where they wander.
     """
 
     mean_gap_s: float | None
@@ -38,6 +40,7 @@ class Arrivals:
     time_zone: str | None = None
     start: str | None = None
     step_s: float = 1.0
+    bursting: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What jobs of one user and of one run have in common, as correlations of normal scores."""
+    """What jobs of one user, of one run and of equally busy times have in common."""
 
     size: Shared = field(default_factory=Shared)
     duration: Shared = field(default_factory=Shared)

@@ -16,6 +16,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import existing_file
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import local_midnight_s
+from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
 from gpuplan.analysis.synth.model import MODEL_VERSION, Model
 
@@ -52,6 +53,15 @@ def _check(model: Model) -> None:
         rising = np.diff(curve.levels) > 0
         if len(curve.levels) != len(curve.values_s) or not rising.all() or curve.step_s <= 0:
             raise ValueError("a curve is not a quantile function")
+    habits = model.habits
+    tables = [part.crowd for part in (habits.size, habits.duration, habits.wait) if part.crowd]
+    if len({len(table) for table in tables}) > 1:
+        raise ValueError("habits know different numbers of crowds")
+    if any(len(law) != CROWD_SCORES.size for table in tables for law in table):
+        raise ValueError(f"the law of a crowd has not {CROWD_SCORES.size} scores")
+    bursting = model.arrivals.bursting
+    if bursting is not None and not 0 < bursting < 1:
+        raise ValueError("the share of jobs in bursts is not between 0 and 1")
     rows = (*model.states.gpu, *model.states.cpu, model.states.untimed)
     if any(len(row) != len(STATES) for row in rows):
         raise ValueError(f"a row of states has not {len(STATES)} shares")
