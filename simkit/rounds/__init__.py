@@ -1,0 +1,1 @@
+"""Elastic policies that share a cluster anew in every round."""

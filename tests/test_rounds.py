@@ -1,0 +1,209 @@
+"""Policies that share a cluster anew in every round: by hand, against a twin, by laws."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_rounds import best_widths, drawn, run_twin
+
+from gpuplan.simkit.rounds.allocate import allocate
+from gpuplan.simkit.rounds.kernel import equal_shares
+from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
+
+MINUTE = 60_000_000
+
+
+def total(cost, widths):
+    return float(cost[np.arange(len(cost)), widths].sum())
+
+
+def costs(rng, kind, jobs, most):
+    """Costs by number of GPUs: whole numbers with ties, Pollux' fitness, or noise with gaps."""
+    if kind == 0:
+        return rng.integers(-9, 10, (jobs, most + 1)).astype(float)
+    if kind == 1:
+        speedup = np.arange(most + 1) ** rng.uniform(0.3, 0.95, (jobs, 1))
+        cost = 1 / (speedup * rng.uniform(0.2, 1, (jobs, 1)) + 4e-3)
+        cost[np.arange(jobs), rng.integers(0, most + 1, jobs)] *= 0.8  # the width it has
+        return cost
+    cost = rng.normal(size=(jobs, most + 1))
+    cost[:, 1:][rng.random((jobs, most)) < 0.3] = np.inf
+    return cost
+
+
+@pytest.mark.kernels
+@settings(max_examples=150)
+@given(st.integers(0, 10**6), st.integers(0, 2), st.integers(1, 7), st.integers(1, 9))
+def test_allocation_is_the_best_there_is(seed, kind, jobs, most):
+    rng = np.random.default_rng(seed)
+    cost, gpus = costs(rng, kind, jobs, most), int(rng.integers(0, 25))
+    widths = allocate(cost, gpus)
+    assert widths.sum() <= gpus
+    expected = total(cost, best_widths(cost.tolist(), gpus))
+    assert total(cost, widths) == pytest.approx(expected, rel=1e-9, abs=1e-7)
+
+
+@pytest.mark.kernels
+def test_no_random_search_finds_a_better_allocation():
+    # What the genetic search of the original does: mutate and keep the best, for long.
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        cost = costs(rng, 1, 12, 16)
+        ours = total(cost, allocate(cost, 40))
+        widths = np.zeros(12, np.int64)
+        for _ in range(3_000):
+            other = widths.copy()
+            for job in rng.integers(0, 12, rng.integers(1, 4)):
+                other[job] = rng.integers(0, 17)
+            if other.sum() <= 40 and total(cost, other) < total(cost, widths):
+                widths = other
+        assert ours <= total(cost, widths)
+
+
+@pytest.mark.kernels
+def test_equal_shares_by_hand():
+    rows = np.arange(3)
+    free = np.tile(np.arange(9.0), (3, 1))
+    assert equal_shares(rows, free, 8).tolist() == [3, 3, 2]  # the earliest have one more
+    assert equal_shares(rows, free, 2).tolist() == [1, 1, 0]
+    assert equal_shares(rows, free, 99).tolist() == [8, 8, 8]
+    narrow = free.copy()
+    narrow[0, 2:] = 0  # the first can use one GPU; the others share what it leaves
+    assert equal_shares(rows, narrow, 8).tolist() == [1, 4, 3]
+    fours = np.where(np.arange(9) % 4 == 0, free, 0)  # widths 4 and 8 only
+    assert equal_shares(rows, fours, 12).tolist() == [4, 4, 4]
+    assert equal_shares(rows, fours, 10).tolist() == [4, 4, 0]
+    assert equal_shares(rows, fours, 16).tolist() == [8, 4, 4]
+
+
+def one_class(submit_s, work_s, *, pause_s=0.0, most=8, alpha=1.0, epochs=1):
+    return ElasticJobs(
+        submit_us=np.array(submit_s) * 1_000_000,
+        group=np.zeros(len(submit_s), np.int64),
+        work_us=np.array(work_s) * 1e6,
+        first_epoch=np.array([0, epochs]),
+        work_share=np.full(epochs, 1 / epochs),
+        speedup=np.tile(np.arange(most + 1.0) ** alpha, (epochs, 1)),
+        rescale_us=np.array([round(pause_s * 1e6)]),
+    )
+
+
+@pytest.mark.kernels
+def test_equal_share_by_hand():
+    # 4 GPUs, rounds of 60 s. Job 0 has all from 0 on: 10 s pause, then 50 x 4 = 200 of its 600 s of
+    # work. Job 1 arrives at 30, so from 60 on both have 2: 10 s pause, 50 x 2 = 100 a round, then
+    # 120. Job 1 (220) ends after 120 + 60 = 180 s of rounds at 60 + 120 = 180.
+    # Job 0: 400 left at 60, 300 at 120, 180 at 180; then 4 GPUs again: pause to 190, 45 s: 235.
+    jobs = one_class([0, 30], [600.0, 220.0], pause_s=10)
+    run = run_rounds(jobs, Policy("equal", max_gpus=4))
+    assert (run.finish_us / 1e6).tolist() == [235.0, 180.0]
+    assert (run.waited_us / 1e6).tolist() == [0.0, 30.0]
+    assert run.starts.tolist() == [3, 1]
+    assert (run.held_us / 1e6).tolist() == [60 * 4 + 120 * 2 + 55 * 4, 240.0]
+    assert run.time_us.tolist() == [0, 235_000_000] and run.gpus.tolist() == [4, 0]
+
+
+@pytest.mark.kernels
+def test_epochs_are_crossed_within_a_round():
+    jobs = one_class([0], [100.0], epochs=2)
+    jobs = replace(jobs, speedup=np.array([[0, 1.0], [0, 0.5]]))
+    run = run_rounds(jobs, Policy("equal", max_gpus=1))
+    assert run.finish_us.tolist() == [150_000_000]  # 50 s at full speed, 50 s at half
+
+
+@pytest.mark.kernels
+def test_pollux_leaves_the_young_alone_and_starves_no_one():
+    # A job of age 0 has no claim to a start, so both wait a round; then 1 GPU each of 2.
+    jobs = one_class([0, 0], [60.0, 60.0], pause_s=30, alpha=0.5)
+    run = run_rounds(jobs, Policy("pollux", max_gpus=2))
+    assert (run.waited_us / 1e6).tolist() == [60.0, 60.0]
+    assert (run.finish_us / 1e6).tolist() == [150.0, 150.0]
+    assert run.starts.tolist() == [1, 1]
+
+
+@pytest.mark.kernels
+def test_autoscaler_by_hand():
+    # One job, s(k) = sqrt(k): efficiency 1/sqrt(k), so a target of 0.5 asks for 4 GPUs. They are
+    # ready after 90 s, at the round of 120; rented from the request to the round after the end.
+    jobs = one_class([0], [240.0], alpha=0.5)
+    scaling = Policy("pollux", max_gpus=100, target=0.5, provision_s=90.0)
+    run = run_rounds(jobs, scaling)
+    assert (run.finish_us / 1e6).tolist() == [240.0]
+    assert run.time_us.tolist() == [0, 4 * MINUTE + 0] and run.gpus.tolist() == [4, 0]
+    # Nodes of 3: 3 GPUs give 0.577, 6 give 0.408; the first is closer.
+    run = run_rounds(jobs, replace(scaling, node_gpus=3, provision_s=0.0))
+    assert run.gpus.tolist() == [3, 0]
+    assert run.waited_us.tolist() == [0]
+
+
+POLICIES = st.builds(
+    Policy,
+    share=st.just("pollux"),
+    max_gpus=st.sampled_from([8, 13]),
+    node_gpus=st.sampled_from([1, 4]),
+    target=st.sampled_from([None, 0.3, 0.6, 0.8]),
+    band=st.sampled_from([0.0, 0.1]),
+    window=st.sampled_from([1, 3]),
+    provision_s=st.sampled_from([0.0, 90.0]),
+    power=st.sampled_from([-1.0, 0.5]),
+)
+
+
+@pytest.mark.kernels
+@settings(max_examples=25)
+@given(POLICIES | st.just(Policy("equal", 9)), st.integers(0, 10**6))
+def test_kernel_agrees_with_its_twin(policy, seed):
+    jobs = drawn(np.random.default_rng(seed))
+    run = run_rounds(jobs, policy)
+    finish, waited, held, starts, timeline = run_twin(jobs, policy)
+    assert run.starts.tolist() == starts
+    assert run.waited_us.tolist() == waited
+    np.testing.assert_allclose(run.finish_us, finish, atol=2)
+    np.testing.assert_allclose(run.held_us, held, atol=30)
+    rented = list(zip(run.time_us.tolist(), run.gpus.tolist(), strict=True))
+    assert rented[:-1] == timeline[:-1]
+
+
+@settings(max_examples=40)
+@given(POLICIES | st.just(Policy("equal", 9)), st.integers(0, 10**6))
+def test_laws(policy, seed):
+    jobs = drawn(np.random.default_rng(seed), jobs=60, classes=3)
+    run = run_rounds(jobs, policy)
+    rented = int(np.dot(run.gpus[:-1], np.diff(run.time_us)))
+    assert run.held_us.sum() <= rented <= policy.max_gpus * run.time_us[-1]
+    assert (run.gpus <= policy.max_gpus).all() and run.gpus[-1] == 0
+    assert (run.gpus % policy.node_gpus == 0).all()
+    jct = run.finish_us - jobs.submit_us
+    assert (run.starts >= 1).all() and (run.waited_us >= 0).all()
+    # Concave speedups: work on k GPUs takes at least its work in GPU time, and s(K) at best.
+    assert (run.held_us >= jobs.work_us - run.starts).all()
+    best = jobs.work_us / jobs.speedup.max()
+    assert (jct - run.waited_us >= best + jobs.rescale_us[jobs.group] - 1).all()
+
+
+def test_a_wrong_belief_costs():
+    jobs = drawn(np.random.default_rng(1), jobs=20, classes=3)
+    flat = np.where(np.arange(7) > 0, 1.0, 0.0) + np.zeros((jobs.speedup.shape[0], 1))
+    policy = Policy("pollux", max_gpus=12)
+    right = run_rounds(jobs, policy)
+    wrong = run_rounds(replace(jobs, belief=flat), policy)
+    assert wrong.finish_us.mean() > right.finish_us.mean()
+
+
+def test_callers_mistakes_are_refused():
+    jobs = one_class([0], [1.0])
+    with pytest.raises(ValueError, match="needs 2 GPUs, the cluster has 1"):
+        wide = replace(jobs, speedup=np.array([[0, 0, 2.0]]))
+        run_rounds(wide, Policy("equal", max_gpus=1))
+    with pytest.raises(ValueError, match="usable width"):
+        replace(jobs, speedup=np.array([[0, 0.0]]))
+    with pytest.raises(ValueError, match="agree"):
+        replace(jobs, belief=jobs.speedup * (np.arange(9) != 3))
+    with pytest.raises(ValueError, match="ascend"):
+        one_class([3, 1], [1.0, 1.0])
+    with pytest.raises(ValueError, match="only pollux"):
+        Policy("equal", 4, target=0.5)
+    with pytest.raises(ValueError, match="share must be"):
+        Policy("fair", 4)
