@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_prices import HEADER, ORIGIN, aws_history, aws_record, book, prime_line
+from support_prices import HEADER, ORIGIN, aws_history, aws_record, book, frame, prime_line
 
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.repeats import SOURCE_NUMBER, without_repeats
@@ -64,6 +64,16 @@ def test_a_derived_table_with_rounded_prices_and_times(tmp_path):
         assert result.provenance.rows_skipped == {REPEATED: 1}
 
 
+def test_instance_types_of_one_price_are_no_repeats(tmp_path):
+    kinds = ("g4dn.xlarge", "g4dn.2xlarge", "g4dn.2xlarge")
+    sources = [
+        ("h.json", aws_history(aws_record("2016-04-25T00:00:00Z", "0.2", kind))) for kind in kinds
+    ]
+    result, _ = ingested(tmp_path, *sources)
+    assert sorted(result.prices["instance"]) == ["g4dn.2xlarge", "g4dn.xlarge"]
+    assert result.provenance.rows_skipped == {REPEATED: 1}
+
+
 def test_prices_that_differ_stay(tmp_path):
     table = "\n".join((HEADER, ROW.format(1.0, 4)))
     for other in (ROW.format(1.1, 4), ROW.format(1.0, 5), ROW.format("1.0", 4).replace("US", ""),
@@ -100,8 +110,8 @@ def test_changes_at_one_instant_share_its_time():
 
 
 offers = st.lists(
-    st.tuples(st.sampled_from((0, 1)), st.sampled_from((None, "x")), st.sampled_from((1.0, 2.0)),
-              st.sampled_from((0, 3))),
+    st.tuples(st.sampled_from((0, 1)), st.sampled_from((None, "x")),
+              st.sampled_from((1.0, 2.0, None)), st.sampled_from((0, 3))),
     max_size=8,
 )  # fmt: skip
 
@@ -110,9 +120,9 @@ offers = st.lists(
 @given(sources=st.lists(offers, min_size=1, max_size=4))
 def test_as_many_equal_offers_stay_as_the_source_with_the_most_has(sources):
     frames = [
-        book([(hour, "c", "L4", region, "spot", usd, n) for hour, region, usd, n in rows])
-        .prices.drop("is_change")
-        .with_columns(pl.lit(number, pl.UInt32).alias(SOURCE_NUMBER))
+        frame(
+            [(hour, "c", "L4", region, "spot", usd, n) for hour, region, usd, n in rows]
+        ).with_columns(pl.lit(number, pl.UInt32).alias(SOURCE_NUMBER))
         for number, rows in enumerate(sources)
     ]
     kept = without_repeats(pl.concat(frames))

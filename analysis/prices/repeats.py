@@ -14,10 +14,10 @@ NEAR_USD = 1.5e-6
 def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
     """Return prices without those that an earlier source has too, in the same order.
 
-    Prices are the same where zone, second, price and availability are; availability is not
-    compared where one does not tell it, and the price that tells it stays. Nor is the instance
-    type, which derived tables leave out. Equal prices within one source are several offers: as
-    many of them stay as the source with the most has. Rows without a price are compared alike.
+    Prices are the same where zone, second, price, availability and instance type are; the last two
+    are not compared where one does not tell them, as derived tables do not. Of such prices the one
+    that tells availability stays. Equal prices within one source are several offers: as many of
+    them stay as the source with the most has. Rows without a price are compared alike.
 
     Args:
         prices: canonical columns and `SOURCE_NUMBER`, in order of the sources.
@@ -33,7 +33,7 @@ def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
     is_priced = usd.is_not_null() | usd.shift().is_not_null()
     is_new_price = (usd.diff() > NEAR_USD).fill_null(is_priced)
     levels = (
-        prices.select(series.alias("series"), second, PRICE, "available", SOURCE_NUMBER)
+        prices.select(series.alias("series"), second, PRICE, "available", "instance", SOURCE_NUMBER)
         .with_row_index("at")
         .sort(*moment, PRICE, "at")
         .with_columns((_is_new(moment) | is_new_price).cum_sum().alias("level"))
@@ -42,16 +42,17 @@ def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
         levels.group_by("level")
         .agg(
             (number.min() < number.max()).alias("is_shared"),
-            pl.col("available").is_not_null().all().alias("is_told"),
+            pl.col("available", "instance").is_not_null().all().name.prefix("told_"),
         )
         .filter("is_shared")
     )
-    offer = ("level", "compared")
+    told = ("available", "instance")
+    offer = ("level", *(f"compared_{name}" for name in told))
     row = pl.int_range(pl.len())
     first_row = pl.when(_is_new((*offer, SOURCE_NUMBER))).then(row).forward_fill()
     repeats = (
         levels.join(shared, on="level")
-        .with_columns(pl.when("is_told").then("available").alias("compared"))
+        .with_columns(pl.when(f"told_{name}").then(name).alias(f"compared_{name}") for name in told)
         .sort(*offer, SOURCE_NUMBER, pl.col("available").is_null(), "at")
         .with_columns((row - first_row).alias("nth"))
         .sort(*offer, "nth", pl.col("available").is_null(), "at")

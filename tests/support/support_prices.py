@@ -17,9 +17,15 @@ HEADER = "timestamp,provider,gpu,region,kind,price_usd_per_gpu_hour,available"
 
 
 def book(rows, *, changes=()) -> PriceBook:
-    """Return a book of (hours after ORIGIN, provider, gpu, region, kind, price[, available])."""
+    """Return a book of rows, as `frame` takes them."""
+    series = tuple((*key, None)[:5] for key in changes)
+    return book_of(frame(rows), PriceProvenance(change_series=series), path=Path("prices.parquet"))
+
+
+def frame(rows) -> pl.DataFrame:
+    """Return (hours after ORIGIN, provider, gpu, region, kind, price[, available]) as a table."""
     full = [(*row, None)[:7] for row in rows]
-    frame = pl.DataFrame(
+    return pl.DataFrame(
         {
             "timestamp": [ORIGIN + timedelta(hours=float(row[0])) for row in full],
             **{
@@ -31,8 +37,6 @@ def book(rows, *, changes=()) -> PriceBook:
         },
         schema=PRICES,
     )
-    series = tuple((*key, None)[:5] for key in changes)
-    return book_of(frame, PriceProvenance(change_series=series), path=Path("prices.parquet"))
 
 
 def ingest_text(tmp_path: Path, text: str | bytes, name: str = "p.csv", **options) -> PricesResult:
