@@ -29,12 +29,13 @@ REQUIRED = ("job_class", "num_gpus", "throughput")
 
 
 def read_throughputs(path: Path) -> pl.DataFrame:
-    """Read a CSV of job_class, num_gpus, throughput and, where known, epoch and work_share.
+    """Read a CSV of job_class, num_gpus, throughput and, where known, gpu_type, epoch, work_share.
 
     Returns:
-        One row per measurement: ``row`` (in the file), ``job_class``, ``epoch`` (0 where there is
-        no such column), ``num_gpus``, ``throughput``, ``work_share`` (1 where there is no such
-        column), sorted by class, epoch and GPUs.
+        One row per measurement: ``row`` (in the file), ``gpu_type`` (empty where there is no such
+        column), ``job_class``, ``epoch`` (0 where there is no such column), ``num_gpus``,
+        ``throughput``, ``work_share`` (1 where there is no such column), sorted by GPU type, in
+        the order of the file, class, epoch and GPUs.
 
     Raises:
         InputError: no such file, not a CSV, a column missing, or a cell that breaks a rule.
@@ -45,12 +46,20 @@ def read_throughputs(path: Path) -> pl.DataFrame:
     table = table.with_columns(
         *([] if "epoch" in table.columns else [pl.lit(0.0).alias("epoch")]),
         *([] if "work_share" in table.columns else [pl.lit(1.0).alias("work_share")]),
+        pl.col("gpu_type").str.strip_chars()
+        if "gpu_type" in table.columns
+        else pl.lit("").alias("gpu_type"),
     )
-    measured = ("job_class", "epoch", "num_gpus")
+    typed = "gpu_type" in cells.raw.columns
+    if typed:
+        cells.refuse(table, "gpu_type", "the name of a GPU type", pl.col("gpu_type") != "")
+    measured = ("gpu_type", "job_class", "epoch", "num_gpus")
     first = ~pl.struct(measured).is_duplicated() | pl.struct(measured).is_first_distinct()
-    cells.refuse(table, "num_gpus", "one row per class, epoch and GPU count", first)
+    per = f"{'GPU type, ' if typed else ''}class, epoch and GPU count"
+    cells.refuse(table, "num_gpus", f"one row per {per}", first)
     same = (pl.col("work_share") == pl.col("work_share").first()).over("job_class", "epoch")
     cells.refuse(table, "work_share", "the same share in every row of an epoch", same)
     check_shares(path, table.unique(["job_class", "epoch"], maintain_order=True))
-    columns = ("row", "job_class", "epoch", "num_gpus", "throughput", "work_share")
-    return table.select(columns).cast({"epoch": pl.Int64}).sort(measured)
+    columns = ("row", "gpu_type", "job_class", "epoch", "num_gpus", "throughput", "work_share")
+    by_file = pl.col("row").min().over("gpu_type")
+    return table.select(columns).cast({"epoch": pl.Int64}).sort(by_file, *measured)

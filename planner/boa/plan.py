@@ -60,6 +60,16 @@ class ClassPlan:
         """GPUs the class holds on average."""
         return self.rate_per_h * self.cost_gpu_h
 
+    @property
+    def paths(self) -> tuple[tuple[float, tuple[Assignment, ...]], ...]:
+        """(share of the jobs, width of each epoch) of each path, the cheaper one first."""
+        epochs: dict[int, list[Assignment]] = {}
+        for row in self.widths:
+            epochs.setdefault(row.epoch, []).append(row)
+        first, last = (tuple(rows[end] for rows in epochs.values()) for end in (0, -1))
+        quicker = next((row.share for row in last if row.share < 1), 0.0)
+        return ((1 - quicker, first), (quicker, last)) if quicker else ((1.0, first),)
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.speedup.functions import FloatArray, SpeedupFunction
 
 
@@ -19,12 +20,15 @@ class ClassProfile:
         shares: share of the job's work in each epoch; they add up to 1.
         work_h: mean work of a job, in hours on one GPU; None where only a trace can tell.
         rescale_s: mean time of a checkpoint, restart and reload; None where not measured.
+        speed: how fast one GPU is in each epoch, in a unit that all GPU types of the class share;
+            empty for 1.
     """
 
     epochs: tuple[SpeedupFunction, ...]
     shares: tuple[float, ...] = (1.0,)
     work_h: float | None = None
     rescale_s: float | None = None
+    speed: tuple[float, ...] = ()
 
     def at(self, gpus: FloatArray) -> FloatArray:
         """Return the speedup of a whole job at a fixed width: T(1 GPU) / T(width)."""
@@ -39,6 +43,12 @@ class ClassProfile:
         """Width up to which every epoch is known."""
         return min(epoch.widest for epoch in self.epochs)
 
+    def speed_over(self, other: ClassProfile) -> FloatArray:
+        """Return how many times as fast as the other's one GPU is here, by epoch; shape (J,)."""
+        ours, theirs = (np.array(p.speed or (1.0,) * len(p.epochs)) for p in (self, other))
+        ratio: FloatArray = ours / theirs
+        return ratio
+
 
 @dataclass(frozen=True, slots=True)
 class SpeedupModel:
@@ -51,6 +61,7 @@ class SpeedupModel:
         law: the profile of every class, for a law.
         notes: what a reader of the result should know about it.
         ends: models at the two ends of a range of parameters, this one being in its middle.
+        types: models by GPU type, where several are known; this one is the first of them.
     """
 
     name: str
@@ -59,7 +70,58 @@ class SpeedupModel:
     law: ClassProfile | None = None
     notes: tuple[str, ...] = ()
     ends: tuple[SpeedupModel, SpeedupModel] | None = None
+    types: Mapping[str, SpeedupModel] = field(default_factory=dict)
 
     def of(self, job_class: str) -> ClassProfile | None:
         """Return what is known about a class; None where that is nothing."""
         return self.law or self.classes.get(job_class)
+
+    def on(self, gpu_type: str) -> SpeedupModel:
+        """Return the model of one GPU type. Raises `UsageError` where it is not known."""
+        if gpu_type not in self.types:
+            known = ", ".join(self.types) or "one GPU type only, without a name"
+            raise UsageError(f"{self.name} knows no GPU {gpu_type!r}; it has {known}")
+        return self.types[gpu_type]
+
+    def with_types(self, speeds: Mapping[str, float]) -> SpeedupModel:
+        """Return the model with GPU types that differ in speed alone.
+
+        Args:
+            speeds: how many times as fast as the first one a GPU of each type is, for every job
+                on any number of GPUs; > 0.
+        """
+        types = {name: self._faster(speed) for name, speed in speeds.items()}
+        ends = self.ends
+        if ends is not None:
+            ends = (ends[0].with_types(speeds), ends[1].with_types(speeds))
+        return replace(self, types=types, ends=ends)
+
+    def _faster(self, speed: float) -> SpeedupModel:
+        def of(profile: ClassProfile) -> ClassProfile:
+            work_h = None if profile.work_h is None else profile.work_h / speed
+            return replace(profile, work_h=work_h, speed=(speed,) * len(profile.epochs))
+
+        law = None if self.law is None else of(self.law)
+        classes = {name: of(profile) for name, profile in self.classes.items()}
+        return replace(self, law=law, classes=classes, ends=None)
+
+
+def of_types(
+    name: str,
+    origin: str,
+    by_type: Mapping[str, Mapping[str, ClassProfile]],
+    notes: tuple[str, ...] = (),
+) -> SpeedupModel:
+    """Return the model of some GPU types, given their profiles by class; of the first alone if one.
+
+    Where there are several, the model itself is that of the first, and says so in its notes.
+    """
+    types = {
+        gpu_type: SpeedupModel(f"{name} on {gpu_type}", origin, classes, notes=notes)
+        for gpu_type, classes in by_type.items()
+    }
+    first = next(iter(types))
+    if len(types) == 1:
+        return replace(types[first], name=name)
+    some = f"{name} knows {', '.join(types)}: the speedups are those of {first}, the first"
+    return replace(types[first], name=name, notes=(*notes, some), types=types)

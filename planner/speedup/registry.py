@@ -8,19 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.throughputs import read_throughputs
-from gpuplan.planner.speedup import t4
+from gpuplan.planner.speedup import sia, t4
 from gpuplan.planner.speedup.functions import (
     Amdahl,
     Power,
     SpeedupFunction,
     Usl,
-    concave_hull,
 )
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
+from gpuplan.planner.speedup.table import load_table
 
 DEFAULT_SPEEDUP = "power:0.8"
 
@@ -82,7 +79,7 @@ EXAMPLES = {
 }
 PROFILES = {
     "t4": (
-        t4.CLASSES,
+        {"T4": t4.CLASSES},
         SpeedupSource(
             "profile:t4",
             f"measured on AWS g4dn (T4, 4 GPUs per node): {', '.join(t4.CLASSES)}; with job sizes "
@@ -91,10 +88,19 @@ PROFILES = {
             "2023-10",
         ),
     ),
+    "sia": (
+        sia.TYPES,
+        SpeedupSource(
+            "profile:sia",
+            f"the same jobs as profile:t4 on several GPU types: {', '.join(sia.TYPES)}",
+            "Sia artifact (siasosp23/artifacts), Pollux artifact (petuum/adaptdl)",
+            "2023-10",
+        ),
+    ),
 }
 TABLE = SpeedupSource(
     "table:FILE.csv",
-    "your measurements: job_class, num_gpus, throughput[, epoch[, work_share]]",
+    "your measurements: job_class, num_gpus, throughput[, epoch[, work_share]][, gpu_type]",
     "the concave hull of the file",
     "-",
 )
@@ -128,16 +134,16 @@ def load_speedup(text: str) -> SpeedupModel:
     if kind == "profile":
         if rest not in PROFILES:
             raise UsageError(f"--speedup {text!r}: no such profile; there is {', '.join(PROFILES)}")
-        classes, listed = PROFILES[rest]
-        return SpeedupModel(name=text, origin=listed.source, classes=classes)
+        by_type, listed = PROFILES[rest]
+        return of_types(text, listed.source, by_type)
     if kind == "pollux" and rest:
         from gpuplan.planner.speedup.pollux import load_goodputs
 
         return load_goodputs(Path(rest), text)
     if kind == "table" and rest:
-        return _table(Path(rest), text)
+        return load_table(Path(rest), text)
     if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):
-        return _table(Path(text), text)
+        return load_table(Path(text), text)
     known = ", ".join(source.name for source in list_speedups())
     raise UsageError(f"--speedup {text!r}: expected one of {known}")
 
@@ -172,29 +178,3 @@ def _range(text: str, option: str) -> tuple[float, float]:
     if not low <= high:
         raise UsageError(f"{option}: the range {text!r} must run from low to high")
     return low, high
-
-
-def _table(path: Path, name: str) -> SpeedupModel:
-    """Return the hulls of measured throughputs, each over the throughput on one GPU.
-
-    Where one GPU was not measured (the model may not fit), the smallest count stands for linear
-    speedup up to it.
-    """
-    classes, notes = {}, []
-    table = read_throughputs(path)
-    for (job_class,), rows in table.group_by("job_class", maintain_order=True):
-        curves, shares = [], []
-        for _, epoch in rows.group_by("epoch", maintain_order=True):
-            gpus, throughput = epoch["num_gpus"].to_numpy(), epoch["throughput"].to_numpy()
-            on_one = throughput[0] / gpus[0]
-            if gpus[0] > 1:
-                notes.append(
-                    f"{path}: {job_class} was not measured on 1 GPU; its speedup is taken as "
-                    f"linear up to {gpus[0]:g} GPUs, and fewer are not planned"
-                )
-            curves.append(concave_hull(gpus, throughput / on_one))
-            shares.append(float(epoch["work_share"][0]))
-        portions = tuple((np.array(shares) / sum(shares)).tolist())
-        classes[str(job_class)] = ClassProfile(epochs=tuple(curves), shares=portions)
-    told = tuple(dict.fromkeys(notes))
-    return SpeedupModel(name=name, origin=f"measured, {path}", classes=classes, notes=told)

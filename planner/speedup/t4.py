@@ -13,13 +13,14 @@ from gpuplan.planner.speedup.functions import Curve
 from gpuplan.planner.speedup.model import ClassProfile
 
 
-def _measured(work_h: float, rescale_s: float, hull: dict[int, float]) -> ClassProfile:
+def measured(work_h: float, rescale_s: float, hull: dict[int, float]) -> ClassProfile:
+    """Return the profile of a job of ``work_h`` hours on one GPU, from {GPUs: speedup}."""
     curve = Curve(tuple(map(float, hull)), tuple(hull.values()))
-    return ClassProfile(epochs=(curve,), work_h=work_h, rescale_s=rescale_s)
+    return ClassProfile(epochs=(curve,), work_h=work_h, rescale_s=rescale_s, speed=(1 / work_h,))
 
 
 CLASSES = {
-    "bert": _measured(  # BERT, SQuAD; accumulates gradients on one GPU, hence above linear at 2
+    "bert": measured(  # BERT, SQuAD; accumulates gradients on one GPU, hence above linear at 2
         4.51119,
         120.0,
         {
@@ -34,12 +35,12 @@ CLASSES = {
             48: 15.08731909,
         },
     ),
-    "cifar10": _measured(  # ResNet18, CIFAR-10
+    "cifar10": measured(  # ResNet18, CIFAR-10
         1.8586106,
         50.0,
         {1: 1.0, 4: 3.37817107, 11: 6.973152972, 16: 8.52543905, 18: 8.585326659},
     ),
-    "deepspeech2": _measured(  # DeepSpeech2, CMU-ARCTIC
+    "deepspeech2": measured(  # DeepSpeech2, CMU-ARCTIC
         5.4984305,
         25.0,
         {
@@ -55,7 +56,7 @@ CLASSES = {
             53: 10.02489833,
         },
     ),
-    "imagenet": _measured(  # ResNet50, ImageNet
+    "imagenet": measured(  # ResNet50, ImageNet
         177.47982,
         250.0,
         {
@@ -75,8 +76,8 @@ CLASSES = {
             64: 34.55687956,
         },
     ),
-    "ncf": _measured(0.01913975, 15.0, {1: 1.0, 3: 1.478011425, 4: 1.66762}),  # NeuMF, MovieLens
-    "yolov3": _measured(  # YOLOv3, PASCAL VOC
+    "ncf": measured(0.01913975, 15.0, {1: 1.0, 3: 1.478011425, 4: 1.66762}),  # NeuMF, MovieLens
+    "yolov3": measured(  # YOLOv3, PASCAL VOC
         10.319312,
         80.0,
         {
