@@ -38,7 +38,7 @@ def run() -> list[dict[str, Any]]:
     return [
         row(f"fits of {JOBS:,} distinct durations", lambda: fit_times(distinct)),
         row(f"fits of {JOBS:,} whole seconds", lambda: fit_times(whole)),
-        row(f"{RESAMPLES} resamples of {JOBS:,} jobs", bootstrap),
+        row(f"{RESAMPLES} resamples of {JOBS:,} jobs and their time line", bootstrap),
     ]
 
 

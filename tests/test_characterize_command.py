@@ -280,3 +280,16 @@ def test_the_plain_command_does_without_scipy(trace):
     )
     program = [sys.executable, "-c", code, "characterize", str(trace), "-q"]
     assert subprocess.run(program, capture_output=True, timeout=60).returncode == 0
+
+
+def test_intervals_in_text_and_csv(gpuplan, trace):
+    code, out, _ = gpuplan("characterize", trace, "--ci", "90", "--resamples", "50")
+    assert code == 0 and "90% interval" in out
+    shown = next(line for line in lines_of(out) if "peak GPUs held" in line)
+    assert " at least " in shown
+    assert max(map(len, lines_of(out))) <= 100
+    out = gpuplan("characterize", trace, "--ci", "90", "--output-format", "csv", "-q")[1]
+    rows = {row["statistic"]: row for row in csv.DictReader(lines_of(out))}
+    peak, users = rows["load.peak_gpus"], rows["users"]
+    assert float(peak["low"]) <= float(peak["value"]) and peak["high"] == ""
+    assert float(users["low"]) <= float(users["value"]) <= float(users["high"])

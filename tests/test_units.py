@@ -9,6 +9,7 @@ from gpuplan.cli.units import (
     parse_duration,
     show_count,
     show_duration,
+    show_ends,
     show_number,
     show_share,
     show_usd,
@@ -75,6 +76,13 @@ def test_counts_shares_and_money():
     assert [show_usd(v) for v in (0, 3.456, 999.5, 1234.5, -5, -12345.6)] == [
         "$0.00", "$3.46", "$999.50", "$1,234", "-$5.00", "-$12,346",
     ]  # fmt: skip
+
+
+def test_intervals_with_both_ends_with_one_and_with_none():
+    assert show_ends(9540, 15120, show_duration) == "2.65 to 4.2 h"
+    assert show_ends(0.2, 0.345, show_share) == "20.0 to 34.5%"
+    assert show_ends(41, None, show_number) == "at least 41"
+    assert show_ends(None, None, show_number) == ""
 
 
 @given(st.floats(1e-3, 1e9))
