@@ -1,11 +1,18 @@
-"""The arrivals of a workload, and what a replay says of them."""
+"""The replay of plans on arrivals: by hand, against a reference run, against the plan itself."""
+
+from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
+from support_boa_replay import workload_of_jobs
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals
-from gpuplan.planner.boa.replay import Cluster, replay_of
+from gpuplan.planner.boa.frontier import JobClass, solve_frontier
+from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
+from gpuplan.planner.boa.replay import Cluster, WidthPath, replay_of, replay_paths, replay_plan
+from gpuplan.planner.speedup import t4
 
 
 def arrivals_of(submit_s, work_h, job_class=None):
@@ -83,3 +90,161 @@ def test_arrivals_are_checked():
         arrivals_of([], [])
     with pytest.raises(ValueError, match="at least 0"):
         arrivals_of([0], [-1])
+
+
+def two_epochs(name="a", **changes):
+    """100 s of work, half of it in each epoch, at s(k) = k; a start or a change takes 10 s."""
+    parts = {
+        "rate_per_h": 1.0,
+        "work_h": np.array([50, 50]) / 3600,
+        "widths": np.array([1.0, 2.0, 4.0]),
+        "speedup": np.array([[1.0, 2.0, 4.0]] * 2),
+        "rescale_h": 10 / 3600,
+    } | changes
+    return JobClass(name, **parts)
+
+
+def plan_for(job_class, *widths):
+    """A plan of (epoch, width, share, rounded); what it costs does not matter here."""
+    rows = tuple(Assignment(job_class.name, *row) for row in widths)
+    return Plan(1.0, 1.0, 0.0, [ClassPlan(job_class.name, 1.0, 1.0, 1, 1, 1, 1, rows)])
+
+
+AT_ONCE = Cluster(provision_s=0, release_s=0)
+
+
+def test_a_plan_is_followed_epoch_by_epoch():
+    workload = workload_of_jobs([two_epochs()], [0, 1000], [0, 0], np.array([100, 200]) / 3600, 1)
+    plan = plan_for(workload.classes[0], (0, 4.0, 1.0, True), (1, 1.0, 1.0, True))
+    replay = replay_plan(workload, plan, AT_ONCE)
+    # 10 s to start and 12.5 s on 4 GPUs, then 10 s to change and 50 s on one; twice the work next.
+    assert replay.jct_s.tolist() == [82.5, 145.0]
+    assert replay.rescales.tolist() == [2, 2] and not replay.jqt_s.any()
+    assert replay.held_gpu_h == pytest.approx((4 * (22.5 + 35) + 60 + 110) / 3600)
+    assert replay.rented_gpu_h == pytest.approx(replay.held_gpu_h)
+    assert replay.time_s.tolist() == [0, 22.5, 82.5, 1000, 1035, 1145]
+    assert replay.gpus.tolist() == [4, 1, 0, 4, 1, 0]
+    assert replay.share_above(0) == pytest.approx(227.5 / 3600)
+    assert replay.share_above(1) == pytest.approx(57.5 / 3600)
+
+
+def test_a_split_class_is_split_evenly_over_time():
+    workload = workload_of_jobs([two_epochs()], range(10), [0] * 10, [100 / 3600] * 10, 1)
+    plan = plan_for(
+        workload.classes[0], (0, 1.0, 0.7, True), (0, 2.0, 0.3, False), (1, 1.0, 1.0, True)
+    )
+    replay = replay_plan(workload, plan, AT_ONCE)
+    # floor((m + 1) 0.3) > floor(m 0.3) for m = 3, 6, 9.
+    assert np.flatnonzero(replay.rescales == 2).tolist() == [3, 6, 9]
+    assert (replay_plan(workload, plan, AT_ONCE, rounded=True).rescales == 1).all()
+
+
+def test_widths_between_candidates_and_beyond():
+    job_class = two_epochs(rescale_h=0.0, speedup=np.array([[1.0, 1.5, 2.0]] * 2))
+    workload = workload_of_jobs([job_class], range(3), [0] * 3, [60 / 3600] * 3, 1)
+    paths = [WidthPath(0, (k, k)) for k in (3.0, 64.0, 2.5)]
+    replay = replay_paths(workload, paths, np.arange(3), AT_ONCE)
+    assert replay.jct_s.tolist() == pytest.approx([60 / 1.75, 30, 60 / 1.75])
+    assert replay.peak_gpus == 3 + 64 + 3  # a fraction of a GPU holds a whole one
+    narrow = two_epochs(widths=np.array([2.0, 4, 8]), rescale_h=0.0)
+    workload = workload_of_jobs([narrow], [0], [0], [60 / 3600], 1)
+    alone = replay_paths(workload, [WidthPath(0, (1.0, 1.0))], np.zeros(1, int), AT_ONCE)
+    assert alone.jct_s.tolist() == [120]  # half of s(2) = 1
+
+
+def test_a_limit_below_a_width():
+    workload = workload_of_jobs([two_epochs()], [0], [0], [100 / 3600], 1)
+    plan = plan_for(workload.classes[0], (0, 4.0, 1.0, True), (1, 4.0, 1.0, True))
+    with pytest.raises(InfeasibleError, match=r"'a' get 4 GPUs each, but at most 3 .*\n.*squeeze"):
+        replay_plan(workload, plan, Cluster(max_gpus=3))
+    squeeze = Cluster(provision_s=0, release_s=0, max_gpus=3, overflow="squeeze")
+    squeezed = replay_plan(workload, plan, squeeze)
+    assert squeezed.jct_s.tolist() == [10 + 50] and squeezed.peak_gpus == 2
+    wide = two_epochs(widths=np.array([4.0, 8, 16]))
+    with pytest.raises(InfeasibleError, match="at most 3"):
+        replay_plan(workload_of_jobs([wide], [0], [0], [1], 1), plan, squeeze)
+
+
+def test_what_cannot_be_replayed_says_so():
+    typed = two_epochs(gpu_types=("T4", "A100", "A100"))
+    workload = workload_of_jobs([typed], [0], [0], [1], 1)
+    plan = plan_for(typed, (0, 4.0, 1.0, True), (1, 4.0, 1.0, True))
+    with pytest.raises(UsageError, match="several GPU types"):
+        replay_plan(workload, plan)
+    with pytest.raises(ValueError, match="no jobs"):
+        replay_plan(replace(workload, arrivals=None), plan)
+    with pytest.raises(ValueError, match="each epoch"):
+        replay_paths(
+            workload_of_jobs([two_epochs()], [0], [0], [1], 1), [WidthPath(0, (1.0,))], np.zeros(1)
+        )
+
+
+def t4_workload(jobs, names, horizon_h, *, rescale):
+    """Jobs of the measured T4 profile, each with the mean work of its class."""
+    profiles = {name: t4.CLASSES[name] for name in sorted(set(names))}
+    classes = []
+    for name, profile in profiles.items():
+        widths = profile.epochs[0].candidates(None)
+        rate = names.count(name) / horizon_h
+        start_h = profile.rescale_s / 3600 if rescale else 0.0
+        speedup = profile.epochs[0].at(widths)[None]
+        classes.append(JobClass(name, rate, np.array([profile.work_h]), widths, speedup, start_h))
+    number = {name: i for i, name in enumerate(profiles)}
+    work_h = [profiles[name].work_h for name in names]
+    return workload_of_jobs(classes, jobs, [number[n] for n in names], work_h, horizon_h)
+
+
+def newtrace(shared, *, rescale):
+    jobs = pl.read_csv(shared / "data/sia-workloads/newtrace/workload-1.csv").sort("time")
+    return t4_workload(jobs["time"], jobs["application"].to_list(), 48, rescale=rescale)
+
+
+def test_reference_replay(shared):
+    free = newtrace(shared, rescale=False)
+    frontier = solve_frontier(free.classes)
+    rows = pl.read_csv(shared / "golden/boa/boa_replay_class.csv")
+    assert rows.height == 10
+    for row in rows.iter_rows(named=True):
+        plan = frontier.at_budget(row["mult"] * frontier.load_gpus)
+        workload = newtrace(shared, rescale=bool(row["rescale"]))
+        replay = replay_plan(workload, plan, AT_ONCE, rounded=True)
+        found = replay.summary()
+        for key, reference in (
+            ("mean_jct_s", "avg_jct_s"),
+            ("median_jct_s", "p50"),
+            ("p95_jct_s", "p95"),
+            ("p99_jct_s", "p99"),
+            ("rented_gpu_h", "gpu_h"),
+            ("rented_gpus", "gpu_h_per_h"),
+        ):
+            assert found[key] == pytest.approx(row[reference], rel=1e-5)
+        assert found["peak_gpus"] == row["peak_gpus"]
+        assert replay.time_s[-1] / 3600 == pytest.approx(row["end_h"], rel=1e-6)
+
+
+def test_the_replay_keeps_the_budget(shared):
+    workload = newtrace(shared, rescale=True)
+    frontier = solve_frontier(workload.classes)
+    for multiple in (1.0, 1.05, 1.1, 1.2, 1.5, 2, 3):
+        plan = frontier.at_budget(multiple * frontier.load_gpus)
+        replay = replay_plan(workload, plan, AT_ONCE)
+        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=0.03)
+        assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=0.03)
+        delayed = replay_plan(workload, plan)  # 90 s to provision, 60 s idle before a return
+        assert delayed.held_gpus == pytest.approx(plan.used_gpus, rel=0.03)
+        assert replay.mean_jct_s < delayed.mean_jct_s < replay.mean_jct_s + 91
+
+
+def test_replay_of_jobs_that_the_test_makes():
+    # Jobs have the mean work of their class and GPUs come at once: replay and plan are one, but
+    # for the share of the class that is split.
+    rng = np.random.default_rng(1)
+    names = rng.choice(["bert", "cifar10", "yolov3"], 300).tolist()
+    workload = t4_workload(np.sort(rng.uniform(0, 86400, 300)), names, 24, rescale=True)
+    frontier = solve_frontier(workload.classes)
+    for vertex in range(frontier.budget_gpus.size):
+        plan = frontier.at_budget(float(frontier.budget_gpus[vertex]))
+        replay = replay_plan(workload, plan, AT_ONCE)
+        assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=1e-6)
+        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=1e-6)
+        assert replay.efficiency == pytest.approx(plan.utilization, rel=1e-6)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals, FloatArray, IntArray
+from gpuplan.planner.boa.frontier import JobClass
+from gpuplan.planner.boa.plan import ClassPlan, Plan
+from gpuplan.planner.boa.workload import Workload
+from gpuplan.simkit.boa.kernel import Paths, Rules
+from gpuplan.simkit.boa.run import NO_LIMIT, run_widths
+from gpuplan.simkit.workload import MICROS, to_micros
 
 HOUR_S = 3600.0
 OVERFLOWS = {
@@ -64,6 +72,19 @@ class Cluster:
             raise UsageError(
                 f"--max-gpus {self.max_gpus} is less than one node of {self.node_gpus} GPUs"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class WidthPath:
+    """The widths that some jobs of a class follow.
+
+    Attributes:
+        job_class: index of the class in `Workload.classes`.
+        widths: GPUs in each epoch, > 0; a fraction of a GPU holds a whole one.
+    """
+
+    job_class: int
+    widths: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,3 +248,175 @@ def replay_of(
         gpus=gpus,
         demand_s=np.zeros(0) if demand_s is None else demand_s,
     )
+
+
+def replay_plan(
+    workload: Workload, plan: Plan, cluster: Cluster | None = None, *, rounded: bool = False
+) -> Replay:
+    """Run the jobs of a workload at the widths of a plan.
+
+    Job m = 0, 1, ... of a class of which a share p takes another path does so where
+    floor((m + 1) p) > floor(m p): shares stay within one job of p at all times.
+
+    Args:
+        workload: the jobs, as the plan was made for.
+        plan: the widths, by `Frontier.at_budget` or another method.
+        cluster: how GPUs are rented.
+        rounded: whether to follow the plan without a split.
+
+    Raises:
+        InfeasibleError: a width above ``cluster.max_gpus``.
+        UsageError: the plan uses several GPU types, which one cluster does not have.
+    """
+    arrivals = _arrivals(workload)
+    plans = {c.job_class: c for c in plan.classes}
+    paths: list[WidthPath] = []
+    path_of = np.zeros(arrivals.size, np.int64)
+    for number, job_class in enumerate(workload.classes):
+        widths, others, share = _paths_of(plans[job_class.name])
+        mine = np.flatnonzero(arrivals.job_class == number)
+        path_of[mine] = len(paths)
+        paths.append(WidthPath(number, widths))
+        if share and not rounded:
+            before = np.floor(np.arange(mine.size + 1) * share)
+            path_of[mine[np.diff(before) > 0]] = len(paths)
+            paths.append(WidthPath(number, others))
+    return replay_paths(workload, paths, path_of, cluster)
+
+
+def replay_paths(
+    workload: Workload,
+    paths: Sequence[WidthPath],
+    path_of: IntArray,
+    cluster: Cluster | None = None,
+) -> Replay:
+    """Run the jobs of a workload, each at the widths of its path.
+
+    Speedups between two candidate widths of a class are interpolated; beyond the widest they are
+    those of the widest, and below the narrowest they are in proportion.
+
+    Args:
+        workload: the jobs; each does its own work, in the shares of its class' epochs.
+        paths: widths; not every path needs a job.
+        path_of: index of the path of each job; shape (n,).
+        cluster: how GPUs are rented.
+
+    Raises:
+        InfeasibleError: a width above ``cluster.max_gpus``, where jobs wait for their width; with
+            ``squeeze``, only if no width of the path is at most that.
+        UsageError: a class has candidates of several GPU types.
+    """
+    cluster = cluster or Cluster()
+    arrivals = _arrivals(workload)
+    rules = _rules(cluster, workload.horizon_h)
+    run = run_widths(
+        to_micros(arrivals.submit_s),
+        np.asarray(path_of, np.int64),
+        arrivals.work_h * HOUR_S * MICROS,
+        _tables(workload.classes, paths, cluster),
+        rules,
+    )
+    submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
+    return replay_of(
+        arrivals,
+        workload.horizon_h,
+        jct_s=(run.finish_us - submit_us) / MICROS,
+        jqt_s=(run.start_us - submit_us) / MICROS,
+        rescales=run.rescales,
+        held_gpu_h=float(run.held_gpu_us.sum()) / gpu_us_per_h,
+        time_s=run.time_us / MICROS,
+        gpus=run.gpus,
+        billed_gpu_h=run.billed_gpu_us / gpu_us_per_h,
+        demand_s=run.level_us / MICROS,
+    )
+
+
+def _arrivals(workload: Workload) -> Arrivals:
+    if workload.arrivals is None:
+        raise ValueError("this workload has no jobs to replay, only classes")
+    return workload.arrivals
+
+
+def _paths_of(plan: ClassPlan) -> tuple[tuple[float, ...], tuple[float, ...], float]:
+    """Return the widths of the plan without a split, the others, and the share of those."""
+    epochs = 1 + max(a.epoch for a in plan.widths)
+    widths, share = [0.0] * epochs, 0.0
+    for a in plan.widths:
+        if a.rounded:
+            widths[a.epoch] = a.width
+    others = list(widths)
+    for a in plan.widths:
+        if not a.rounded:
+            others[a.epoch], share = a.width, a.share
+    return tuple(widths), tuple(others), share
+
+
+def _rules(cluster: Cluster, horizon_h: float) -> Rules:
+    limit = cluster.max_gpus
+    return Rules(
+        node_gpus=cluster.node_gpus,
+        provision_us=int(to_micros(cluster.provision_s)),
+        release_us=int(to_micros(cluster.release_s)),
+        billing_us=int(to_micros(cluster.billing_s)),
+        from_request=cluster.billed_from == "request",
+        max_nodes=NO_LIMIT if limit is None else limit // cluster.node_gpus,
+        squeeze=cluster.overflow == "squeeze" and limit is not None,
+        horizon_us=int(to_micros(horizon_h * HOUR_S)),
+    )
+
+
+def _tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], cluster: Cluster) -> Paths:
+    """Return the paths as the kernel takes them: padded tables of widths and times."""
+    squeeze = cluster.overflow == "squeeze" and cluster.max_gpus is not None
+    menus = []
+    for path in paths:
+        job_class = classes[path.job_class]
+        if len(set(job_class.gpu_types)) > 1:
+            raise UsageError(
+                f"class {job_class.name!r} has widths of several GPU types, and a replay has one "
+                "cluster of one type\n  next: plan for one GPU type to see its replay"
+            )
+        if len(path.widths) != job_class.work_h.size:
+            raise ValueError(f"{job_class.name}: a path needs a width for each epoch, got {path}")
+        menu = {ceil(width) for width in path.widths}
+        widest = max(menu)
+        if squeeze:
+            menu |= {ceil(width) for width in job_class.widths.tolist() if width <= widest}
+        _check_room(job_class.name, min(menu) if squeeze else widest, cluster)
+        menus.append(sorted(menu))
+    most = max(len(path.widths) for path in paths)
+    size = max(map(len, menus))
+    width = np.ones((len(paths), size), np.int64)
+    target = np.zeros((len(paths), most), np.int64)
+    times = np.zeros((len(paths), most, size))
+    for row, (path, menu_of) in enumerate(zip(paths, menus, strict=True)):
+        job_class = classes[path.job_class]
+        epochs, gpus = job_class.work_h.size, np.array(menu_of)
+        total = job_class.work_h.sum()
+        shares = job_class.work_h / total if total else np.full(epochs, 1 / epochs)
+        width[row, : gpus.size] = gpus
+        target[row, :epochs] = np.searchsorted(gpus, np.ceil(path.widths))
+        narrow = np.minimum(1.0, gpus / job_class.widths[0])
+        for epoch in range(epochs):
+            speedup = np.interp(gpus, job_class.widths, job_class.speedup[epoch])
+            times[row, epoch, : gpus.size] = shares[epoch] / (speedup * narrow)
+    of_path = [classes[path.job_class] for path in paths]
+    return Paths(
+        width=width,
+        target=target,
+        time_per_work=times,
+        epochs=np.array([c.work_h.size for c in of_path], np.int64),
+        rescale_us=to_micros([c.rescale_h * HOUR_S for c in of_path]),
+    )
+
+
+def _check_room(name: str, gpus: int, cluster: Cluster) -> None:
+    if cluster.max_gpus is None:
+        return
+    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
+    if gpus > room:
+        raise InfeasibleError(
+            f"jobs of class {name!r} get {gpus} GPUs each, but at most {room} can be rented\n"
+            "  next: raise --max-gpus, bound the widths with --max-width, or let jobs start on "
+            "what is left with --overflow squeeze"
+        )
