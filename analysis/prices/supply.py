@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.prices.book import HOUR_US, PriceBook, stretches
-from gpuplan.analysis.prices.hourly import IntArray
+from gpuplan.analysis.prices.hourly import FloatArray, IntArray
 
 DAY_US = 24 * HOUR_US
 
@@ -136,7 +135,7 @@ def _supply(steps: AvailabilitySteps) -> Supply:
     losses = int(np.count_nonzero(touches & some[:-1] & ~some[1:]))
     returns = int(np.count_nonzero(touches & ~some[:-1] & some[1:]))
     known, there = int(lasting.sum()), int(lasting[some].sum())
-    up, down = (np.array(list(_stretches(steps, some, wanted))) for wanted in (True, False))
+    up, down = _stretches(steps, some)
     return Supply(
         *(steps.provider, steps.gpu_type, steps.region, steps.kind),
         known_days=known / DAY_US,
@@ -154,9 +153,10 @@ def _supply(steps: AvailabilitySteps) -> Supply:
     )
 
 
-def _stretches(steps: AvailabilitySteps, some: NDArray[np.bool_], wanted: bool) -> Iterator[float]:
-    """Yield the hours of each stretch of steps that touch with, or without, anything available."""
+def _stretches(steps: AvailabilitySteps, some: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
+    """Return the hours of each stretch with anything available, and of each without."""
     breaks = (steps.start_us[1:] != steps.end_us[:-1]) | (some[1:] != some[:-1])
-    for part in np.split(np.arange(some.size), np.flatnonzero(breaks) + 1):
-        if some[part[0]] == wanted:
-            yield float(steps.end_us[part[-1]] - steps.start_us[part[0]]) / HOUR_US
+    edges = np.flatnonzero(breaks) + 1
+    first, last = np.append(0, edges), np.append(edges, some.size) - 1
+    hours = (steps.end_us[last] - steps.start_us[first]) / HOUR_US
+    return hours[some[first]], hours[~some[first]]
