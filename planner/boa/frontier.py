@@ -157,6 +157,14 @@ class Frontier:
         Raises:
             InfeasibleError: the budget is below `min_budget`; the message names that.
         """
+        return self.plan_at(gpus, *self.place_of(gpus))
+
+    def place_of(self, gpus: float) -> tuple[int, float]:
+        """Return the last vertex within a budget, and the share of the way to the next one.
+
+        Raises:
+            InfeasibleError: as `at_budget`.
+        """
         if not gpus >= self.min_budget * (1 - TOLERANCE):
             binding = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
             caps = f" and keep the cap on the time of {', '.join(binding)}" if binding else ""
@@ -167,10 +175,10 @@ class Frontier:
             )
         edge = int(np.searchsorted(self.budget_gpus, gpus * (1 + TOLERANCE), side="right")) - 1
         if edge == self.edge_class.size:
-            return self.plan_at(gpus, edge, 0.0)
+            return edge, 0.0
         low, high = self.budget_gpus[edge : edge + 2]
         share = min(1.0, float((gpus - low) / (high - low)))
-        return self.plan_at(gpus, edge, share if share > NO_SHARE else 0.0)
+        return edge, share if share > NO_SHARE else 0.0
 
     def at_target_jct(self, seconds: float) -> Plan:
         """Return the plan of the least budget whose mean completion time is at most ``seconds``.

@@ -28,19 +28,21 @@ def random_class(rng, name, *, epochs, widths, rescale_h, weight=1.0):
 def all_paths(job_class):
     """(cost, hours) of a job on every path of candidate widths, by enumeration."""
     epochs, widths = job_class.speedup.shape
-    points = []
-    for path in product(range(widths), repeat=epochs):
-        cost = time = 0.0
-        before = None
-        for j, v in enumerate(path):
-            k = job_class.slopes[v]
-            run = job_class.work_h[j] / job_class.speedup[j, v]
-            start = job_class.rescale_h if v != before else 0.0
-            time += run + start
-            cost += k * (run + start)
-            before = v
-        points.append((cost, time))
-    return np.array(points)
+    return np.array([total_of(job_class, p) for p in product(range(widths), repeat=epochs)])
+
+
+def total_of(job_class, path):
+    """(cost, hours) of a job that follows a path of candidate widths, given by their indices."""
+    cost = time = 0.0
+    before = None
+    for j, v in enumerate(path):
+        k = job_class.slopes[v]
+        run = job_class.work_h[j] / job_class.speedup[j, v]
+        start = job_class.rescale_h if v != before else 0.0
+        time += run + start
+        cost += k * (run + start)
+        before = v
+    return cost, time
 
 
 def brute_force_dual(classes, mu):
