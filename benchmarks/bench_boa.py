@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -11,11 +12,15 @@ from gpuplan.planner.boa.frontier import Frontier, JobClass, solve_frontier
 
 EPOCHS, WIDTHS = 10, 64
 SMALL, LARGE = 6, 1000
+EPOCH_CLASSES = 320  # as many as the epochs of the five jobs of Sia's newTrace, each on its own
+TYPES = 3
 RESCALE_H = 30 / 3600
 BUDGETS = 20
 
 
-def classes_of(count: int, *, rescale_h: float, seed: int = 0) -> list[JobClass]:
+def classes_of(
+    count: int, *, rescale_h: float, seed: int = 0, epochs: int = EPOCHS
+) -> list[JobClass]:
     """Classes whose speedup differs in every epoch: the power law with exponents 0.5 to 0.95."""
     rng = np.random.default_rng(seed)
     widths = np.arange(1.0, WIDTHS + 1)
@@ -23,13 +28,25 @@ def classes_of(count: int, *, rescale_h: float, seed: int = 0) -> list[JobClass]
         JobClass(
             name=str(i),
             rate_per_h=float(rng.uniform(0.1, 10)),
-            work_h=rng.uniform(0.1, 5, EPOCHS),
+            work_h=rng.uniform(0.1, 5, epochs),
             widths=widths,
-            speedup=widths[None, :] ** rng.uniform(0.5, 0.95, (EPOCHS, 1)),
+            speedup=widths[None, :] ** rng.uniform(0.5, 0.95, (epochs, 1)),
             rescale_h=rescale_h,
         )
         for i in range(count)
     ]
+
+
+def on_types(job_class: JobClass) -> JobClass:
+    """The class on `TYPES` GPU types, each faster and dearer than the one before."""
+    steps = np.arange(1.0, TYPES + 1)
+    return replace(
+        job_class,
+        widths=np.tile(job_class.widths, TYPES),
+        speedup=np.concatenate([step * job_class.speedup**0.9 for step in steps], axis=1),
+        cost_per_h=np.concatenate([step**1.2 * job_class.widths for step in steps]),
+        gpu_types=tuple(f"g{t}" for t in range(TYPES) for _ in range(WIDTHS)),
+    )
 
 
 def median_s(work: Callable[[], object], runs: int) -> float:
@@ -79,7 +96,9 @@ def spread(frontier: Frontier) -> np.ndarray:
 def run() -> list[dict]:
     """Measure, after one warm-up that compiles the kernels."""
     small, large = (classes_of(n, rescale_h=RESCALE_H) for n in (SMALL, LARGE))
-    free = classes_of(SMALL, rescale_h=0.0)
+    free, large_free = (classes_of(n, rescale_h=0.0) for n in (SMALL, LARGE))
+    short = classes_of(EPOCH_CLASSES, rescale_h=RESCALE_H, epochs=1)
+    typed = [on_types(c) for c in small]
     solve_frontier(small)
     size = f"{EPOCHS} epochs x {WIDTHS} widths"
     frontier = solve_frontier(free)
@@ -99,9 +118,22 @@ def run() -> list[dict]:
         (f"frontier, {LARGE} classes x {size}, rescaling", lambda: solve_frontier(large), 3, 2.0),
         (
             f"frontier, {LARGE} classes x {size}, free rescaling",
-            lambda: solve_frontier(classes_of(LARGE, rescale_h=0.0)),
+            lambda: solve_frontier(large_free),
             3,
             2.0,
+        ),
+        (
+            f"frontier, {EPOCH_CLASSES} classes x 1 epoch x {WIDTHS} widths, rescaling",
+            lambda: solve_frontier(short),
+            20,
+            0.1,
+        ),
+        (
+            f"frontier, {SMALL} classes x {EPOCHS} epochs x {TYPES} GPU types x {WIDTHS} widths, "
+            "rescaling",
+            lambda: solve_frontier(typed),
+            20,
+            0.02,
         ),
     ]
     measured = [

@@ -13,6 +13,7 @@ from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.heterogeneous import solve_typed, typed_classes, workloads_by_type
 from gpuplan.planner.boa.workload import COLUMNS, Choices, Workload
+from gpuplan.planner.speedup.functions import concave_hull
 from gpuplan.planner.speedup.registry import load_speedup
 
 
@@ -213,6 +214,28 @@ def test_a_profile_of_several_types(trace):
     alone = solve_typed({"T4": by_type["T4"]}, {"T4": 0.526})
     budget = alone.min_usd_per_h
     assert frontier.at_budget(budget).plan.mean_jct_s < alone.at_budget(budget).plan.mean_jct_s
+
+
+@pytest.mark.parametrize(
+    ("cluster", "gpu_type"), [("aws", "T4"), ("rtx", "RTX2080Ti"), ("dgx", "A100")]
+)
+def test_the_profile_is_the_hull_of_what_was_measured(shared, cluster, gpu_type):
+    folder = shared / "data" / "boa-profiles"
+    text = pl.read_csv(folder / "speedup.csv.gz", infer_schema=False)
+    measured = text.filter(pl.col("progress") == "whole", pl.col("gpu_type") == cluster)
+    sizes = pl.read_csv(folder / "job_sizes.csv").filter(pl.col("gpu_type") == cluster)
+    model = load_speedup("profile:sia").on(gpu_type)
+    assert set(model.classes) == set(sizes["app"])
+    for size in sizes.iter_rows(named=True):
+        profile = model.of(size["app"])
+        assert profile.work_h == pytest.approx(size["hours_1gpu_calibrated"], rel=1e-5)
+        assert profile.rescale_s == size["rescale_time_s"]
+        points = measured.filter(pl.col("app") == size["app"], pl.col("in_profile") == "True")
+        points = points.select(pl.col("num_gpus", "speedup").cast(pl.Float64)).sort("num_gpus")
+        curve = concave_hull(points["num_gpus"].to_numpy(), points["speedup"].to_numpy())
+        (known,) = profile.epochs
+        assert known.widths == curve.widths
+        np.testing.assert_allclose(known.speedups, curve.speedups, rtol=1e-5)
 
 
 def test_a_trace_recorded_on_another_type(trace):
