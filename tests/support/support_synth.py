@@ -11,9 +11,11 @@ import support_traces
 
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.synth import Model, Request, Synthesis, fit_model, synthesize
+from gpuplan.analysis.synth.compare import Compared
 from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import Trace
 
+KEY = ["submit_time", "duration_s", "num_gpus"]
 ZONE = Provenance(source_format="canonical", time_zone="+08:00")
 
 
@@ -46,6 +48,35 @@ def without_rhythm(model: Model) -> Model:
     """Return a model whose jobs come at any hour and on any day alike."""
     flat = replace(model.arrivals, by_hour=(1.0,) * 24, by_weekday=(1.0,) * 7)
     return replace(model, arrivals=flat)
+
+
+def regardless_of_crowds(model: Model) -> Model:
+    """Return a model whose jobs are alike in busy and in quiet times."""
+    habits = model.habits
+    size, duration, wait = (
+        replace(part, crowd=()) for part in (habits.size, habits.duration, habits.wait)
+    )
+    return replace(model, habits=replace(habits, size=size, duration=duration, wait=wait))
+
+
+def lonely_giants() -> Trace:
+    """Return 70 bursts of 100 short narrow jobs, and 1,000 long wide ones at any time."""
+    rng = np.random.default_rng(1)
+    days_s = 40 * 86400
+    begin = rng.uniform(0, days_s, 70)
+    burst = (begin[:, None] + rng.exponential(20, (70, 100)).cumsum(axis=1)).ravel()
+    submit = np.concatenate([burst, rng.uniform(0, days_s, 1000)])
+    order = np.argsort(submit, kind="stable")
+    giant, count = order >= burst.size, submit.size
+    duration = np.where(giant, rng.lognormal(9.5, 1, count), rng.lognormal(5, 0.7, count))
+    return workload(
+        count,
+        arrivals=lambda *_: submit[order],
+        duration_s=np.rint(duration),
+        num_gpus=np.where(giant, rng.choice([2.0, 4.0, 8.0], count), 1.0),
+        job_class=["Any"] * count,
+        queue_s=np.zeros(count),
+    )
 
 
 def workload(count: int = 6000, seed: int = 1, arrivals=bursty, **columns) -> Trace:
@@ -84,3 +115,7 @@ def synthetic(trace: Trace, path: Path, jobs: int | None = None, **request) -> S
 
 def rows(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path)
+
+
+def by_key(result: Synthesis) -> dict[str, Compared]:
+    return {row.statistic.key: row for row in result.compared}

@@ -1,0 +1,45 @@
+"""A model is stored and read back, or refused."""
+
+import pytest
+from support_synth import (
+    rows,
+    workload,
+)
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.synth import Request, fit_model, synthesize
+from gpuplan.analysis.synth.store import read_model
+
+
+@pytest.fixture(scope="module")
+def original():
+    return workload()
+
+
+def test_a_stored_model_draws_the_same_jobs(original, tmp_path):
+    model = fit_model(original)
+    (tmp_path / "m.json").write_text(model.to_json())
+    again = read_model(tmp_path / "m.json")
+    assert again == model
+    synthesize(model, Request(500), tmp_path / "a.parquet")
+    synthesize(again, Request(500), tmp_path / "b.parquet")
+    assert rows(tmp_path / "a.parquet").equals(rows(tmp_path / "b.parquet"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "{",
+        lambda text: "[]",
+        lambda text: text.replace('"version": 1', '"version": 99'),
+        lambda text: text.replace('"count": 6', '"count": 0'),
+        lambda text: text.replace('"+08:00"', '"Mars/Base"'),
+        lambda text: text.replace('"cells": [', '"cells": [], "other": ['),
+        lambda text: text.replace('"share": 0', '"share": 9'),
+        lambda text: text.replace('"exponent": ', '"exponent": "x", "e": '),
+    ],
+)
+def test_a_damaged_model_is_refused(original, tmp_path, damage):
+    (tmp_path / "m.json").write_text(damage(fit_model(original).to_json()))
+    with pytest.raises(InputError, match=r"m\.json"):
+        read_model(tmp_path / "m.json")
