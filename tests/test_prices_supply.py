@@ -150,6 +150,16 @@ def test_a_row_without_price_and_availability_is_rejected(tmp_path):
     ]
 
 
+def test_a_table_without_a_column_of_prices(tmp_path):
+    text = "timestamp,provider,gpu,kind,available\n2026-01-05T01:00:00Z,c,L4,spot,4\n"
+    result = ingest_text(tmp_path, text + text.splitlines()[1].replace(",4", ","),
+                         limit=Limit.of("1"))  # fmt: skip
+    assert result.prices.select(PRICE, "available").rows() == [(None, 4)]
+    assert pl.read_parquet(result.rejects_file)["column"].to_list() == ["available"]
+    with pytest.raises(InputError, match="is no known price list"):
+        ingest_text(tmp_path, text.replace("available", "left"))
+
+
 def test_counts_of_overlapping_sources_count_once(tmp_path):
     row = "2026-01-05T07:00:0{}Z,c,L4,,spot,,{}"
     for name, rows in (("a.csv", [(0, 4), (1, 0)]), ("b.csv", [(0, 4), (1, 2)])):

@@ -180,7 +180,7 @@ def _report(
         Column("path", "source"),
         Column("source_format", "format"),
         Column("sampling", "sampling"),
-        Column("rows", "prices"),
+        Column("rows", "rows"),
     )
     rows = [(one.name, one.source_format, one.sampling, one.rows) for one in told.sources]
     tables.append(Table("Sources", columns, rows))

@@ -23,7 +23,9 @@ from gpuplan.analysis.prices.schema import (
     is_one_of,
 )
 
-COLUMNS = ("timestamp", "provider", "kind", PRICE)
+COLUMNS = ("timestamp", "provider", "kind")
+LEVELS = (PRICE, "available")
+"""What a row says; one of the columns is enough."""
 GPU_COLUMNS = ("gpu_type", "gpu")
 OF_A_TRACE = {"job_id", "submit_time", "num_gpus"}
 AWS_SPOT = (pl.col("provider") == "aws") & (pl.col("kind") == "spot")
@@ -39,7 +41,8 @@ def _plan(sight: PriceSight) -> PricePlan:
             expected="a price list",
             hint=f"gpuplan characterize {sight.head.path} --prices builtin says what it would cost",
         )
-    need(sight, (*COLUMNS, gpu), "canonical")
+    levels = [name for name in LEVELS if name in sight.columns] or [PRICE]
+    need(sight, (*COLUMNS, gpu, *levels), "canonical")
     word = pl.col("kind").str.strip_chars().str.to_lowercase()
     kind = word.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE)
     fields = [
@@ -47,17 +50,18 @@ def _plan(sight: PriceSight) -> PricePlan:
         text("provider", "provider", required=True),
         Field("gpu_type", gpu, gpu_names(gpu), required=True),
         Field("kind", "kind", kind, f"one of {', '.join(KINDS)}", True),
-        number(PRICE, PRICE, expected="US dollars per GPU-hour"),
     ]
+    if PRICE in levels:
+        fields.append(number(PRICE, PRICE, expected="US dollars per GPU-hour"))
     fields += [text(name, name) for name in ("region", "instance") if name in sight.columns]
-    if "available" in sight.columns:
+    if "available" in levels:
         fields.append(count("available", "available", least=0))
     before = _provenance(sight.head)
     return PricePlan(
         plan=Plan(
             fields=tuple(fields),
             schema=PRICES,
-            rules=(*rules("timestamp", PRICE), told(PRICE)),
+            rules=(*rules("timestamp", levels[0]), told(levels[0])),
             notes=() if before is None else before.notes,
         ),
         changes=AWS_SPOT if before is None else is_one_of(before.change_series),
@@ -77,8 +81,10 @@ def _provenance(head: Head) -> PriceProvenance | None:
 def _recognizes(head: Head) -> str | None:
     if head.is_parquet:
         return "a Parquet file"
-    if set(COLUMNS) <= set(head.columns):
-        return f"the columns {', '.join(COLUMNS)}"
+    found = set(head.columns)
+    level = next((name for name in LEVELS if name in found), None)
+    if set(COLUMNS) <= found and level is not None:
+        return f"the columns {', '.join((*COLUMNS, level))}"
     return None
 
 
