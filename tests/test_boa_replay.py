@@ -10,8 +10,9 @@ from support_boa_replay import workload_of_jobs
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
+from gpuplan.planner.boa.paths import WidthPath
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
-from gpuplan.planner.boa.replay import Cluster, WidthPath, replay_of, replay_paths, replay_plan
+from gpuplan.planner.boa.replay import Cluster, replay_of, replay_paths, replay_plan
 from gpuplan.planner.speedup import t4
 
 

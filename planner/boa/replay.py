@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,15 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals, FloatArray, IntArray
-from gpuplan.planner.boa.frontier import JobClass
-from gpuplan.planner.boa.plan import ClassPlan, Plan
+from gpuplan.planner.boa.paths import HOUR_S as HOUR_S
+from gpuplan.planner.boa.paths import WidthPath as WidthPath
+from gpuplan.planner.boa.paths import path_tables, plan_paths
+from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.workload import Workload
 from gpuplan.simkit.boa.kernel import Paths, Rules
 from gpuplan.simkit.boa.run import NO_LIMIT, run_widths
 from gpuplan.simkit.workload import MICROS, to_micros
 
-HOUR_S = 3600.0
 OVERFLOWS = {
     "queue": "jobs wait for their width, first come, first served",
     "squeeze": "the job at the head of the queue starts on the GPUs that are left",
@@ -72,19 +72,6 @@ class Cluster:
             raise UsageError(
                 f"--max-gpus {self.max_gpus} is less than one node of {self.node_gpus} GPUs"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class WidthPath:
-    """The widths that some jobs of a class follow.
-
-    Attributes:
-        job_class: index of the class in `Workload.classes`.
-        widths: GPUs in each epoch, > 0; a fraction of a GPU holds a whole one.
-    """
-
-    job_class: int
-    widths: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +256,14 @@ def replay_plan(
         UsageError: the plan uses several GPU types, which one cluster does not have.
     """
     arrivals = _arrivals(workload)
-    plans = {c.job_class: c for c in plan.classes}
-    paths: list[WidthPath] = []
+    paths = plan_paths(workload.classes, plan, rounded=rounded)
     path_of = np.zeros(arrivals.size, np.int64)
-    for number, job_class in enumerate(workload.classes):
-        widths, others, share = _paths_of(plans[job_class.name])
-        mine = np.flatnonzero(arrivals.job_class == number)
-        path_of[mine] = len(paths)
-        paths.append(WidthPath(number, widths))
-        if share and not rounded:
-            before = np.floor(np.arange(mine.size + 1) * share)
-            path_of[mine[np.diff(before) > 0]] = len(paths)
-            paths.append(WidthPath(number, others))
-    return replay_paths(workload, paths, path_of, cluster)
+    for index, (path, share) in enumerate(paths):
+        mine = np.flatnonzero(arrivals.job_class == path.job_class)
+        if index and paths[index - 1][0].job_class == path.job_class:
+            mine = mine[np.diff(np.floor(np.arange(mine.size + 1) * share)) > 0]
+        path_of[mine] = index
+    return replay_paths(workload, [path for path, _ in paths], path_of, cluster)
 
 
 def replay_paths(
@@ -292,8 +274,7 @@ def replay_paths(
 ) -> Replay:
     """Run the jobs of a workload, each at the widths of its path.
 
-    Speedups between two candidate widths of a class are interpolated; beyond the widest they are
-    those of the widest, and below the narrowest they are in proportion.
+    The speedup at a width that is no candidate of the class: see `time_per_work`.
 
     Args:
         workload: the jobs; each does its own work, in the shares of its class' epochs.
@@ -309,14 +290,11 @@ def replay_paths(
     cluster = cluster or Cluster()
     arrivals = _arrivals(workload)
     rules = _rules(cluster, workload.horizon_h)
-    run = run_widths(
-        to_micros(arrivals.submit_s),
-        np.asarray(path_of, np.int64),
-        arrivals.work_h * HOUR_S * MICROS,
-        _tables(workload.classes, paths, cluster),
-        rules,
-    )
+    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
+    _check_room(workload, paths, tables, cluster)
     submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
+    work_us = arrivals.work_h * gpu_us_per_h
+    run = run_widths(submit_us, np.asarray(path_of, np.int64), work_us, tables, rules)
     return replay_of(
         arrivals,
         workload.horizon_h,
@@ -337,20 +315,6 @@ def _arrivals(workload: Workload) -> Arrivals:
     return workload.arrivals
 
 
-def _paths_of(plan: ClassPlan) -> tuple[tuple[float, ...], tuple[float, ...], float]:
-    """Return the widths of the plan without a split, the others, and the share of those."""
-    epochs = 1 + max(a.epoch for a in plan.widths)
-    widths, share = [0.0] * epochs, 0.0
-    for a in plan.widths:
-        if a.rounded:
-            widths[a.epoch] = a.width
-    others = list(widths)
-    for a in plan.widths:
-        if not a.rounded:
-            others[a.epoch], share = a.width, a.share
-    return tuple(widths), tuple(others), share
-
-
 def _rules(cluster: Cluster, horizon_h: float) -> Rules:
     limit = cluster.max_gpus
     return Rules(
@@ -365,58 +329,19 @@ def _rules(cluster: Cluster, horizon_h: float) -> Rules:
     )
 
 
-def _tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], cluster: Cluster) -> Paths:
-    """Return the paths as the kernel takes them: padded tables of widths and times."""
-    squeeze = cluster.overflow == "squeeze" and cluster.max_gpus is not None
-    menus = []
-    for path in paths:
-        job_class = classes[path.job_class]
-        if len(set(job_class.gpu_types)) > 1:
-            raise UsageError(
-                f"class {job_class.name!r} has widths of several GPU types, and a replay has one "
-                "cluster of one type\n  next: plan for one GPU type to see its replay"
-            )
-        if len(path.widths) != job_class.work_h.size:
-            raise ValueError(f"{job_class.name}: a path needs a width for each epoch, got {path}")
-        menu = {ceil(width) for width in path.widths}
-        widest = max(menu)
-        if squeeze:
-            menu |= {ceil(width) for width in job_class.widths.tolist() if width <= widest}
-        _check_room(job_class.name, min(menu) if squeeze else widest, cluster)
-        menus.append(sorted(menu))
-    most = max(len(path.widths) for path in paths)
-    size = max(map(len, menus))
-    width = np.ones((len(paths), size), np.int64)
-    target = np.zeros((len(paths), most), np.int64)
-    times = np.zeros((len(paths), most, size))
-    for row, (path, menu_of) in enumerate(zip(paths, menus, strict=True)):
-        job_class = classes[path.job_class]
-        epochs, gpus = job_class.work_h.size, np.array(menu_of)
-        total = job_class.work_h.sum()
-        shares = job_class.work_h / total if total else np.full(epochs, 1 / epochs)
-        width[row, : gpus.size] = gpus
-        target[row, :epochs] = np.searchsorted(gpus, np.ceil(path.widths))
-        narrow = np.minimum(1.0, gpus / job_class.widths[0])
-        for epoch in range(epochs):
-            speedup = np.interp(gpus, job_class.widths, job_class.speedup[epoch])
-            times[row, epoch, : gpus.size] = shares[epoch] / (speedup * narrow)
-    of_path = [classes[path.job_class] for path in paths]
-    return Paths(
-        width=width,
-        target=target,
-        time_per_work=times,
-        epochs=np.array([c.work_h.size for c in of_path], np.int64),
-        rescale_us=to_micros([c.rescale_h * HOUR_S for c in of_path]),
-    )
-
-
-def _check_room(name: str, gpus: int, cluster: Cluster) -> None:
+def _check_room(
+    workload: Workload, paths: Sequence[WidthPath], tables: Paths, cluster: Cluster
+) -> None:
+    """Refuse paths that can never run within the limit."""
     if cluster.max_gpus is None:
         return
     room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
-    if gpus > room:
-        raise InfeasibleError(
-            f"jobs of class {name!r} get {gpus} GPUs each, but at most {room} can be rented\n"
-            "  next: raise --max-gpus, bound the widths with --max-width, or let jobs start on "
-            "what is left with --overflow squeeze"
-        )
+    for path, narrowest in zip(paths, tables.width[:, 0].tolist(), strict=True):
+        gpus = narrowest if cluster.overflow == "squeeze" else int(path.gpus.max())
+        if gpus > room:
+            raise InfeasibleError(
+                f"jobs of class {workload.classes[path.job_class].name!r} get {gpus} GPUs each, "
+                f"but at most {room} can be rented\n"
+                "  next: raise --max-gpus, bound the widths with --max-width, or let jobs start on "
+                "what is left with --overflow squeeze"
+            )
