@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,11 +59,11 @@ def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
     if first == 0:
         return hull
     if first == hull.time_h.size:
-        least = float(hull.time_h[-1])
+        least_s = ceil(36000 * float(hull.time_h[-1])) / 10  # asked for as shown, it must do
         raise InfeasibleError(
-            f"class {name!r} cannot take {cap_h:.6g} h or less on average: the least is "
-            f"{least:.6g} h ({3600 * least:,.1f} s) at any budget\n"
-            f"  next: a cap of at least that, or more GPUs a job (--max-width, --limit)"
+            f"class {name!r} cannot take {3600 * cap_h:,.1f} s or less on average: the least at "
+            f"any budget is {least_s:,.1f} s\n"
+            f"  next: a cap of at least {least_s:.1f}s, or more GPUs a job (--max-width, --limit)"
         )
     (slow, quick), (low, high) = (
         values[first - 1 : first + 1].tolist() for values in (hull.time_h, hull.cost_gpu_h)
