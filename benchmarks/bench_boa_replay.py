@@ -1,0 +1,86 @@
+"""The replay of a plan on a million jobs, and the law of its demand."""
+
+import numpy as np
+
+from benchmarks.bench_boa import median_s
+from gpuplan.planner.boa.arrivals import Arrivals
+from gpuplan.planner.boa.demand import demand_law
+from gpuplan.planner.boa.frontier import JobClass, solve_frontier
+from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.workload import Workload
+
+JOBS, CLASSES, WIDTHS = 1_000_000, 6, 64
+HORIZON_H = 24 * 365.0
+RUNS = 5
+
+
+def workload_of_size(jobs: int, *, epochs: int, rescale_h: float, seed: int = 0) -> Workload:
+    """Poisson arrivals over a year of six classes with exponential sizes and power laws."""
+    rng = np.random.default_rng(seed)
+    widths = np.arange(1.0, WIDTHS + 1)
+    job_class = rng.integers(CLASSES, size=jobs)
+    mean_h = rng.uniform(0.5, 8, CLASSES)
+    classes = [
+        JobClass(
+            name=str(i),
+            rate_per_h=float((job_class == i).sum() / HORIZON_H),
+            work_h=np.full(epochs, mean_h[i] / epochs),
+            widths=widths,
+            speedup=widths[None, :] ** rng.uniform(0.5, 0.95, (epochs, 1)),
+            rescale_h=rescale_h,
+        )
+        for i in range(CLASSES)
+    ]
+    arrivals = Arrivals(
+        submit_s=np.sort(rng.uniform(0, HORIZON_H * 3600, jobs)),
+        job_class=job_class,
+        work_h=rng.exponential(mean_h[job_class]),
+        gpus=np.ones(jobs),
+    )
+    return Workload(tuple(classes), HORIZON_H, jobs, "option", (), arrivals=arrivals)
+
+
+def run() -> list[dict]:
+    """Measure, after one warm-up that compiles the kernel."""
+    rows = []
+    for epochs, name, limited in (
+        (1, "no limit", None),
+        (1, "a queue at a hard limit", "queue"),
+        (1, "jobs squeezed at a hard limit", "squeeze"),
+        (10, "10 epochs, no limit", None),
+    ):
+        workload = workload_of_size(JOBS, epochs=epochs, rescale_h=30 / 3600)
+        frontier = solve_frontier(workload.classes)
+        plan = frontier.at_budget(1.5 * frontier.load_gpus)
+        law = demand_law(workload, plan)
+        cluster = Cluster(
+            node_gpus=4,
+            max_gpus=law.quantile(0.95) if limited else None,
+            overflow=limited or "queue",
+        )
+        replay = replay_plan(workload, plan, cluster)
+        changes = replay.rescales.mean()
+        taken_s = median_s(lambda w=workload, p=plan, c=cluster: replay_plan(w, p, c), RUNS)
+        rows.append(
+            {
+                "work": f"replay of {JOBS:,} jobs, nodes of 4, {name}; {changes:.2f} starts and "
+                f"changes a job, {plan.used_gpus:,.0f} GPUs on average",
+                "ours_s": taken_s,
+                "bar": "<= 2 s",
+            }
+        )
+        if epochs == 1 and limited is None:
+            law_s = median_s(lambda w=workload, p=plan: demand_law(w, p), RUNS)
+            rows.append(
+                {
+                    "work": f"law of its demand, {law.pmf.size:,} levels",
+                    "ours_s": law_s,
+                    "bar": "none",
+                }
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row)
