@@ -69,6 +69,18 @@ def test_two_types_by_hand():
         frontier.at_target_jct(10)
 
 
+def test_a_cap_holds_over_types():
+    # As above; 40 min on average: half of the jobs on the A100.
+    t4 = one_class([1.0], [1.0], [[1.0]], cap_h=2 / 3)
+    a100 = one_class([1 / 3], [1.0, 2.0], [[1.0, 1.6]])
+    frontier = solve_typed({"T4": workload(t4), "A100": workload(a100)}, {"T4": 0.5, "A100": 2.0})
+    least = frontier.at_budget(frontier.min_usd_per_h)
+    assert least.usd_per_h == pytest.approx((1 / 2 + 2 / 3) / 2)
+    assert least.gpus == pytest.approx({"T4": 0.5, "A100": 1 / 6})
+    with pytest.raises(InfeasibleError, match=r"the time of a on any mix of T4, A100: .*\$0\.5834/h"):
+        frontier.at_budget(0.5)
+
+
 def test_a_change_of_type_is_a_rescale():
     # Epoch 1 is as quick on both, epoch 2 ten times as quick on B: two hours on A cost $2.
     # A, A: 2.1 h; A, B: 1 + 0.1 + 0.1 + 0.1 = 1.3 h, 1.1 + 0.2 x 2 = $1.5; B, B: 1.2 h, $2.4.

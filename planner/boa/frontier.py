@@ -142,6 +142,13 @@ class Frontier:
         return float(self.budget_gpus[-1])
 
     @property
+    def duty(self) -> str:
+        """What a budget must be enough for, as text: the arrivals, and the caps that bind."""
+        bound = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
+        caps = f" and keep the cap on the time of {', '.join(bound)}" if bound else ""
+        return f"keep up with the arrivals{caps}"
+
+    @property
     def widest(self) -> float:
         """Most GPUs that any job may get."""
         return max(float(c.widths.max()) for c in self.classes)
@@ -166,10 +173,8 @@ class Frontier:
             InfeasibleError: as `at_budget`.
         """
         if not gpus >= self.min_budget * (1 - TOLERANCE):
-            binding = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
-            caps = f" and keep the cap on the time of {', '.join(binding)}" if binding else ""
             raise InfeasibleError(
-                f"a budget of {gpus:g} GPUs cannot keep up with the arrivals{caps}: the least is "
+                f"a budget of {gpus:g} GPUs cannot {self.duty}: the least is "
                 f"{show_gpus(self.min_budget)} GPUs on average "
                 f"(the load on one GPU per job is {show_gpus(self.load_gpus)})"
             )

@@ -114,7 +114,7 @@ class TypedFrontier:
         least = self.min_usd_per_h
         if not usd_per_h >= least * (1 - TOLERANCE):
             raise InfeasibleError(
-                f"${usd_per_h:g}/h cannot keep up with the arrivals on any mix of "
+                f"${usd_per_h:g}/h cannot {self.frontier.duty} on any mix of "
                 f"{', '.join(self.price_usd_per_gpu_h)}: the least is ${show_gpus(least)}/h"
             )
         return self._typed(self.frontier.at_budget(usd_per_h))
