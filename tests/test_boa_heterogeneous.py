@@ -77,7 +77,9 @@ def test_a_cap_holds_over_types():
     least = frontier.at_budget(frontier.min_usd_per_h)
     assert least.usd_per_h == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert least.gpus == pytest.approx({"T4": 0.5, "A100": 1 / 6})
-    with pytest.raises(InfeasibleError, match=r"the time of a on any mix of T4, A100: .*\$0\.5834/h"):
+    with pytest.raises(
+        InfeasibleError, match=r"the time of a on any mix of T4, A100: .*\$0\.5834/h"
+    ):
         frontier.at_budget(0.5)
 
 
