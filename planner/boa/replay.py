@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals, FloatArray, IntArray
-from gpuplan.planner.boa.paths import HOUR_S as HOUR_S
-from gpuplan.planner.boa.paths import WidthPath as WidthPath
-from gpuplan.planner.boa.paths import path_tables, plan_paths
+from gpuplan.planner.boa.paths import HOUR_S, WidthPath, path_tables, plan_paths
 from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.workload import Workload
 from gpuplan.simkit.boa.kernel import Paths, Rules
