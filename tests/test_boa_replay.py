@@ -12,7 +12,13 @@ from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.paths import WidthPath
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
-from gpuplan.planner.boa.replay import Cluster, replay_of, replay_paths, replay_plan
+from gpuplan.planner.boa.replay import (
+    Cluster,
+    replay_of,
+    replay_paths,
+    replay_plan,
+    replay_types,
+)
 from gpuplan.planner.speedup import t4
 
 
@@ -167,11 +173,8 @@ def test_a_limit_below_a_width():
 
 
 def test_what_cannot_be_replayed_says_so():
-    typed = two_epochs(gpu_types=("T4", "A100", "A100"))
-    workload = workload_of_jobs([typed], [0], [0], [1], 1)
-    plan = plan_for(typed, (0, 4.0, 1.0, True), (1, 4.0, 1.0, True))
-    with pytest.raises(UsageError, match="several GPU types"):
-        replay_plan(workload, plan)
+    workload = workload_of_jobs([two_epochs()], [0], [0], [1], 1)
+    plan = plan_for(workload.classes[0], (0, 4.0, 1.0, True), (1, 4.0, 1.0, True))
     with pytest.raises(ValueError, match="no jobs"):
         replay_plan(replace(workload, arrivals=None), plan)
     with pytest.raises(ValueError, match="each epoch"):
@@ -249,3 +252,57 @@ def test_replay_of_jobs_that_the_test_makes():
         assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=1e-6)
         assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=1e-6)
         assert replay.efficiency == pytest.approx(plan.utilization, rel=1e-6)
+
+
+def typed():
+    """A class on two types: on B every width is 3 times as fast."""
+    return two_epochs(
+        widths=np.array([1.0, 2, 4, 1, 2]),
+        speedup=np.array([[1.0, 2, 4, 3, 6]] * 2),
+        cost_per_h=np.array([1.0, 2, 4, 5, 10]),
+        gpu_types=("A", "A", "A", "B", "B"),
+    )
+
+
+def test_each_gpu_type_has_a_cluster_of_its_own():
+    workload = workload_of_jobs([typed()], [0, 10, 20, 30], [0] * 4, [120 / 3600] * 4, 1)
+    plan = plan_for(
+        workload.classes[0],
+        *((epoch, 2.0, 0.5, True, "A") for epoch in (0, 1)),
+        *((epoch, 2.0, 0.5, False, "B") for epoch in (0, 1)),
+    )
+    with pytest.raises(UsageError, match="rents A, B"):
+        replay_plan(workload, plan)
+    found = replay_types(workload, plan, {"A": AT_ONCE, "B": replace(AT_ONCE, node_gpus=4)})
+    assert list(found) == ["A", "B"]
+    assert found["A"].jct_s.tolist() == [70, 70] and found["A"].peak_gpus == 4
+    assert found["B"].jct_s.tolist() == [30, 30] and found["B"].peak_gpus == 4
+    assert found["B"].arrivals.submit_s.tolist() == [10, 30]
+    assert found["B"].rented_gpu_h == pytest.approx(4 * 50 / 3600)
+    # A limit of one type says nothing of the other.
+    limited = replace(AT_ONCE, max_gpus=1)
+    with pytest.raises(InfeasibleError, match="at most 1"):
+        replay_types(workload, plan, {"B": limited})
+    alone = replay_types(workload, plan, {"A": AT_ONCE, "B": limited}, rounded=True)
+    assert list(alone) == ["A"] and alone["A"].arrivals.size == 4
+    assert replay_plan(workload, plan, AT_ONCE, rounded=True).jct_s.tolist() == [70] * 4
+    moving = plan_for(workload.classes[0], (0, 2.0, 1.0, True, "A"), (1, 2.0, 1.0, True, "B"))
+    with pytest.raises(UsageError, match="change from one GPU type to another"):
+        replay_types(workload, moving, {})
+
+
+def test_replay_of_a_plan_in_dollars():
+    # As for one type: at a vertex of the frontier, plan and replay are one.
+    rng = np.random.default_rng(2)
+    submit_s = np.sort(rng.uniform(0, 36000, 200))
+    rows = replace(typed(), work_h=np.array([2.0]), speedup=np.array([[1.0, 1.7, 2.5, 3, 5]]))
+    classes = [replace(rows, rate_per_h=20.0, rescale_h=0.02)]
+    workload = workload_of_jobs(classes, submit_s, [0] * 200, [2.0] * 200, 10)
+    frontier = solve_frontier(classes)
+    for budget in frontier.budget_gpus.tolist():
+        plan = frontier.at_budget(budget)
+        found = replay_types(workload, plan, dict.fromkeys("AB", AT_ONCE))
+        usd_per_h = sum({"A": 1, "B": 5}[t] * replay.rented_gpus for t, replay in found.items())
+        assert usd_per_h == pytest.approx(plan.used_gpus, rel=1e-6)
+        jct_s = np.concatenate([replay.jct_s for replay in found.values()])
+        assert jct_s.mean() == pytest.approx(plan.mean_jct_s, rel=1e-6)

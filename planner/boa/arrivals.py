@@ -43,3 +43,12 @@ class Arrivals:
     def size(self) -> int:
         """Number of jobs."""
         return self.submit_s.size
+
+    def where(self, chosen: NDArray[np.bool_]) -> Arrivals:
+        """Return the chosen jobs; ``chosen`` has the shape (n,)."""
+        return Arrivals(
+            submit_s=self.submit_s[chosen],
+            job_class=self.job_class[chosen],
+            work_h=self.work_h[chosen],
+            gpus=self.gpus[chosen],
+        )

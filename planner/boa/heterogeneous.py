@@ -199,7 +199,9 @@ def workloads_by_type(
                     speedup=np.stack([epoch.at(widths) for epoch in profile.epochs]),
                 )
             )
-        found[gpu_type] = replace(reference, classes=tuple(classes), notes=model.notes)
+        found[gpu_type] = replace(
+            reference, classes=tuple(classes), notes=model.notes, arrivals=None
+        )  # the jobs stay with the type they were recorded on, whose classes they number
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.boa.arrivals import FloatArray, IntArray
 from gpuplan.planner.boa.frontier import JobClass
-from gpuplan.planner.boa.plan import ClassPlan, Plan
+from gpuplan.planner.boa.plan import Plan
 from gpuplan.simkit.boa.kernel import Paths
 from gpuplan.simkit.workload import to_micros
 
@@ -25,10 +25,12 @@ class WidthPath:
     Attributes:
         job_class: index of the class in `Workload.classes`.
         widths: GPUs in each epoch, > 0; a fraction of a GPU holds, and runs on, a whole one.
+        gpu_type: type of the GPUs; None where the class has candidates of one type only.
     """
 
     job_class: int
     widths: tuple[float, ...]
+    gpu_type: str | None = None
 
     @property
     def gpus(self) -> IntArray:
@@ -45,64 +47,67 @@ def plan_paths(
         classes: those that the plan was made for.
         plan: the widths.
         rounded: whether to follow the plan without a split.
+
+    Raises:
+        UsageError: a job changes its GPU type on the way.
     """
-    plans = {c.job_class: c for c in plan.classes}
-    paths: list[tuple[WidthPath, float]] = []
-    for number, job_class in enumerate(classes):
-        widths, others, share = _split(plans[job_class.name])
-        share = 0.0 if rounded else share
-        paths.append((WidthPath(number, widths), 1.0 - share))
-        if share:
-            paths.append((WidthPath(number, others), share))
-    return paths
+    number = {c.name: index for index, c in enumerate(classes)}
+    found = []
+    for part in sorted(plan.classes, key=lambda c: number[c.job_class]):
+        for share, rows in part.paths:
+            if rounded and not all(row.rounded for row in rows):
+                continue
+            types = {row.gpu_type for row in rows}
+            if len(types) > 1:
+                raise UsageError(
+                    f"jobs of class {part.job_class!r} change from one GPU type to another on "
+                    "their way, which a replay does not do\n"
+                    "  next: replay a plan in which every job keeps to one type"
+                )
+            widths = tuple(row.width for row in rows)
+            path = WidthPath(number[part.job_class], widths, types.pop())
+            found.append((path, 1.0 if rounded else share))
+    return found
 
 
-def _split(plan: ClassPlan) -> tuple[tuple[float, ...], tuple[float, ...], float]:
-    """Return the widths of the plan without a split, the others, and the share of those."""
-    widths = {a.epoch: a.width for a in plan.widths if a.rounded}
-    others, share = dict(widths), 0.0
-    for a in plan.widths:
-        if not a.rounded:
-            others[a.epoch], share = a.width, a.share
-    epochs = range(len(widths))
-    return tuple(widths[j] for j in epochs), tuple(others[j] for j in epochs), share
-
-
-def time_per_work(job_class: JobClass, gpus: IntArray) -> FloatArray:
+def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = None) -> FloatArray:
     """Return the time in each epoch at each width per time of the whole job on one GPU.
 
     Speedups between two candidate widths are interpolated; beyond the widest they are those of the
     widest, and below the narrowest they are in proportion.
 
     Args:
-        job_class: the class, with candidates of one GPU type.
+        job_class: the class.
         gpus: widths; shape (V,).
+        gpu_type: type of the GPUs, where the class has candidates of several.
 
     Returns:
         An array of shape (J, V).
-
-    Raises:
-        UsageError: the class has candidates of several GPU types.
     """
-    if len(set(job_class.gpu_types)) > 1:
-        raise UsageError(
-            f"class {job_class.name!r} has widths of several GPU types, and a replay has one "
-            "cluster of one type\n  next: plan for one GPU type to see its replay"
-        )
+    widths, speedup = _candidates(job_class, gpu_type)
     total, epochs = job_class.work_h.sum(), job_class.work_h.size
     shares = job_class.work_h / total if total else np.full(epochs, 1 / epochs)
-    narrow = np.minimum(1.0, gpus / job_class.widths[0])
-    speedup = np.stack([np.interp(gpus, job_class.widths, row) for row in job_class.speedup])
-    result: FloatArray = shares[:, None] / (speedup * narrow)
+    at = np.stack([np.interp(gpus, widths, row) for row in speedup])
+    result: FloatArray = shares[:, None] / (at * np.minimum(1.0, gpus / widths[0]))
     return result
+
+
+def _candidates(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, FloatArray]:
+    """Return the candidate widths of one GPU type, (V,), and the speedups there, (J, V)."""
+    if gpu_type is None and len(set(job_class.gpu_types)) < 2:
+        return job_class.widths, job_class.speedup
+    here = np.array([known == gpu_type for known in job_class.gpu_types], np.bool_)
+    if not here.any():
+        raise ValueError(f"{job_class.name}: no candidate is of the GPU type {gpu_type}")
+    return job_class.widths[here], job_class.speedup[:, here]
 
 
 def epoch_hours(job_class: JobClass, path: WidthPath) -> FloatArray:
     """Return the hours of a job of mean size in each epoch, starts and changes included; (J,)."""
     gpus = path.gpus
-    run = time_per_work(job_class, gpus).diagonal() * job_class.work_h.sum()
+    times = time_per_work(job_class, gpus, path.gpu_type)
     changes = np.append(True, gpus[1:] != gpus[:-1])
-    hours: FloatArray = run + job_class.rescale_h * changes
+    hours: FloatArray = times.diagonal() * job_class.work_h.sum() + job_class.rescale_h * changes
     return hours
 
 
@@ -116,7 +121,6 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, sque
             their path.
 
     Raises:
-        UsageError: a class has candidates of several GPU types.
         ValueError: a path does not have one width for each epoch of its class.
     """
     menus = []
@@ -124,8 +128,8 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, sque
         job_class, gpus = classes[path.job_class], path.gpus
         if gpus.size != job_class.work_h.size:
             raise ValueError(f"{job_class.name}: a path needs a width for each epoch, got {path}")
-        also = np.ceil(job_class.widths[job_class.widths <= gpus.max()]) if squeeze else ()
-        menus.append(np.union1d(gpus, np.array(also, np.int64)))
+        known = np.ceil(_candidates(job_class, path.gpu_type)[0]) if squeeze else np.zeros(0)
+        menus.append(np.union1d(gpus, known[known <= gpus.max()].astype(np.int64)))
     most, size = max(len(p.widths) for p in paths), max(menu.size for menu in menus)
     width = np.ones((len(paths), size), np.int64)
     target = np.zeros((len(paths), most), np.int64)
@@ -134,7 +138,9 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, sque
         epochs = len(path.widths)
         width[row, : menu.size] = menu
         target[row, :epochs] = np.searchsorted(menu, path.gpus)
-        times[row, :epochs, : menu.size] = time_per_work(classes[path.job_class], menu)
+        times[row, :epochs, : menu.size] = time_per_work(
+            classes[path.job_class], menu, path.gpu_type
+        )
     of_path = [classes[path.job_class] for path in paths]
     return Paths(
         width=width,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -251,8 +251,55 @@ def replay_plan(
 
     Raises:
         InfeasibleError: a width above ``cluster.max_gpus``.
-        UsageError: the plan uses several GPU types, which one cluster does not have.
+        UsageError: the plan uses several GPU types; `replay_types` takes a cluster for each.
     """
+    paths, path_of = assign_paths(workload, plan, rounded=rounded)
+    types = sorted({str(path.gpu_type) for path in paths})
+    if len(types) > 1:
+        raise UsageError(
+            f"the plan rents {', '.join(types)}, and one cluster has GPUs of one type\n"
+            "  next: replay it on a cluster for each"
+        )
+    return replay_paths(workload, paths, path_of, cluster)
+
+
+def replay_types(
+    workload: Workload, plan: Plan, clusters: Mapping[str, Cluster], *, rounded: bool = False
+) -> dict[str, Replay]:
+    """Run a plan over several GPU types, each on a cluster of its own, as `replay_plan` does.
+
+    Args:
+        workload: the jobs; its classes have the candidates of all types, as those of
+            `typed_classes`.
+        plan: the widths.
+        clusters: how the GPUs of each type are rented; a type that is missing, by default.
+        rounded: whether to follow the plan without a split.
+
+    Returns:
+        The replay of the jobs on each type that has any, by type.
+
+    Raises:
+        InfeasibleError: a width above ``max_gpus`` of its cluster.
+        UsageError: a job changes its GPU type on the way.
+    """
+    arrivals = _arrivals(workload)
+    paths, path_of = assign_paths(workload, plan, rounded=rounded)
+    type_of = np.array([str(path.gpu_type) for path in paths])[path_of]
+    return {
+        gpu_type: replay_paths(
+            replace(workload, arrivals=arrivals.where(type_of == gpu_type)),
+            paths,
+            path_of[type_of == gpu_type],
+            clusters.get(gpu_type),
+        )
+        for gpu_type in np.unique(type_of).tolist()
+    }
+
+
+def assign_paths(
+    workload: Workload, plan: Plan, *, rounded: bool = False
+) -> tuple[list[WidthPath], IntArray]:
+    """Return the paths of a plan and the index of the path of each job; see `replay_plan`."""
     arrivals = _arrivals(workload)
     paths = plan_paths(workload.classes, plan, rounded=rounded)
     path_of = np.zeros(arrivals.size, np.int64)
@@ -261,7 +308,7 @@ def replay_plan(
         if index and paths[index - 1][0].job_class == path.job_class:
             mine = mine[np.diff(np.floor(np.arange(mine.size + 1) * share)) > 0]
         path_of[mine] = index
-    return replay_paths(workload, [path for path, _ in paths], path_of, cluster)
+    return [path for path, _ in paths], path_of
 
 
 def replay_paths(
@@ -283,16 +330,17 @@ def replay_paths(
     Raises:
         InfeasibleError: a width above ``cluster.max_gpus``, where jobs wait for their width; with
             ``squeeze``, only if no width of the path is at most that.
-        UsageError: a class has candidates of several GPU types.
     """
     cluster = cluster or Cluster()
     arrivals = _arrivals(workload)
     rules = _rules(cluster, workload.horizon_h)
+    used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
+    paths = [paths[index] for index in used.tolist()]
     tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
     _check_room(workload, paths, tables, cluster)
     submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
     work_us = arrivals.work_h * gpu_us_per_h
-    run = run_widths(submit_us, np.asarray(path_of, np.int64), work_us, tables, rules)
+    run = run_widths(submit_us, path_of, work_us, tables, rules)
     return replay_of(
         arrivals,
         workload.horizon_h,
