@@ -64,6 +64,23 @@ def test_running_jobs_run_past_the_last_submission(tmp_path):
     assert (snapshot_s - end_s).is_between(0, 1).all()
 
 
+def test_jobs_that_ended_keep_the_longest_durations_though_others_still_run(tmp_path):
+    """Of 4,000 jobs one in twenty runs for ten days: were they the ones to be cut, none would."""
+    rng = np.random.default_rng(3)
+    count = 4000
+    duration = np.where(rng.random(count) < 0.05, 864_000.0, 60.0)
+    state = np.where(rng.random(count) < 0.1, "running", "completed")
+    duration = np.where(state == "running", 3600.0, duration)
+    arrivals = support_synth.poisson
+    trace = workload(count, arrivals=arrivals, duration_s=duration, state=state)
+    result = by_key(synthetic(trace, tmp_path / "t.parquet"))
+    assert result["duration_s.mean"].verdict == "within"
+    drawn = rows(tmp_path / "t.parquet")
+    long = drawn.filter(pl.col("state") == "completed")["duration_s"] > 800_000
+    assert long.mean() == pytest.approx(0.05, abs=0.01)
+    assert (drawn["state"] == "running").sum() > 100
+
+
 def test_a_trace_without_durations(tmp_path):
     trace = workload(800, duration_s=[None] * 800, state=["unknown"] * 800)
     result = synthetic(trace, tmp_path / "t.parquet")

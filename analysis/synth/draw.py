@@ -125,7 +125,7 @@ def draw(model: Model, count: int, first_s: float, span_s: float, seed: int) -> 
         num_gpus=gpus_of[cell],
         state=_draw_states(model, duration_s, gpus_of[cell] > 0, fate),
     )
-    return _censored(drawn, round(model.states.running * count))
+    return _censored(drawn, round(model.states.running * count), fate)
 
 
 def _draw_owners(
@@ -225,10 +225,12 @@ def _choose(rows: FloatArray, place: IntArray, rng: np.random.Generator) -> IntA
     return chosen
 
 
-def _censored(drawn: Drawn, running: int) -> Drawn:
+def _censored(drawn: Drawn, running: int, rng: np.random.Generator) -> Drawn:
     """Return the jobs with up to ``running`` of them still running at the last submission.
 
     Those that end last of the ones that run past it; they keep the time they have run by then.
+    What they lose goes to jobs of their cell without a duration, with its state: durations are
+    drawn for the jobs that have ended alone, and must not lack the longest.
     """
     if not running:
         return drawn
@@ -238,6 +240,12 @@ def _censored(drawn: Drawn, running: int) -> Drawn:
     past = np.flatnonzero((end_s > snapshot_s) & (start_s < snapshot_s))
     last = past[np.argsort(-end_s[past], kind="stable")[:running]]
     duration_s, state = drawn.duration_s.copy(), drawn.state.copy()
+    untimed = rng.permutation(np.flatnonzero(np.isnan(duration_s)))
+    for cell in np.unique(drawn.cell[last]):
+        to = untimed[drawn.cell[untimed] == cell]
+        whole = last[drawn.cell[last] == cell][: to.size]
+        to = to[: whole.size]
+        duration_s[to], state[to] = drawn.duration_s[whole], drawn.state[whole]
     duration_s[last] = np.floor(snapshot_s - start_s[last])
     state[last] = RUNNING
     return replace(drawn, duration_s=duration_s, state=state)
