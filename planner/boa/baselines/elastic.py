@@ -50,18 +50,7 @@ def pollux_autoscaled(workload: Workload, cluster: Cluster, target: float) -> Re
         InfeasibleError: some job could never run on ``cluster.max_gpus``.
         UsageError: as `elastic_jobs`, or a target of 0 or less.
     """
-    if not 0 < target < float("inf"):
-        raise UsageError(f"a target efficiency must be above 0, got {target:g}")
-    policy = Policy(
-        "pollux",
-        max_gpus=cluster.max_gpus or NO_LIMIT,
-        node_gpus=cluster.node_gpus,
-        interval_s=INTERVAL_S,
-        target=target,
-        band=BAND,
-        provision_s=cluster.provision_s,
-    )
-    return run_elastic(workload, cluster, policy)
+    return run_elastic(workload, cluster, autoscaling(cluster, target))
 
 
 def run_elastic(
@@ -146,6 +135,21 @@ def billed_gpu_h(time_s: FloatArray, gpus: IntArray, cluster: Cluster, *, waits:
             now -= back
         now = count
     return billed_s / HOUR_S
+
+
+def autoscaling(cluster: Cluster, target: float) -> Policy:
+    """Return Pollux with autoscaling towards a target; raises `UsageError` if that is not > 0."""
+    if not 0 < target < float("inf"):
+        raise UsageError(f"a target efficiency must be above 0, got {target:g}")
+    return Policy(
+        "pollux",
+        max_gpus=cluster.max_gpus or NO_LIMIT,
+        node_gpus=cluster.node_gpus,
+        interval_s=INTERVAL_S,
+        target=target,
+        band=BAND,
+        provision_s=cluster.provision_s,
+    )
 
 
 def _fixed(share: str, workload: Workload, cluster: Cluster, gpus: float) -> Policy:

@@ -1,0 +1,88 @@
+"""Workloads of the published evaluations: their arrivals, and T4 measurements of their jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gpuplan.planner.boa.arrivals import Arrivals
+from gpuplan.planner.boa.frontier import JobClass
+from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.speedup.functions import concave_hull
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+DATA = SHARED / "data"
+HORIZON_H = {"newtrace": 48.0, "pollux": 8.0}
+MOST = 64
+SMALL_TYPES = ("cifar10", "bert", "deepspeech2")  # ResNet18, BERT and DeepSpeech2
+
+
+def submissions(trace: str, applications: tuple[str, ...] = ()) -> pl.DataFrame:
+    """The jobs of ``newtrace`` or ``pollux``, sample 1: application and time in seconds."""
+    folder = "sia-workloads/newtrace" if trace == "newtrace" else "pollux-workloads/workloads"
+    jobs = pl.read_csv(DATA / folder / "workload-1.csv").select(
+        "application", pl.col("time").cast(pl.Float64), "num_replicas"
+    )
+    return jobs.filter(pl.col("application").is_in(applications)) if applications else jobs
+
+
+def t4_workload(
+    jobs: pl.DataFrame,
+    horizon_h: float,
+    *,
+    calibrated: bool = True,
+    rescale_s: float | None = None,
+    curve: str = "speedup",
+) -> Workload:
+    """One class per application with all its statistical epochs, on T4 GPUs in nodes of four.
+
+    Args:
+        jobs: columns ``application`` and ``time``.
+        horizon_h: hours over which they arrive.
+        calibrated: whether sizes carry the slowdown of Sia's simulator.
+        rescale_s: pause of a start or a change of width; by default what was measured.
+        curve: ``speedup`` as measured, ``speedup_model`` as the fitted goodput model has it.
+    """
+    table = pl.read_csv(DATA / "boa-profiles/speedup_epochs_aws.csv.gz").sort("epoch", "num_gpus")
+    sizes = pl.read_csv(DATA / "boa-profiles/job_sizes.csv").filter(gpu_type="aws")
+    pauses = dict(sizes.select("app", "rescale_time_s").iter_rows())
+    size = "work_hours_1gpu_calibrated" if calibrated else "work_hours_1gpu"
+    names = sorted(jobs["application"].unique())
+    classes = []
+    for name in names:
+        epochs = table.filter(app=name).partition_by("epoch", maintain_order=True)
+        # The published simulations keep this one on one GPU.
+        widths = np.arange(1.0, 2 if name == "ncf" else MOST + 1)
+        hulls = (
+            concave_hull(e["num_gpus"].cast(float).to_numpy(), e[curve].to_numpy()) for e in epochs
+        )
+        count = int((jobs["application"] == name).sum())
+        pause = pauses[name] if rescale_s is None else rescale_s
+        classes.append(
+            JobClass(
+                name,
+                count / horizon_h,
+                np.array([e[size][0] for e in epochs]),
+                widths,
+                np.stack([hull.at(widths) for hull in hulls]),
+                pause / 3600,
+                count,
+            )
+        )
+    group = np.array([names.index(name) for name in jobs["application"]], np.int64)
+    work_h = np.array([c.work_h.sum() for c in classes])[group]
+    return Workload(
+        classes=tuple(classes),
+        horizon_h=horizon_h,
+        jobs=jobs.height,
+        rescale_origin="profile" if rescale_s is None else "option",
+        notes=(),
+        arrivals=Arrivals(
+            submit_s=jobs["time"].to_numpy(),
+            job_class=group,
+            work_h=work_h,
+            gpus=jobs["num_replicas"].cast(float).to_numpy(),
+        ),
+    )
