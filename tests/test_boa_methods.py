@@ -10,6 +10,7 @@ from support_boa_methods import width_calculator
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
+from gpuplan.planner.boa.methods import calculator
 from gpuplan.planner.boa.methods.calculator import WidthCalculator
 from gpuplan.planner.boa.methods.convex import solve_convex
 from gpuplan.planner.boa.methods.glue import all_glues, glue_chain
@@ -56,13 +57,13 @@ def test_convex_program_is_charged_for_the_changes_it_makes():
 def test_calculator_by_hand():
     # Budget 2.5. Apart: (1, 1) costs 2.1; (2, 1) costs 2/1.9 + 1.3 = 2.353 and takes 1.726 h;
     # (2, 2) costs 2.853. Glued: 2 and 2 in 1/1.9 + 0.8 + 0.1 h, for 2.853. So (2, 1) it is.
-    calculator = WidthCalculator(two_epochs(0.1))
-    assert calculator.searched == "all 2 glue configurations"
-    plan = calculator.at_budget(2.5)
+    solved = WidthCalculator(two_epochs(0.1))
+    assert solved.searched == "all 2 glue configurations"
+    plan = solved.at_budget(2.5)
     assert paths(plan) == [[2.0, 1.0]]
     assert (plan.used_gpus, plan.budget_gpus) == (pytest.approx(2 / 1.9 + 1.3), 2.5)
     assert plan.mean_jct_s == pytest.approx(3600 * (1 / 1.9 + 1 + 0.2))
-    assert paths(calculator.at_budget(2.86)) == [[2.0, 2.0]]
+    assert paths(solved.at_budget(2.86)) == [[2.0, 2.0]]
     # A dear change: r = 0.5 makes (2, 1) cost 3.553 and take 2.526 h; (1, 1) takes 2.5 h at 2.5,
     # (2, 2) takes 1.826 h at 3.653.
     dear = WidthCalculator(two_epochs(0.5))
@@ -173,16 +174,35 @@ def test_many_epochs_are_searched_by_class():
     # Ten epochs of one kind and ten of another: the best two stretches are in the chain.
     alpha = np.repeat([0.9, 0.3], 10)
     classes = [law_class("a", work=np.ones(20), alpha=alpha, widths=16, rescale_h=0.1)]
-    calculator = WidthCalculator(classes)
-    assert not calculator.is_exhaustive
-    assert calculator.searched.startswith("of the 10^6 glue configurations, those that a local")
+    solved = WidthCalculator(classes)
+    assert not solved.is_exhaustive
+    assert solved.searched.startswith("of the 10^6 glue configurations, those that a local")
     # 16 GPUs, then 1: 10 x 16 / 16 ** 0.9 + 10 running, 0.1 x (16 + 1) for two starts.
     budget = 10 * 16**0.1 + 10 + 1.7
-    plan = calculator.at_budget(budget)
+    plan = solved.at_budget(budget)
     assert paths(plan) == [[16.0] * 10 + [1.0] * 10]
     assert plan.used_gpus == pytest.approx(budget)
     exact = solve_frontier(classes).at_budget(budget)
     assert exact.objective_s <= plan.objective_s <= 1.01 * exact.objective_s
+
+
+def test_local_search_against_all_configurations(monkeypatch):
+    same = tried = 0
+    for classes in instances(40, epochs=4):
+        budget = 1.3 * solve_frontier(classes).min_budget
+        every = WidthCalculator(classes)
+        with monkeypatch.context() as patch:
+            patch.setattr(calculator, "ALL_BITS", -1)
+            local = WidthCalculator(classes)
+            assert not local.is_exhaustive
+            try:
+                found = local.at_budget(budget).objective_s
+            except InfeasibleError:
+                continue
+        best = every.at_budget(budget).objective_s
+        assert found >= best * (1 - 1e-9)
+        tried, same = tried + 1, same + (found <= best * (1 + 1e-9))
+    assert tried >= 30 and same >= 0.8 * tried
 
 
 def test_what_cannot_be_kept_is_told():

@@ -21,7 +21,7 @@ from gpuplan.planner.boa.frontier import JobClass
 from gpuplan.planner.boa.hull import TOLERANCE
 from gpuplan.planner.boa.methods.glue import Glue, all_glues, glue_chain
 from gpuplan.planner.boa.methods.limits import refuse_caps, refuse_types
-from gpuplan.planner.boa.methods.walk import Walks
+from gpuplan.planner.boa.methods.walk import Walks, meet
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
 from gpuplan.planner.boa.show import show_gpus
 
@@ -48,16 +48,56 @@ class _Found:
     steps: tuple[int, ...]
     multiplier: float
 
-    def beats(self, other: _Found) -> bool:
-        return (self.short_gpus, self.objective_h) < (other.short_gpus, other.objective_h)
+    @property
+    def rank(self) -> tuple[float, float]:
+        """What is less is better."""
+        return self.short_gpus, self.objective_h
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """The walks of all classes as one, their steps by slope.
+
+    Attributes:
+        slope: of each step, descending; shape (S,).
+        owner: the class that takes it; shape (S,).
+        cost_gpus: what it adds to the average GPUs; shape (S,).
+        time_h: what it adds to the weighted hours per hour; shape (S,).
+        first_gpus: average GPUs of each class before its first step; shape (n,).
+        first_h: its weighted hours per hour there; shape (n,).
+    """
+
+    slope: FloatArray
+    owner: NDArray[np.int64]
+    cost_gpus: FloatArray
+    time_h: FloatArray
+    first_gpus: FloatArray
+    first_h: FloatArray
+
+    def totals(self) -> tuple[FloatArray, FloatArray]:
+        """Return average GPUs and weighted hours per hour before and after each step."""
+        gpus = np.cumsum(np.append(self.first_gpus.sum(), self.cost_gpus))
+        return gpus, np.cumsum(np.append(self.first_h.sum(), self.time_h))
+
+    def without(self, i: int) -> _Merged:
+        """Return the walks of the other classes."""
+        kept, others = self.owner != i, np.arange(self.first_h.size) != i
+        return _Merged(
+            self.slope[kept],
+            self.owner[kept],
+            self.cost_gpus[kept],
+            self.time_h[kept],
+            self.first_gpus[others],
+            self.first_h[others],
+        )
 
 
 class WidthCalculator:
     """The heuristic for some job classes.
 
     Every configuration is tried where there are at most 2 ** `ALL_BITS`. Else the search is local:
-    from one width per class, each class in turn takes the best of its `glue_chain`, all other
-    classes as they are, until none changes.
+    each class in turn takes the best of its `glue_chain`, all other classes as they are, until none
+    changes; once from one width per class, once from one per epoch.
 
     Raises:
         UsageError: a class has a cap on its mean time, or several GPU types.
@@ -115,44 +155,74 @@ class WidthCalculator:
     def _best(self, gpus: float) -> _Found:
         if self.is_exhaustive:
             every = product(*(all_glues(c.work_h.size) for c in self.classes))
-            best = self._try(next(every), gpus)
-            for glues in every:
-                found = self._try(glues, gpus)
-                best = found if found.beats(best) else best
-            return best
-        best = self._try(tuple((0,) for _ in self.classes), gpus)
+            found = (self._meet(glues, self._merge(glues), gpus) for glues in every)
+        else:
+            ends = (tuple(chain[end] for chain in self._chains) for end in (0, -1))
+            found = (self._descend(glues, gpus) for glues in ends)
+        return min(found, key=lambda one: one.rank)
+
+    def _descend(self, glues: tuple[Glue, ...], gpus: float) -> _Found:
+        """Change one class at a time until none gets better."""
+        merged = self._merge(glues)
+        best = self._meet(glues, merged, gpus)
         changed = True
         while changed:
             changed = False
             for i, chain in enumerate(self._chains):
-                for glue in chain:
-                    found = self._try((*best.glues[:i], glue, *best.glues[i + 1 :]), gpus)
-                    if found.beats(best):
-                        best, changed = found, True
+                glue = self._best_of(i, chain, merged, gpus)
+                glues = (*best.glues[:i], glue, *best.glues[i + 1 :])
+                if glues == best.glues:
+                    continue
+                tried = self._merge(glues)
+                found = self._meet(glues, tried, gpus)
+                if found.rank < best.rank:
+                    best, merged, changed = found, tried, True
         return best
 
-    def _try(self, glues: tuple[Glue, ...], gpus: float) -> _Found:
-        """Lower the running budget of one configuration until its whole cost is within ``gpus``."""
+    def _best_of(self, i: int, chain: list[Glue], merged: _Merged, gpus: float) -> Glue:
+        """Return the configuration of one class that is best with all others as they are."""
+        if len(chain) == 1:
+            return chain[0]
+        others = merged.without(i)
+        cost, time = others.totals()
+        rate, weight = self._rate[i], self._weight[i]
+        limit = gpus * (1 + TOLERANCE)
+
+        def result(glue: Glue) -> tuple[float, float]:
+            walk = self._walks[i].under(glue)
+            own_cost, own_time = rate * walk.cost_gpu_h, rate * weight * walk.time_h
+            return meet(walk.slope, own_cost, own_time, others.slope, cost, time, limit)
+
+        return min(chain, key=result)
+
+    def _merge(self, glues: tuple[Glue, ...]) -> _Merged:
         walks = [walks.under(glue) for walks, glue in zip(self._walks, glues, strict=True)]
         slope = np.concatenate([walk.slope for walk in walks])
         order = np.argsort(-slope, kind="stable")  # within a class, in its own order
         owner = np.repeat(np.arange(len(walks)), [walk.slope.size for walk in walks])[order]
+        cost = np.concatenate([np.diff(walk.cost_gpu_h) for walk in walks])[order]
+        time = np.concatenate([np.diff(walk.time_h) for walk in walks])[order]
+        weighted = self._rate * self._weight
+        return _Merged(
+            slope=slope[order],
+            owner=owner,
+            cost_gpus=self._rate[owner] * cost,
+            time_h=weighted[owner] * time,
+            first_gpus=self._rate * np.array([walk.cost_gpu_h[0] for walk in walks]),
+            first_h=weighted * np.array([walk.time_h[0] for walk in walks]),
+        )
 
-        def along(factor: FloatArray, values: list[FloatArray]) -> FloatArray:
-            steps = np.concatenate([np.diff(v) for v in values])[order]
-            first = float(np.dot(factor, [v[0] for v in values]))
-            return np.cumsum(np.append(first, factor[owner] * steps))
-
-        cost = along(self._rate, [walk.cost_gpu_h for walk in walks])
-        time = along(self._rate * self._weight, [walk.time_h for walk in walks])
+    def _meet(self, glues: tuple[Glue, ...], merged: _Merged, gpus: float) -> _Found:
+        """Lower the running budget of one configuration until its whole cost is within ``gpus``."""
+        cost, time = merged.totals()
         within = np.flatnonzero(cost <= gpus * (1 + TOLERANCE))
         at = int(within[-1]) if within.size else int(np.argmin(cost))
         return _Found(
             short_gpus=0.0 if within.size else float(cost[at] - gpus),
             objective_h=float(time[at]),
             glues=glues,
-            steps=tuple(np.bincount(owner[:at], minlength=len(walks)).tolist()),
-            multiplier=float(slope[order[at]]) if at < order.size else 0.0,
+            steps=tuple(np.bincount(merged.owner[:at], minlength=len(glues)).tolist()),
+            multiplier=float(merged.slope[at]) if at < merged.slope.size else 0.0,
         )
 
     def _class_plan(self, i: int, glue: Glue, steps: int) -> ClassPlan:

@@ -135,3 +135,42 @@ def _walk(
             at[g] = to[step]
         cost[step + 1] = c
         time[step + 1] = t
+
+
+@kernel
+def meet(
+    slope: FloatArray,
+    cost: FloatArray,
+    time: FloatArray,
+    other_slope: FloatArray,
+    other_cost: FloatArray,
+    other_time: FloatArray,
+    budget: float,
+) -> tuple[float, float]:
+    """Merge the steps of two walks by slope, and find the last point within a budget.
+
+    Slopes have the shape (S,), descending, costs and times (S + 1,). Returns 0 and the time there;
+    where no point is within the budget, the least excess and the time at it.
+    """
+    found = -1.0
+    least = np.inf
+    time_at_least = np.inf
+    i = 0
+    j = 0
+    while True:
+        c = cost[i] + other_cost[j]
+        t = time[i] + other_time[j]
+        if c <= budget:
+            found = t
+        if c < least:
+            least = c
+            time_at_least = t
+        if i < slope.size and (j == other_slope.size or slope[i] >= other_slope[j]):
+            i += 1
+        elif j < other_slope.size:
+            j += 1
+        else:
+            break
+    if found >= 0:
+        return 0.0, found
+    return least - budget, time_at_least
