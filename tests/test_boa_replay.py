@@ -286,6 +286,8 @@ def test_each_gpu_type_has_a_cluster_of_its_own():
     alone = replay_types(workload, plan, {"A": AT_ONCE, "B": limited}, rounded=True)
     assert list(alone) == ["A"] and alone["A"].arrivals.size == 4
     assert replay_plan(workload, plan, AT_ONCE, rounded=True).jct_s.tolist() == [70] * 4
+    with pytest.raises(ValueError, match="GPU type None"):
+        replay_paths(workload, [WidthPath(0, (2.0, 2.0))], np.zeros(4, int))
     moving = plan_for(workload.classes[0], (0, 2.0, 1.0, True, "A"), (1, 2.0, 1.0, True, "B"))
     with pytest.raises(UsageError, match="change from one GPU type to another"):
         replay_types(workload, moving, {})
@@ -306,3 +308,34 @@ def test_replay_of_a_plan_in_dollars():
         assert usd_per_h == pytest.approx(plan.used_gpus, rel=1e-6)
         jct_s = np.concatenate([replay.jct_s for replay in found.values()])
         assert jct_s.mean() == pytest.approx(plan.mean_jct_s, rel=1e-6)
+
+
+def test_plans_by_epoch_keep_the_budget_too(shared):
+    # The measured epochs of newTrace's applications: up to 100 a job, and widths that change.
+    jobs = pl.read_csv(shared / "data/sia-workloads/newtrace/workload-1.csv").sort("time")
+    curves = pl.read_csv(shared / "data/boa-profiles/speedup_epochs_aws.csv.gz")
+    names = jobs["application"].unique().sort().to_list()
+    classes = []
+    for name in names:
+        parts = curves.filter(app=name).sort("epoch", "num_gpus").partition_by("epoch")
+        classes.append(
+            JobClass(
+                name,
+                rate_per_h=jobs.filter(application=name).height / 48,
+                work_h=np.array([part["work_hours_1gpu_calibrated"][0] for part in parts]),
+                widths=parts[0]["num_gpus"].to_numpy().astype(float),
+                speedup=np.stack([part["speedup"].to_numpy() for part in parts]),
+                rescale_h=t4.CLASSES[name].rescale_s / 3600,
+            )
+        )
+    number = [names.index(name) for name in jobs["application"]]
+    work_h = [float(classes[i].work_h.sum()) for i in number]
+    workload = workload_of_jobs(classes, jobs["time"], number, work_h, 48)
+    frontier = solve_frontier(classes)
+    for multiple in (1.05, 1.2, 1.5, 2, 3):
+        plan = frontier.at_budget(multiple * frontier.load_gpus)
+        replay = replay_plan(workload, plan, AT_ONCE)
+        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=0.005)
+        assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=0.005)
+        delayed = replay_plan(workload, plan)  # late GPUs hold fewer of them, for longer
+        assert delayed.held_gpus == pytest.approx(plan.used_gpus, rel=0.03)

@@ -151,7 +151,39 @@ def instances(draw):
 @settings(max_examples=300)
 @given(instances())
 def test_kernel_and_twin_agree(instance):
-    submit, path_of, work, paths, rules = instance
+    agree(*instance)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("seed", range(4))
+def test_kernel_and_twin_agree_on_hundreds_of_jobs(seed):
+    # Enough of everything that all tables grow: queue, orders, leases, idle nodes, levels.
+    rng = np.random.default_rng(seed)
+    count = 300
+    widths = [[1, 2, 5, 9], [3, 8], [16]]
+    aims = [[0, 2, 3, 1], [0, 1], [0]]
+    paths = paths_of(
+        *(
+            (w, a, [[1 / len(a) / k**0.7 for k in w]] * len(a), int(rng.integers(0, 50)))
+            for w, a in zip(widths, aims, strict=True)
+        )
+    )
+    rules = {
+        "node_gpus": (1, 4)[seed % 2],
+        "provision_us": 90,
+        "release_us": int(rng.integers(0, 300)),
+        "billing_us": 60,
+        "max_nodes": (NO_LIMIT, 20)[seed // 2],
+        "squeeze": seed == 3,
+        "horizon_us": 9000,
+    }
+    submit = np.sort(rng.integers(0, 10_000, count)).tolist()
+    path_of = rng.integers(0, 3, count).tolist()
+    work = rng.exponential(1500, count).tolist()
+    agree(submit, path_of, work, paths, rules)
+
+
+def agree(submit, path_of, work, paths, rules):
     found = run(submit, path_of, work, paths, **rules)
     jobs, rented, levels, bill = twin(submit, path_of, work, paths, rules_of(**rules))
     assert found.start_us.tolist() == [job.start for job in jobs]
