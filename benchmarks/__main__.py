@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 
-NAMES = ("startup", "ingest", "characterize", "fits", "boa", "boa_replay", "allpass")
+NAMES = ("startup", "ingest", "characterize", "fits", "boa", "boa_epochs", "boa_replay", "allpass")
 
 
 def cell(value: float | None, form: str) -> str:

@@ -32,6 +32,7 @@ def paths(plan):
     return [[a.width for a in c.widths if a.rounded] for c in plan.classes]
 
 
+@pytest.mark.kernels
 def test_convex_program_is_charged_for_the_changes_it_makes():
     # Free of charge: both on 1 costs 2 GPU-hours, the first on 2 costs 2/1.9 + 1 and saves most.
     # With r = 0.1 the start costs 0.1 on 1 GPU; (2, 1) starts twice: 0.1 x 2 + 0.1 x 1.
@@ -54,6 +55,7 @@ def test_convex_program_is_charged_for_the_changes_it_makes():
     assert middle.mean_jct_s == pytest.approx(3600 * (2.1 + 1 / 1.9 + 1.2) / 2)
 
 
+@pytest.mark.kernels
 def test_calculator_by_hand():
     # Budget 2.5. Apart: (1, 1) costs 2.1; (2, 1) costs 2/1.9 + 1.3 = 2.353 and takes 1.726 h;
     # (2, 2) costs 2.853. Glued: 2 and 2 in 1/1.9 + 0.8 + 0.1 h, for 2.853. So (2, 1) it is.
@@ -123,6 +125,7 @@ def test_exact_is_never_worse():
     assert compared > 1500
 
 
+@pytest.mark.kernels
 def test_totals_of_a_plan_are_those_of_its_widths():
     for classes in instances(30):
         for name in ("convex", "paper"):
@@ -186,6 +189,7 @@ def test_many_epochs_are_searched_by_class():
     assert exact.objective_s <= plan.objective_s <= 1.01 * exact.objective_s
 
 
+@pytest.mark.kernels
 def test_local_search_against_all_configurations(monkeypatch):
     same = tried = 0
     for classes in instances(40, epochs=4):
