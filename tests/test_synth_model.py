@@ -37,6 +37,9 @@ def test_a_stored_model_draws_the_same_jobs(original, tmp_path):
         lambda text: text.replace('"cells": [', '"cells": [], "other": ['),
         lambda text: text.replace('"share": 0', '"share": 9'),
         lambda text: text.replace('"exponent": ', '"exponent": "x", "e": '),
+        lambda text: text.replace('"crowd": [', '"crowd": [[0.5],', 1),
+        lambda text: text.replace('"crowd": [', '"crowd": [], "other": [', 1),
+        lambda text: text.replace('"bursting": null', '"bursting": 1.0'),
     ],
 )
 def test_a_damaged_model_is_refused(original, tmp_path, damage):
