@@ -335,7 +335,7 @@ def test_plans_by_epoch_keep_the_budget_too(shared):
     for multiple in (1.05, 1.2, 1.5, 2, 3):
         plan = frontier.at_budget(multiple * frontier.load_gpus)
         replay = replay_plan(workload, plan, AT_ONCE)
-        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=0.005)
-        assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=0.005)
+        assert replay.rented_gpus == pytest.approx(plan.used_gpus, rel=0.03)
+        assert replay.mean_jct_s == pytest.approx(plan.mean_jct_s, rel=0.03)
         delayed = replay_plan(workload, plan)  # late GPUs hold fewer of them, for longer
         assert delayed.held_gpus == pytest.approx(plan.used_gpus, rel=0.03)
