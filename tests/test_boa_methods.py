@@ -125,6 +125,19 @@ def test_exact_is_never_worse():
     assert compared > 1500
 
 
+def test_convex_program_over_gpu_types_is_never_better():
+    # Two types at other prices: budgets are dollars an hour, and a change of type is a rescale.
+    for classes in instances(20, widths=6):
+        types, price = ("T4",) * 3 + ("A100",) * 3, np.repeat([1.0, 2.5], 3)
+        priced = [replace(c, cost_per_h=c.widths * price, gpu_types=types) for c in classes]
+        exact, convex = solve_frontier(priced), solve_convex(priced)
+        for usd_per_h in np.linspace(convex.free.min_budget, convex.free.saturation_budget, 5):
+            plan = convex.unaware(usd_per_h)
+            best = exact.at_budget(plan.used_gpus)
+            assert best.objective_s <= plan.objective_s * (1 + 1e-9)
+            assert {a.gpu_type for a in plan.widths} <= set(types)
+
+
 @pytest.mark.kernels
 def test_totals_of_a_plan_are_those_of_its_widths():
     for classes in instances(30):

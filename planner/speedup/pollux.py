@@ -27,7 +27,7 @@ from gpuplan.planner.speedup.functions import Curve, FloatArray, concave_hull
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
 IntArray = NDArray[np.int64]
-MOST_GPUS = 1024  # wider, only the table of a mistyped batch size goes
+MOST_GPUS = 1024  # widths beyond are not tried; few jobs can fill so many
 
 
 @dataclass(frozen=True, slots=True)
