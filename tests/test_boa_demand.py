@@ -89,3 +89,10 @@ def test_replays_of_poisson_arrivals_follow_the_law():
     for q in (0.5, 0.9, 0.95, 0.99):
         gpus = law.quantile(q)
         assert replay.share_above(gpus) == pytest.approx(law.above(gpus), rel=0.1, abs=0.002)
+
+
+def test_a_gpu_type_that_the_plan_does_not_use():
+    frontier = solve_frontier(two_classes())
+    workload = workload_of_jobs(frontier.classes, [0], [0], [1], 1)
+    with pytest.raises(ValueError, match="GPU type H100"):
+        demand_law(workload, frontier.knee(), gpu_type="H100")

@@ -9,6 +9,7 @@ from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals
+from gpuplan.planner.boa.demand import demand_law
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.paths import WidthPath
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
@@ -59,6 +60,7 @@ def test_numbers_of_a_replay_by_hand():
     assert found["efficiency"] == 2.25 / 4
     assert [replay.share_above(gpus) for gpus in (0, 1.5, 2, 4)] == [0.9, 0.9, 0.2, 0]
     assert measured().share_above(2) is None
+    assert replay.share_above(-3) == 1 and replay.share_above(2e6) is None
     assert replay.to_frame().height == 2 and replay.timeline().height == 4
 
 
@@ -305,6 +307,9 @@ def test_replay_of_a_plan_in_dollars():
         plan = frontier.at_budget(budget)
         found = replay_types(workload, plan, dict.fromkeys("AB", AT_ONCE))
         usd_per_h = sum({"A": 1, "B": 5}[t] * replay.rented_gpus for t, replay in found.items())
+        laws = {t: demand_law(workload, plan, gpu_type=t) for t in found}
+        for gpu_type, replay in found.items():
+            assert replay.rented_gpus == pytest.approx(laws[gpu_type].mean_gpus, rel=1e-6)
         assert usd_per_h == pytest.approx(plan.used_gpus, rel=1e-6)
         jct_s = np.concatenate([replay.jct_s for replay in found.values()])
         assert jct_s.mean() == pytest.approx(plan.mean_jct_s, rel=1e-6)

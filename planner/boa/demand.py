@@ -69,20 +69,31 @@ class Demand:
         }
 
 
-def demand_law(workload: Workload, plan: Plan, *, rounded: bool = False) -> Demand:
+def demand_law(
+    workload: Workload, plan: Plan, *, rounded: bool = False, gpu_type: str | None = None
+) -> Demand:
     """Return the law of the demand of a plan, for Poisson arrivals at the rates of the workload.
 
     Args:
         workload: the classes that the plan was made for.
         plan: the widths.
         rounded: whether to follow the plan without a split.
+        gpu_type: count the GPUs of this type only.
+
+    Raises:
+        UsageError: a job changes its GPU type on the way.
+        ValueError: no job runs on ``gpu_type``.
     """
     jobs: dict[int, float] = {}
     for path, share in plan_paths(workload.classes, plan, rounded=rounded):
+        if gpu_type is not None and path.gpu_type != gpu_type:
+            continue
         job_class = workload.classes[path.job_class]
         hours = epoch_hours(job_class, path).tolist()
         for width, mean_h in zip(path.gpus.tolist(), hours, strict=True):
             jobs[width] = jobs.get(width, 0.0) + job_class.rate_per_h * share * mean_h
+    if not jobs:
+        raise ValueError(f"no job of the plan runs on the GPU type {gpu_type}")
     width = np.array(sorted(jobs), np.int64)
     mean = np.array([jobs[k] for k in sorted(jobs)])
     return Demand(width, mean, compound_poisson(width, mean))

@@ -15,7 +15,7 @@ from gpuplan.planner.boa.arrivals import Arrivals, FloatArray, IntArray
 from gpuplan.planner.boa.paths import HOUR_S, WidthPath, path_tables, plan_paths
 from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.workload import Workload
-from gpuplan.simkit.boa.kernel import Paths, Rules
+from gpuplan.simkit.boa.kernel import MOST_LEVELS, Paths, Rules
 from gpuplan.simkit.boa.run import NO_LIMIT, run_widths
 from gpuplan.simkit.workload import MICROS, to_micros
 
@@ -143,10 +143,10 @@ class Replay:
     def share_above(self, gpus: float) -> float | None:
         """Return the share of the horizon in which jobs asked for more than so many GPUs.
 
-        None where the demand was not recorded, or not so far up.
+        None where the demand was not recorded, or for more than a million GPUs.
         """
-        first = int(np.floor(gpus)) + 1
-        if not self.demand_s.size or not 0 <= first:
+        first = max(0, int(np.floor(gpus)) + 1)
+        if not self.demand_s.size or first > MOST_LEVELS:
             return None
         return float(self.demand_s[first:].sum() / self.demand_s.sum())
 
