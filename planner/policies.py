@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.allpass.settings import default_settings as allpass_defaults
+from gpuplan.planner.named import find_named
 from gpuplan.planner.settings import Setting
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
@@ -55,8 +54,4 @@ POLICIES: dict[str, Policy] = {
 
 def find_policy(name: str) -> Policy:
     """Return a policy by name. Raises `UsageError` naming what exists."""
-    if name in POLICIES:
-        return POLICIES[name]
-    near = difflib.get_close_matches(name.lower(), POLICIES, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    raise UsageError(f"--policy {name!r}: no such policy{meant}; there is {', '.join(POLICIES)}")
+    return find_named(name, POLICIES, "--policy")

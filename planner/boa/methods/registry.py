@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.plan import Plan
+from gpuplan.planner.named import find_named
 
 
 class Solved(Protocol):
@@ -71,8 +70,4 @@ METHODS: dict[str, Method] = {
 
 def find_method(name: str) -> Method:
     """Return a method by name. Raises `UsageError` naming what exists."""
-    if name in METHODS:
-        return METHODS[name]
-    near = difflib.get_close_matches(name.lower(), METHODS, n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
-    raise UsageError(f"--method {name!r}: no such method{meant}; there is {', '.join(METHODS)}")
+    return find_named(name, METHODS, "--method")
