@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_allpass import run_twin
+from support_allpass import as_lists, run_twin
 
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.run import run_allpass
@@ -14,37 +14,6 @@ from gpuplan.simkit.workload import Workload
 
 NO_DELAY = StartUp(0, 0)
 S = 1_000_000
-
-
-def as_lists(run):
-    jobs = (run.start_us, run.finish_us, run.serverless_us, run.queue_us, run.demoted)
-    rentals, line = run.rentals, run.timeline
-    return {
-        "jobs": list(zip(*(c.tolist() for c in jobs), strict=True)),
-        "rentals": list(
-            zip(
-                rentals.offer.tolist(),
-                rentals.request_us.tolist(),
-                rentals.ready_us.tolist(),
-                rentals.release_us.tolist(),
-                rentals.busy_us.tolist(),
-                strict=True,
-            )
-        ),
-        "timeline": list(
-            zip(
-                line.time_us.tolist(),
-                line.threshold_us.tolist(),
-                line.queued.tolist(),
-                line.ready.tolist(),
-                line.starting.tolist(),
-                line.idle.tolist(),
-                line.serverless.tolist(),
-                strict=True,
-            )
-        ),
-        "pressures": line.pressure.tolist(),
-    }
 
 
 @pytest.mark.kernels

@@ -39,7 +39,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
     "scale_out": Setting("choice", "for which waiting jobs workers are rented", SCALE_OUT_RULES),
-    "scaling": Setting("choice", "how far work drives the pool", SCALING_RULES),
+    "scaling": Setting("choice", "how far work drives the pool", SCALING_RULES[:2]),
     "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
     "serverless_limit": Setting("count", "most GPUs in containers at once", unlimited=True),
     "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),

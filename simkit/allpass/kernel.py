@@ -57,7 +57,8 @@ class Rules(NamedTuple):
     """The parameters of `replay`; times in microseconds, gains as Algorithm 1 has them.
 
     ``capacity`` and ``serverless_limit`` are in workers (GPUs); ``conventional_rank`` is the place
-    of the conventional price among all prices, as ``offer_rank`` is of each offer's.
+    of the conventional price among all prices, as ``offer_rank`` is of each offer's. The last five
+    are those of Kubernetes' autoscaler, which ``by_utilization`` puts in the place of Algorithm 2.
     """
 
     threshold_us: int
@@ -80,6 +81,12 @@ class Rules(NamedTuple):
     gain_down: float
     limit_down: float
     max_pressure: float
+    by_submission: bool
+    by_utilization: bool
+    target: float
+    tolerance: float
+    stabilization_us: int
+    min_workers: int
 
 
 @kernel
@@ -132,6 +139,43 @@ def next_threshold(threshold: int, p: float, rules: Any) -> Any:
         change = -min(rules.limit_down, rules.gain_down * (1 - p))
     moved = threshold + int(np.floor(change * MICROS + 0.5))
     return min(max(moved, rules.min_threshold_us), rules.max_threshold_us)
+
+
+@kernel
+def desired_workers(busy: int, ready: int, starting: int, rules: Any) -> int:
+    """Return busy / target as Kubernetes' autoscaler does, the present number where that is near.
+
+    Workers that are starting count as idle where a rise is due: they dampen it, and never turn it
+    into a fall. Without a ready worker there is no utilization and nothing changes.
+    """
+    held = ready + starting
+    if ready == 0:
+        return held
+    ratio = busy / (rules.target * ready)
+    if ratio > 1:
+        ratio = max(busy / (rules.target * held), 1.0)
+    if abs(ratio - 1) <= rules.tolerance + 1e-9:
+        return held
+    return int(np.ceil(busy / rules.target - 1e-6))
+
+
+@kernel
+def most_desired(wishes: Any, desired: int, now: int, rules: Any) -> int:
+    """Note the number desired now and return the most of the last ``stabilization_us``.
+
+    ``wishes`` is a ring of (number, time) without those that a later one of at least their number
+    makes void, so its first is the most. Row 0 holds how many have left at each end.
+    """
+    size = wishes.shape[0] - 1
+    first, last = wishes[0, 0], wishes[0, 1]
+    while first < last and wishes[1 + (last - 1) % size, 0] <= desired:
+        last -= 1
+    wishes[1 + last % size, 0], wishes[1 + last % size, 1] = desired, now
+    last += 1
+    while wishes[1 + first % size, 1] < now - rules.stabilization_us:
+        first += 1
+    wishes[0, 0], wishes[0, 1] = first, last
+    return wishes[1 + first % size, 0]  # type: ignore[no-any-return]
 
 
 @kernel
@@ -219,7 +263,8 @@ def replay(
     rentals = rentals_market = rentals_conventional = 0
     ready = starting = idle = serverful_width = serverless = 0
     now = 0
-    next_tick = rules.tick_us
+    next_tick = 0 if rules.by_utilization else rules.tick_us  # its first workers are there early
+    wishes = np.zeros((rules.stabilization_us // rules.tick_us + 3, 2), np.int64)
     changed = False
 
     while done < n:
@@ -283,7 +328,16 @@ def replay(
             wanted = spare = 0
             if p > 1:
                 wanted = -((held * window - usable) // window)
-            if queue[0, 0] and rules.serve_queue:
+            if rules.by_utilization:
+                desired = max(
+                    desired_workers(ready - idle, ready, starting, rules), rules.min_workers
+                )
+                if queue[0, 0]:  # a gang wider than the pool would wait for ever
+                    desired = max(desired, gpus[queue[1, 1]])
+                desired = min(desired, rules.capacity)
+                wanted = desired - held
+                spare = min(held - most_desired(wishes, desired, now, rules), idle)
+            elif queue[0, 0] and rules.serve_queue:
                 wanted = max(wanted, serverful_width - held)
             elif queue[0, 0] and deadline[queue[1, 1]] <= now + window:
                 wanted = max(wanted, gpus[queue[1, 1]] - held)
@@ -353,7 +407,8 @@ def replay(
             elif kind == CHECKPOINT_DONE:
                 serverless -= gpus[number]
                 jobs[number, SINCE] = now
-                queue = push(queue, deadline[number], number)
+                key = submit[number] if rules.by_submission else deadline[number]
+                queue = push(queue, key, number)
                 serverful_width += gpus[number]
                 row = bucket[number] if bucket[number] >= due else edges.size
                 settle(demand, row, now)

@@ -12,7 +12,8 @@ from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
 SCALE_OUT_RULES = ("window", "queue")
-SCALING_RULES = ("literal", "bounded")
+SCALING_RULES = ("literal", "bounded", "utilization")
+QUEUE_ORDERS = ("deadline", "submission")
 RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
 WINDOW_STEP_S = 60.0
@@ -72,7 +73,8 @@ class Allpass:
         scale_out: ``window`` rents workers for jobs due within the window alone, ``queue`` also for
             every job that waits.
         scaling: ``literal`` follows Algorithm 2 as it is meant, ``bounded`` keeps no more workers
-            than the jobs at hand can use.
+            than the jobs at hand can use; ``utilization`` has Kubernetes' horizontal pod
+            autoscaler in its place.
         capacity: most workers held at once; None is no limit.
         serverless_limit: most GPUs in containers at once, the rest waits; None is no limit.
         serverless_price: US dollars per GPU-hour.
@@ -89,6 +91,11 @@ class Allpass:
         min_threshold_s, max_threshold_s: limits of the adaptive threshold.
         gain_up_s, limit_up_s, gain_down_s, limit_down_s: G and R of Algorithm 1, seconds per tick.
         max_pressure: pressure where there is work and no worker, and the cap elsewhere.
+        queue_order: which job is first in the serverful queue: of the earliest ``deadline`` or
+            ``submission``.
+        target_utilization, utilization_tolerance, stabilization_s, min_workers: of
+            ``scaling="utilization"``: the busy share of workers aimed at; how far the share may be
+            off, relative to it; for how long the most workers desired are kept; the fewest kept.
     """
 
     controller: str = "adaptive"
@@ -118,12 +125,18 @@ class Allpass:
     gain_down_s: float = 2.0
     limit_down_s: float = 30.0
     max_pressure: float = 100.0
+    queue_order: str = "deadline"
+    target_utilization: float = 0.70
+    utilization_tolerance: float = 0.10
+    stabilization_s: float = 300.0
+    min_workers: int = 1
 
     def __post_init__(self) -> None:
         _one_of("controller", self.controller, CONTROLLERS)
         _one_of("threshold_rule", self.threshold_rule, THRESHOLD_RULES)
         _one_of("scale_out", self.scale_out, SCALE_OUT_RULES)
         _one_of("scaling", self.scaling, SCALING_RULES)
+        _one_of("queue_order", self.queue_order, QUEUE_ORDERS)
         for name in (
             "serverless_price",
             "conventional_price",
@@ -137,11 +150,18 @@ class Allpass:
             "gain_down_s",
             "limit_down_s",
             "max_pressure",
+            "utilization_tolerance",
         ):
             value = getattr(self, name)
             if not 0 <= value < np.inf:
                 raise ValueError(f"{name} must be a number of at least 0, got {value:g}")
-        for name, least in (("capacity", 0), ("serverless_limit", 1)):
+        if not 0 < self.target_utilization <= 1:
+            raise ValueError(
+                f"target_utilization must be above 0 and at most 1, got {self.target_utilization:g}"
+            )
+        if not 0 <= self.stabilization_s <= 1e7:
+            raise ValueError(f"stabilization_s must be 0 to 1e7, got {self.stabilization_s:g}")
+        for name, least in (("capacity", 0), ("serverless_limit", 1), ("min_workers", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
@@ -185,11 +205,12 @@ class Draws:
 
     @classmethod
     def sample(cls, parameters: Allpass, jobs: int, rng: np.random.Generator) -> Draws:
-        """Draw for ``jobs`` jobs."""
+        """Draw for ``jobs`` jobs; what one provider's times are does not change another's."""
+        container, marketplace, conventional = rng.spawn(3)
         return cls(
-            container_us=parameters.serverless_startup.draw_us(jobs, rng),
-            marketplace_us=parameters.marketplace_startup.draw_us(RENTAL_DRAWS, rng),
-            conventional_us=parameters.conventional_startup.draw_us(RENTAL_DRAWS, rng),
+            container_us=parameters.serverless_startup.draw_us(jobs, container),
+            marketplace_us=parameters.marketplace_startup.draw_us(RENTAL_DRAWS, marketplace),
+            conventional_us=parameters.conventional_startup.draw_us(RENTAL_DRAWS, conventional),
         )
 
 

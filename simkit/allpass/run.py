@@ -232,6 +232,12 @@ def _rules(parameters: Allpass) -> Rules:
         gain_down=float(parameters.gain_down_s),
         limit_down=float(parameters.limit_down_s),
         max_pressure=float(parameters.max_pressure),
+        by_submission=parameters.queue_order == "submission",
+        by_utilization=parameters.scaling == "utilization",
+        target=float(parameters.target_utilization),
+        tolerance=float(parameters.utilization_tolerance),
+        stabilization_us=micros(parameters.stabilization_s),
+        min_workers=parameters.min_workers,
     )
 
 

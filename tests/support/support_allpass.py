@@ -88,6 +88,7 @@ class Twin:
         self.containers = 0
         self.timeline, self.pressures, self.dispatches = [], [], []
         self.events = []
+        self.wishes = []  # (time, workers desired) of every tick so far
         self.now = 0
 
     def at(self, time, kind, subject):
@@ -96,7 +97,8 @@ class Twin:
     def run(self):
         for job in self.jobs:
             self.at(job.submit, "submit", job.number)
-        self.at(micros(self.p.tick_s), "tick", 0)
+        at_once = self.p.scaling == "utilization"
+        self.at(0 if at_once else micros(self.p.tick_s), "tick", 0)
         left = len(self.jobs)
         changed = False
         while left:
@@ -123,7 +125,9 @@ class Twin:
                     job = self.jobs[subject]
                     self.containers -= job.gpus
                     job.place, job.waits_since = "queue", self.now
-                    heapq.heappush(self.queue, (job.deadline, job.number))
+                    by_deadline = self.p.queue_order == "deadline"
+                    key = job.deadline if by_deadline else job.submit
+                    heapq.heappush(self.queue, (key, job.number))
                     self.serverful[job.number] = job
                     changed = True
                 case "submit":
@@ -238,7 +242,9 @@ class Twin:
         if p.scaling == "bounded":
             release = max(release, held - sum(job.gpus for job in serverful))
         head = self.head()
-        if head is not None and p.scale_out == "queue":
+        if p.scaling == "utilization":
+            add, release = self.follow_utilization()
+        elif head is not None and p.scale_out == "queue":
             add = max(add, sum(job.gpus for job in serverful) - held)
             release = 0
         elif head is not None and head.deadline <= self.now + window:
@@ -268,6 +274,26 @@ class Twin:
             self.timeline.append((self.now, *state))
             self.pressures.append(pressure)
         self.at(self.now + micros(p.tick_s), "tick", 0)
+
+    def follow_utilization(self):
+        """Kubernetes' autoscaler: how many workers to add, how many to let go."""
+        p, held = self.p, len(self.held)
+        ready = [w for w in self.held.values() if w.up]
+        busy = sum(w.job is not None for w in ready)
+        desired = held
+        if ready:
+            usage = busy / (p.target_utilization * len(ready))
+            if usage > 1:  # those that start are idle soon; at worst everything stays as it is
+                usage = max(1.0, busy / (p.target_utilization * held))
+            if abs(usage - 1) > p.utilization_tolerance + 1e-9:
+                desired = math.ceil(busy / p.target_utilization - 1e-6)
+        head = self.head()
+        desired = max(desired, p.min_workers, head.gpus if head else 0)
+        if p.capacity is not None:
+            desired = min(desired, p.capacity)
+        self.wishes.append((self.now, desired))
+        since = self.now - micros(p.stabilization_s)
+        return desired - held, held - max(wish for time, wish in self.wishes if time >= since)
 
     def move_threshold(self, pressure):
         p = self.p
@@ -307,3 +333,35 @@ def run_twin(workload, parameters, draws):
         pressures=twin.pressures,
         dispatches=twin.dispatches,
     )
+
+
+def as_lists(run):
+    """Return what a run of the kernel and `run_twin` must agree on, as plain lists."""
+    jobs = (run.start_us, run.finish_us, run.serverless_us, run.queue_us, run.demoted)
+    rentals, line = run.rentals, run.timeline
+    return {
+        "jobs": list(zip(*(c.tolist() for c in jobs), strict=True)),
+        "rentals": list(
+            zip(
+                rentals.offer.tolist(),
+                rentals.request_us.tolist(),
+                rentals.ready_us.tolist(),
+                rentals.release_us.tolist(),
+                rentals.busy_us.tolist(),
+                strict=True,
+            )
+        ),
+        "timeline": list(
+            zip(
+                line.time_us.tolist(),
+                line.threshold_us.tolist(),
+                line.queued.tolist(),
+                line.ready.tolist(),
+                line.starting.tolist(),
+                line.idle.tolist(),
+                line.serverless.tolist(),
+                strict=True,
+            )
+        ),
+        "pressures": line.pressure.tolist(),
+    }
