@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from support_rounds import best_widths, drawn, run_twin
 
 from gpuplan.simkit.rounds.allocate import allocate
-from gpuplan.simkit.rounds.kernel import equal_shares
+from gpuplan.simkit.rounds.kernel import (
+    Rules,
+    best_size,
+    efficiency_of,
+    equal_shares,
+    pollux_shares,
+)
 from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
 
 MINUTE = 60_000_000
@@ -136,6 +142,24 @@ def test_autoscaler_by_hand():
     run = run_rounds(jobs, replace(scaling, node_gpus=3, provision_s=0.0))
     assert run.gpus.tolist() == [3, 0]
     assert run.waited_us.tolist() == [0]
+
+
+def test_the_size_found_by_bisection_is_as_close_to_the_target_as_any():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        jobs, most, node = int(rng.integers(1, 30)), int(rng.integers(4, 33)), rng.choice([1, 4])
+        speedup = np.arange(most + 1) ** rng.uniform(0.4, 0.95, (4, 1))
+        rows, none = rng.integers(0, 4, jobs), np.zeros(jobs, np.int64)
+        state = (0, np.arange(jobs), rows, none, none, np.zeros((jobs, 7), np.int64), speedup)
+        target = float(rng.uniform(0.2, 0.9))
+
+        def off(gpus, state=state, rows=rows, speedup=speedup, target=target):
+            widths = pollux_shares(*state, gpus, -1.0, False)
+            return abs(efficiency_of(widths, rows, speedup, gpus) - target)
+
+        rules = Rules(1, MINUTE, int(node), int(node), 1 << 30, 0, target, 0.0, 1, -1.0)
+        found = off(best_size(*state, rules))
+        assert found <= min(off(n) for n in range(node, jobs * most + node, node)) + 0.01
 
 
 POLICIES = st.builds(
