@@ -10,6 +10,8 @@ import numpy as np
 
 from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.allpass.settings import default_settings as allpass_defaults
+from gpuplan.planner.elastic import ELASTIC
+from gpuplan.planner.elastic import simulate as simulate_elastic
 from gpuplan.planner.named import find_named
 from gpuplan.planner.settings import Setting
 from gpuplan.planner.simulation import Simulation
@@ -41,6 +43,15 @@ def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
     return simulate(jobs, settings, rng)
 
 
+def _elastic(name: str) -> Policy:
+    known = ELASTIC[name]
+
+    def run(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+        return simulate_elastic(jobs, settings, rng, name)
+
+    return Policy(known.about, known.source, known.settings, known.defaults, run)
+
+
 POLICIES: dict[str, Policy] = {
     "allpass": Policy(
         "starts every job on serverless GPUs and moves long ones to rented workers",
@@ -49,6 +60,7 @@ POLICIES: dict[str, Policy] = {
         allpass_defaults,
         _allpass,
     ),
+    **{name: _elastic(name) for name in ELASTIC},
 }
 
 

@@ -13,9 +13,11 @@ from gpuplan.planner.allpass.settings import parameters_from, settings_of
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.allpass.run import MICROS_PER_HOUR, AllpassRun, run_allpass
+from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
 from gpuplan.simkit.workload import MICROS
+
+SOON_S = 600.0
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
@@ -66,7 +68,8 @@ def measure(run: AllpassRun) -> dict[str, Any]:
     Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit and
     for workers) and ``demotion`` (checkpoint and restore); JQT is the first two. Means are over all
     jobs, workers are counted from request to release. ``cost_if_serverless_usd`` is the bill had
-    every job stayed in its container.
+    every job stayed in its container. ``gpu_h`` is run time x GPUs (a fraction of one as such), and
+    ``utilization`` that over the GPU time that is paid for by price and time.
     """
     work, rentals = run.workload, run.rentals
     market = rentals.offer >= 0
@@ -78,6 +81,8 @@ def measure(run: AllpassRun) -> dict[str, Any]:
     capacity = run.parameters.capacity
     stuck = 0 if capacity is None else int((work.gpus > capacity).sum())
     startup_s, queue_s = _mean_s(run.startup_us), _mean_s(run.queue_us)
+    gpu_s = _seconds(work.service_us) * work.billed_gpus
+    paid_s = float((_seconds(run.container_us) * work.billed_gpus).sum() + held_s.sum())
     return {
         "jobs": work.size,
         **distribution(_seconds(run.jct_us), "jct", "s"),
@@ -87,15 +92,15 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "mean_queue_s": queue_s,
         "mean_demotion_s": _mean_s(run.demotion_us),
         "cost_usd": serverless_usd + market_usd + conventional_usd,
-        "cost_if_serverless_usd": float(
-            (work.service_us / MICROS_PER_HOUR * work.billed_gpus).sum()
-            * run.parameters.serverless_price
-        ),
+        "cost_if_serverless_usd": float(gpu_s.sum() / 3600 * run.parameters.serverless_price),
         "cost_serverless_usd": serverless_usd,
         "cost_marketplace_usd": market_usd,
         "cost_conventional_usd": conventional_usd,
         "finished_serverless_share": float(1 - run.demoted.mean()),
+        "finished_within_10min_share": float((_seconds(run.jct_us) <= SOON_S).mean()),
         "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
+        "gpu_h": float(gpu_s.sum() / 3600),
+        "utilization": _share(gpu_s.sum(), paid_s),
         "never_demotable_jobs": stuck,
         "mean_threshold_s": mean_threshold_s(run),
         "workers_peak": peak_overlap(rentals.request_us, rentals.release_us),

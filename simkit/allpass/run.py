@@ -104,10 +104,16 @@ class AllpassRun:
         return np.where(self.demoted, self.workload.gpus * held, 0)
 
     @property
+    def container_us(self) -> IntArray:
+        """Time each job is billed for in its container: run and checkpoint; shape (n,)."""
+        saving = np.where(self.demoted, to_micros(self.parameters.checkpoint_s), 0)
+        billed: IntArray = self.serverless_us + saving
+        return billed
+
+    @property
     def serverless_usd(self) -> FloatArray:
         """Serverless bill of each job: run and checkpoint, not start-up; shape (n,)."""
-        saving = np.where(self.demoted, to_micros(self.parameters.checkpoint_s), 0)
-        hours = (self.serverless_us + saving) / MICROS_PER_HOUR
+        hours = self.container_us / MICROS_PER_HOUR
         bill: FloatArray = hours * self.workload.billed_gpus * self.parameters.serverless_price
         return bill
 
