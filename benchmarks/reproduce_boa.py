@@ -8,52 +8,30 @@ request, and pay the measured time of every restart. Of the paper's figures, tho
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.equal_gpus import CLUSTER, Pair, against, p95_s, table
+from benchmarks.reproduce_pollux import (
+    PAPER_POLLUX_GPU_H,
+    PAPER_POLLUX_S,
+    show_fixed,
+    show_shipped,
+)
 from benchmarks.t4_workloads import HORIZON_H, SHARED, SMALL_TYPES, submissions, t4_workload
 from gpuplan.planner.boa.baselines import elastic
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.replay import Replay, replay_plan
 from gpuplan.planner.boa.workload import Workload
 
-CLUSTER = Cluster(node_gpus=4)
 TARGETS = (0.85, 0.8, 0.7, 0.6, 0.5, 0.4)
+BUDGETS = (1.05, 1.2, 1.5, 2.0, 3.0)
 SEEDS = 5
 BURSTS = ((1.0, 1.0), (0.5, 1.6), (0.2, 4.0), (0.1, 8.0), (0.05, 16.0))  # share of time, rate
 CYCLE_H = 8.0
-PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1
-PAPER_POLLUX_GPU_H = 1138
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Pollux with autoscaling, and the plan that rents as many GPUs on average."""
-
-    target: float
-    theirs: Replay
-    ours: Replay
-    same_jct_gpus: float  # that the plan rents for Pollux' mean completion time
-
-    @property
-    def ratio(self) -> float:
-        return self.theirs.mean_jct_s / self.ours.mean_jct_s
-
-    @property
-    def p95_ratio(self) -> float:
-        return p95_s(self.theirs) / p95_s(self.ours)
-
-    @property
-    def saving(self) -> float:
-        return self.theirs.rented_gpus / self.same_jct_gpus
-
-
-def p95_s(run: Replay) -> float:
-    return float(np.percentile(run.jct_s, 95))
 
 
 def traces() -> dict[str, Workload]:
@@ -68,33 +46,6 @@ def traces() -> dict[str, Workload]:
             submissions("pollux", SMALL_TYPES), HORIZON_H["pollux"]
         ),
     }
-
-
-def where(
-    frontier: Frontier, run: Callable[[float], Replay], enough: Callable[[Replay], bool]
-) -> Replay:
-    """Return the replay at the least budget that is enough, by bisection."""
-    low, high = frontier.min_budget, frontier.saturation_budget
-    best = run(high)
-    for _ in range(16):
-        middle = (low + high) / 2
-        found = run(middle)
-        if enough(found):
-            high, best = middle, found
-        else:
-            low = middle
-    return best
-
-
-def against(workload: Workload, frontier: Frontier, target: float, theirs: Replay) -> Pair:
-    """Find the plans that rent as much as ``theirs``, and that take as long."""
-
-    def run(budget: float) -> Replay:
-        return replay_plan(workload, frontier.at_budget(budget), CLUSTER)
-
-    ours = where(frontier, run, lambda r: r.rented_gpus >= theirs.rented_gpus)
-    as_quick = where(frontier, run, lambda r: r.mean_jct_s <= theirs.mean_jct_s)
-    return Pair(target, theirs, ours, as_quick.rented_gpus)
 
 
 def curve(workload: Workload, frontier: Frontier) -> list[Pair]:
@@ -144,12 +95,6 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(map(str, row)) + " |")
-
-
 def show_curves() -> dict[str, list[Pair]]:
     pairs = {}
     for name, workload in traces().items():
@@ -158,6 +103,22 @@ def show_curves() -> dict[str, list[Pair]]:
         print(f"\n## {name}\n")
         print(
             f"Load {frontier.load_gpus:.1f} GPUs, C^2 of inter-arrival times {scv(workload):.2f}."
+        )
+        table(
+            "budget / load|plan: mean s|GPUs|replay: mean, P95 s|GPUs held|rented".split("|"),
+            [
+                (
+                    f"{multiple:g}",
+                    f"{plan.mean_jct_s:,.0f}",
+                    f"{plan.used_gpus:.1f}",
+                    f"{run.mean_jct_s:,.0f}, {p95_s(run):,.0f}",
+                    f"{run.held_gpus:.1f}",
+                    f"{run.rented_gpus:.1f}",
+                )
+                for multiple in BUDGETS
+                for plan in [frontier.at_budget(multiple * frontier.load_gpus)]
+                for run in [replay_plan(workload, plan, CLUSTER)]
+            ],
         )
         table(
             "target|GPUs rented|efficiency|Pollux-a mean, P95 s|plan mean, P95 s|ratio of means"
@@ -178,43 +139,6 @@ def show_curves() -> dict[str, list[Pair]]:
             ],
         )
     return pairs
-
-
-def show_fixed() -> tuple[Replay, Replay]:
-    """Pollux' own experiment: workload-1, sizes not calibrated, 30 s per restart, 64 GPUs."""
-    workload = t4_workload(
-        submissions("pollux"), HORIZON_H["pollux"], calibrated=False, rescale_s=30
-    )
-    frontier = solve_frontier(workload.classes)
-    plan = frontier.at_budget(PAPER_POLLUX_GPU_H / workload.horizon_h)
-    at_once = Cluster(provision_s=0, release_s=0)
-    rented = where(
-        frontier,
-        lambda budget: replay_plan(workload, frontier.at_budget(budget), CLUSTER),
-        lambda run: run.rented_gpu_h >= PAPER_POLLUX_GPU_H,
-    )
-    runs = {
-        "Pollux, 64 GPUs": elastic.pollux(workload, CLUSTER, 64),
-        "equal share, 64 GPUs": elastic.equal_share(workload, CLUSTER, 64),
-        "plan, single GPUs at once": replay_plan(workload, plan, at_once),
-        "plan, nodes of 4 after 90 s": rented,
-    }
-    print("\n## workload-1 as Pollux' authors run it: raw sizes, 30 s per restart\n")
-    print(f"Their simulator: {PAPER_POLLUX_S} s, P95 5008 s, {PAPER_POLLUX_GPU_H} GPU-hours.")
-    table(
-        ("here", "mean, P95 s", "GPU-hours held", "rented", "of 2087.8 s"),
-        [
-            (
-                name,
-                f"{r.mean_jct_s:,.1f}, {p95_s(r):,.0f}",
-                f"{r.held_gpu_h:,.0f}",
-                f"{r.rented_gpu_h:,.0f}",
-                f"{r.mean_jct_s / PAPER_POLLUX_S:.2f}",
-            )
-            for name, r in runs.items()
-        ],
-    )
-    return runs["Pollux, 64 GPUs"], runs["plan, nodes of 4 after 90 s"]
 
 
 def fairness() -> list[float]:
@@ -311,10 +235,12 @@ def renting(workload: Workload, gpus: float) -> Replay:
 
 def main() -> None:
     if not SHARED.is_dir():
-        sys.exit("skipped: the published arrivals and measurements (../shared) are not here")
+        print("skipped: the published arrivals and measurements (../shared) are not here")
+        return
     print("# BOA's evaluation, reproduced")
     pairs = show_curves()
     fixed, plan = show_fixed()
+    shipped = show_shipped()
     quick, slow = show_bursts()
     losses = show_errors()
     plain = fairness()
@@ -371,6 +297,11 @@ def main() -> None:
                 "Pollux on 64 GPUs, workload-1 as its authors run it",
                 f"{PAPER_POLLUX_S} s",
                 f"{fixed.mean_jct_s:,.1f} s",
+            ),
+            (
+                "Pollux here over shipped, 16 samples at 0.5 to 2 times the load",
+                "1",
+                f"{min(shipped):.2f} to {max(shipped):.2f}",
             ),
             (
                 f"plan that rents about {PAPER_POLLUX_GPU_H} GPU-hours there",

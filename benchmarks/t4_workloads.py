@@ -19,13 +19,27 @@ MOST = 64
 SMALL_TYPES = ("cifar10", "bert", "deepspeech2")  # ResNet18, BERT and DeepSpeech2
 
 
-def submissions(trace: str, applications: tuple[str, ...] = ()) -> pl.DataFrame:
-    """The jobs of ``newtrace`` or ``pollux``, sample 1: application and time in seconds."""
-    folder = "sia-workloads/newtrace" if trace == "newtrace" else "pollux-workloads/workloads"
-    jobs = pl.read_csv(DATA / folder / "workload-1.csv").select(
+def submissions(
+    trace: str, applications: tuple[str, ...] = (), *, sample: int = 1, load: str = ""
+) -> pl.DataFrame:
+    """The jobs of a sample of ``newtrace`` or ``pollux``: application, time in seconds, GPUs.
+
+    Pollux' samples also exist at ``-0.5``, ``-1.5`` and ``-2.0`` times the load.
+    """
+    folder = {"newtrace": "sia-workloads/newtrace", "pollux": f"pollux-workloads/workloads{load}"}
+    jobs = pl.read_csv(DATA / folder[trace] / f"workload-{sample}.csv").select(
         "application", pl.col("time").cast(pl.Float64), "num_replicas"
     )
     return jobs.filter(pl.col("application").is_in(applications)) if applications else jobs
+
+
+def shipped_jct_s(policy: str, load: str, sample: int) -> float:
+    """Mean completion time that Pollux' authors ship for 64 GPUs; load 0.5, 1.0, 1.5 or 2.0."""
+    shipped = pl.read_csv(DATA / "boa-profiles/pollux_osdi_shipped_results.csv")
+    row = shipped.filter(
+        experiment=f"results-jobload/{policy}-{load}", workload=f"workload-{sample}"
+    )
+    return float(row["avg_jct_s"].item())
 
 
 def t4_workload(

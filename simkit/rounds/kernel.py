@@ -134,7 +134,8 @@ def pollux_shares(
                 cost[i, k] = np.inf
                 continue
             keep = 1.0 if k == jobs[job, WIDTH] else factor
-            cost[i, k] = sign * (keep * s[k] / base + FLOOR) ** power
+            x = keep * s[k] / base + FLOOR
+            cost[i, k] = 1 / x if power == -1 else sign * x**power
     return allocate(cost, gpus)
 
 

@@ -1,0 +1,73 @@
+"""Plans and Pollux with autoscaling at equal GPUs rented, on nodes of four that take 90 s."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.planner.boa.frontier import Frontier
+from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.workload import Workload
+
+CLUSTER = Cluster(node_gpus=4)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Pollux with autoscaling, and the plan that rents as many GPUs on average."""
+
+    target: float
+    theirs: Replay
+    ours: Replay
+    same_jct_gpus: float  # that the plan rents for Pollux' mean completion time
+
+    @property
+    def ratio(self) -> float:
+        return self.theirs.mean_jct_s / self.ours.mean_jct_s
+
+    @property
+    def p95_ratio(self) -> float:
+        return p95_s(self.theirs) / p95_s(self.ours)
+
+    @property
+    def saving(self) -> float:
+        return self.theirs.rented_gpus / self.same_jct_gpus
+
+
+def p95_s(run: Replay) -> float:
+    return float(np.percentile(run.jct_s, 95))
+
+
+def where(
+    frontier: Frontier, run: Callable[[float], Replay], enough: Callable[[Replay], bool]
+) -> Replay:
+    """Return the replay at the least budget that is enough, by bisection."""
+    low, high = frontier.min_budget, frontier.saturation_budget
+    best = run(high)
+    for _ in range(16):
+        middle = (low + high) / 2
+        found = run(middle)
+        if enough(found):
+            high, best = middle, found
+        else:
+            low = middle
+    return best
+
+
+def against(workload: Workload, frontier: Frontier, target: float, theirs: Replay) -> Pair:
+    """Find the plans that rent as much as ``theirs``, and that take as long."""
+
+    def run(budget: float) -> Replay:
+        return replay_plan(workload, frontier.at_budget(budget), CLUSTER)
+
+    ours = where(frontier, run, lambda r: r.rented_gpus >= theirs.rented_gpus)
+    as_quick = where(frontier, run, lambda r: r.mean_jct_s <= theirs.mean_jct_s)
+    return Pair(target, theirs, ours, as_quick.rented_gpus)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
+    for row in rows:
+        print("| " + " | ".join(map(str, row)) + " |")
