@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.settings import Setting
 
 NO_LIMIT = ("none", "inf", "unlimited")
+FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 def parse_settings(texts: Sequence[str], known: Mapping[str, Setting]) -> dict[str, Any]:
@@ -37,6 +38,21 @@ def parse_settings(texts: Sequence[str], known: Mapping[str, Setting]) -> dict[s
     return values
 
 
+def show_setting(value: Any) -> str:
+    """Return the text that gives a setting this value."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return f"{value:g}"
+        case tuple():
+            return "/".join(map(show_setting, value))
+        case _:
+            return str(value)
+
+
 def _value(text: str, value: str, setting: Setting) -> Any:
     option = f"--set {text.partition('=')[0].strip()}"
     if setting.unlimited and value.lower() in NO_LIMIT:
@@ -53,6 +69,12 @@ def _value(text: str, value: str, setting: Setting) -> Any:
                 hint = " or none" if setting.unlimited else ""
                 raise UsageError(f"{option} {value!r}: expected a whole number{hint}")
             return int(value)
+        case "flag":
+            if value.lower() not in FLAGS:
+                raise UsageError(f"{option} {value!r}: expected true or false")
+            return FLAGS[value.lower()]
+        case "numbers":
+            return tuple(_number(option, part) for part in value.replace(",", "/").split("/"))
         case _:
             return _number(option, value.lstrip("$") if setting.kind == "usd" else value)
 

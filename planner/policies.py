@@ -10,6 +10,7 @@ import numpy as np
 
 from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.allpass.settings import default_settings as allpass_defaults
+from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.elastic import ELASTIC
 from gpuplan.planner.elastic import simulate as simulate_elastic
 from gpuplan.planner.named import find_named
@@ -43,6 +44,16 @@ def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
     return simulate(jobs, settings, rng)
 
 
+def _on_cluster(name: str) -> Policy:
+    def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        from gpuplan.planner.cluster.run import simulate
+
+        return simulate(jobs, settings, name)
+
+    known = SCHEDULERS[name]
+    return Policy(known.about, known.source, known.settings, known.defaults, run)
+
+
 def _elastic(name: str) -> Policy:
     known = ELASTIC[name]
 
@@ -61,6 +72,7 @@ POLICIES: dict[str, Policy] = {
         _allpass,
     ),
     **{name: _elastic(name) for name in ELASTIC},
+    **{name: _on_cluster(name) for name in SCHEDULERS},
 }
 
 

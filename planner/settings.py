@@ -12,8 +12,8 @@ class Setting:
     """One parameter of a policy.
 
     Attributes:
-        kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``count`` (a whole number)
-            or ``choice``.
+        kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``numbers`` (a tuple of
+            them), ``count`` (a whole number), ``flag`` (a bool) or ``choice``.
         about: what it is, for people.
         choices: the words a ``choice`` may have.
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).

@@ -7,7 +7,7 @@ import pytest
 from gpuplan.analysis.ingest.registry import format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.analysis.prices.registry import price_format_named
-from gpuplan.cli.settings import parse_settings
+from gpuplan.cli.settings import parse_settings, show_setting
 from gpuplan.planner.allpass.settings import default_settings, parameters_from
 from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
@@ -58,7 +58,8 @@ def test_a_listed_setting_tells_its_default_unit_and_choices(gpuplan):
     assert settings["capacity"]["default"] is None and settings["capacity"]["unlimited"]
     assert settings["serverless_usd_per_gpu_h"]["unit"] == "USD"
     assert settings["marketplace_median_usd_per_gpu_h"]["default"] == 1.08
-    out = gpuplan("list", "policies")[1]
+    out = gpuplan("list", "policies")[1].split("What --set changes for ")[1]
+    assert out.startswith("allpass")
     lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
     assert lines["controller"].startswith("controller adaptive adaptive or fixed ")
     assert lines["capacity"].startswith("capacity none whole number; none ")
@@ -70,7 +71,7 @@ def test_listed_defaults_are_what_a_policy_runs_with(name):
     policy = POLICIES[name]
     usual = policy.defaults()
     assert usual.keys() == policy.settings.keys()
-    texts = [f"{key}={'none' if value is None else value}" for key, value in usual.items()]
+    texts = [f"{key}={show_setting(value)}" for key, value in usual.items()]
     assert parse_settings(texts, policy.settings) == usual  # each can be given as it is listed
 
 

@@ -74,8 +74,10 @@ def _formats() -> Listed:
 
 
 def _policies() -> Listed:
+    from gpuplan.cli.settings import show_setting
     from gpuplan.planner.policies import POLICIES
 
+    alike: dict[tuple[tuple[Any, ...], ...], list[str]] = {}  # rows of settings -> policies
     results, tables = _listed(
         "Policies, for gpuplan simulate --policy",
         {"policy": "policy", "about": "what it does", "source": "source"},
@@ -95,22 +97,27 @@ def _policies() -> Listed:
             }
             for key, setting in policy.settings.items()
         ]
-        columns = {"setting": "--set", "default": "default", "takes": "takes", "about": "about"}
-        rows = [
-            (key, _default(usual[key]), _takes(setting), setting.about)
+        rows = tuple(
+            (key, show_setting(usual[key]), _takes(setting), setting.about)
             for key, setting in policy.settings.items()
-        ]
-        tables += (_table(f"What --set changes for {name}", columns, rows),)
+        )
+        alike.setdefault(rows, []).append(name)
+    columns = {"setting": "--set", "default": "default", "takes": "takes", "about": "about"}
+    for rows, names in alike.items():
+        tables += (_table(f"What --set changes for {', '.join(names)}", columns, list(rows)),)
     return results, tables
-
-
-def _default(value: Any) -> str:
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _takes(setting: Setting) -> str:
     """Return what may be written after the name of a setting."""
-    words = {"duration": "s, or 5m, 2h", "usd": "USD", "number": "number", "count": "whole number"}
+    words = {
+        "duration": "s, or 5m, 2h",
+        "usd": "USD",
+        "number": "number",
+        "numbers": "numbers, a/b/c",
+        "count": "whole number",
+        "flag": "true or false",
+    }
     takes = " or ".join(setting.choices) or words[setting.kind]
     return f"{takes}; none" if setting.unlimited else takes
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
@@ -66,6 +67,15 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            help="GPUs of the cluster, for the policies of one cluster; the same as --set gpus=N. "
+            "Default: so many that no job waits.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
     deadline_factor: DeadlineFactor = None,
     include_running: IncludeRunning = False,
 ) -> None:
@@ -82,6 +92,13 @@ def simulate(
     check_output(output, picture=True, rows=True, inputs=[trace])
     chosen = find_policy(policy)
     values = parse_settings(settings or [], chosen.settings)
+    if gpus is not None:
+        if "gpus" not in chosen.settings:
+            raise UsageError(
+                f"--gpus: {policy} runs on no cluster of a fixed size\n  next: bound its workers "
+                "with --set capacity=N, or see gpuplan list policies"
+            )
+        values["gpus"] = gpus
     factor = parse_deadline_factor(deadline_factor)
     read = read_trace(trace, choice.selection(), columns=COLUMNS)
     deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
@@ -90,6 +107,12 @@ def simulate(
         result = chosen.run(jobs, values, draws)
 
     def figure() -> Figure:
+        from gpuplan.simkit.cluster.run import ClusterRun
+
+        if isinstance(result.detail, ClusterRun):
+            from gpuplan.cli.figures.cluster import draw_cluster
+
+            return draw_cluster(result.detail)
         from gpuplan.cli.figures.allpass import draw_timeline
 
         return draw_timeline(result.detail)
@@ -138,8 +161,28 @@ SHOWN = {
     "Where the mean JCT goes": {
         "mean_service_s": Column("mean_service_s", "run time", show_duration),
         "mean_startup_s": Column("mean_startup_s", "container start-up", show_duration),
-        "mean_queue_s": Column("mean_queue_s", "waiting for workers", show_duration),
+        "mean_queue_s": Column("mean_queue_s", "waiting for GPUs", show_duration),
         "mean_demotion_s": Column("mean_demotion_s", "checkpoint and restore", show_duration),
+        "mean_preemption_s": Column("mean_preemption_s", "checkpoint and restore", show_duration),
+    },
+    "Waiting, and what stops cost": {
+        "median_jqt_s": Column("median_jqt_s", "wait, median", show_duration),
+        "p95_jqt_s": Column("p95_jqt_s", "wait, P95", show_duration),
+        "p99_jqt_s": Column("p99_jqt_s", "wait, P99", show_duration),
+        "waiting_mean": Column("waiting_mean", "jobs waiting, mean", show_number),
+        "waiting_peak": Column("waiting_peak", "peak", show_count),
+        "preemptions": Column("preemptions", "preemptions", show_count),
+        "preempted_jobs": Column("preempted_jobs", "jobs preempted", show_count),
+    },
+    "The cluster": {
+        "gpus": Column("gpus", "GPUs", show_count),
+        "gpu_h": Column("gpu_h", "GPU-hours of jobs", show_number),
+        "utilization": Column("utilization", "used", show_share),
+        "gpu_busy_share": Column("gpu_busy_share", "held", show_share),
+        "fragmented_share": Column("fragmented_share", "fragmented", show_share),
+        "finished_within_10min_share": Column(
+            "finished_within_10min_share", "jobs done within 10 min", show_share
+        ),
     },
     "Where the money goes": {
         "cost_serverless_usd": Column("cost_serverless_usd", "serverless", show_usd),

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from gpuplan.cli.figures.steps import draw_steps
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure
 from gpuplan.simkit.allpass.run import AllpassRun
-from gpuplan.simkit.workload import MICROS, FloatArray
-
-STEPS = 800  # as many as the picture has columns to show
+from gpuplan.simkit.workload import MICROS
 
 
 def draw_timeline(run: AllpassRun) -> Figure:
@@ -29,17 +27,17 @@ def draw_timeline(run: AllpassRun) -> Figure:
         return figure
 
     if np.isfinite(run.parameters.threshold_s):
-        _steps(threshold, time, line.threshold_us / MICROS / 60, COLOURS["blue"])
+        draw_steps(threshold, time, line.threshold_us / MICROS / 60, COLOURS["blue"])
     threshold.set_ylabel("minutes")
     threshold.set_title("Threshold: run time after which a job leaves its container")
 
-    _steps(gpus, time, line.serverless, COLOURS["orange"], "serverless")
-    _steps(gpus, time, line.ready, COLOURS["green"], "rented and ready")
+    draw_steps(gpus, time, line.serverless, COLOURS["orange"], "serverless")
+    draw_steps(gpus, time, line.ready, COLOURS["green"], "rented and ready")
     gpus.set_ylabel("GPUs")
     gpus.set_title("GPUs held")
     gpus.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=9)
 
-    _steps(queue, time, line.queued, COLOURS["purple"])
+    draw_steps(queue, time, line.queued, COLOURS["purple"])
     queue.set_ylabel("jobs")
     queue.set_title("Jobs waiting for workers")
     queue.set_xlabel(f"{unit} after the first submission")
@@ -49,14 +47,3 @@ def draw_timeline(run: AllpassRun) -> Figure:
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
         axes.title.set(fontsize=10, fontweight="bold", color=INK, ha="left", x=0)
     return figure
-
-
-def _steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str = "") -> None:
-    """Draw a step function; of a long one the largest value in each of `STEPS` stretches."""
-    height = np.asarray(value, np.float64)
-    if time.size > STEPS:
-        begin = np.linspace(time[0], time[-1], STEPS)
-        most = height[np.searchsorted(time, begin, side="right") - 1]  # carried into the stretch
-        np.maximum.at(most, np.searchsorted(begin, time, side="right") - 1, height)
-        time, height = begin, most
-    axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)

@@ -1,0 +1,125 @@
+"""The classic schedulers of one cluster by name, and what may be set for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.settings import Setting
+from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
+
+USD_PER_GPU_H = 1.29
+"""Lambda's A100 on demand (Allpass, Table 3), as the conventional cloud of ``allpass``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """One scheduler.
+
+    Attributes:
+        about: what it does, one sentence.
+        source: where it comes from.
+        order: what comes first, one of `gpuplan.simkit.cluster.parameters.ORDERS`.
+        preemptive, skipping: as they are unless set.
+    """
+
+    about: str
+    source: str
+    order: str
+    preemptive: bool = False
+    skipping: bool = True
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """What may be set, by name."""
+        own: dict[str, Setting] = {}
+        if self.order == "attained":
+            own["limits_s"] = Setting("numbers", "run time at which a job falls one queue, s")
+        elif self.order == "attained_gpu":
+            own["limits_gpu_s"] = Setting("numbers", "GPU time at which it falls one queue, GPU-s")
+        elif self.order == "gittins":
+            own["levels"] = Setting("count", "steps in which GPU time so far is told apart")
+        if self.order in ("attained", "attained_gpu", "gittins"):
+            own["starvation"] = Setting(
+                "number", "waiting time / run time at which a stopped job is new", unlimited=True
+            )
+        if self.order == "arrival" or self.order in PUBLISHED:
+            own["reference"] = Setting("flag", "run as the published Tiresias simulator does")
+        return SHARED | own
+
+    def defaults(self) -> dict[str, Any]:
+        """Return the value that every setting has where it is not set."""
+        usual = {
+            "gpus": None,
+            "gpus_per_node": None,
+            "preemptive": self.preemptive,
+            "skipping": self.skipping,
+            "checkpoint_s": 0.0,
+            "restore_s": 0.0,
+            "usd_per_gpu_h": USD_PER_GPU_H,
+            "limits_s": (3250.0, 7200.0),
+            "limits_gpu_s": (3250.0, 7200.0),
+            "levels": 16,
+            "starvation": None,
+            "reference": False,
+        }
+        return {name: usual[name] for name in self.settings}
+
+    def cluster(self, values: Mapping[str, Any], gpus: int) -> Cluster:
+        """Return the cluster of ``gpus`` GPUs that complete settings make.
+
+        Raises:
+            UsageError: values that no cluster can have, alone or together.
+        """
+        names = {"limits_s": "limits", "limits_gpu_s": "limits", "reference": "as_published"}
+        given = {names.get(name, name): value for name, value in values.items()}
+        plain = {field.name for field in fields(Cluster)}
+        known = {name: value for name, value in given.items() if name in plain}
+        try:
+            return Cluster(**known | {"order": self.order, "gpus": gpus})
+        except ValueError as error:
+            raise UsageError(f"--set: {error}") from error
+
+
+SHARED: dict[str, Setting] = {
+    "gpus": Setting(
+        "count", "GPUs of the cluster (--gpus); none: so many that none waits", unlimited=True
+    ),
+    "gpus_per_node": Setting(
+        "count", "GPUs of a node, into which gangs must fit; none: count GPUs", unlimited=True
+    ),
+    "preemptive": Setting("flag", "whether a better job may stop running ones"),
+    "skipping": Setting("flag", "whether jobs may pass one that does not fit"),
+    "checkpoint_s": Setting("duration", "time to save a job that is stopped"),
+    "restore_s": Setting("duration", "time to load it again"),
+    "usd_per_gpu_h": Setting("usd", "price of a GPU-hour; the whole cluster is paid for"),
+}
+
+TIRESIAS = "Gu et al., Tiresias, NSDI 2019"
+
+SCHEDULERS: dict[str, Scheduler] = {
+    "fifo": Scheduler(
+        "first come, first served; nobody passes", "textbook", "arrival", skipping=False
+    ),
+    "first-fit": Scheduler(
+        "first come, first served, passing what does not fit", "textbook", "arrival"
+    ),
+    "smallest": Scheduler("fewest GPUs first, preemptive", TIRESIAS, "width", preemptive=True),
+    "sjf": Scheduler("shortest run time first", "Smith, 1956", "duration"),
+    "srtf": Scheduler(
+        "least run time left first, preemptive", "Schrage, 1968", "remaining", preemptive=True
+    ),
+    "srsf": Scheduler(
+        "least run time left x GPUs first, preemptive", TIRESIAS, "remaining_gpu", preemptive=True
+    ),
+    "edf": Scheduler(
+        "nearest deadline first, preemptive", "Liu and Layland, 1973", "deadline", preemptive=True
+    ),
+    "las": Scheduler("least run time so far first, in queues", TIRESIAS, "attained", True),
+    "2d-las": Scheduler("Tiresias-L: least GPU time so far", TIRESIAS, "attained_gpu", True),
+    "gittins": Scheduler(
+        "best chance to end soon, from the trace's sizes", "Gittins, 1979", "gittins", True
+    ),
+}

@@ -1,0 +1,1 @@
+"""One cluster of GPUs: one kernel for every classic scheduling policy."""

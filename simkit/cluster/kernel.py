@@ -1,0 +1,364 @@
+"""The event loop of one cluster: arrays in, arrays out, time in whole microseconds.
+
+At every instant at which a job comes, ends, changes its level or is promoted, and after all of
+that, the policy acts until it finds nothing more to do:
+
+    take the best waiting job that fits into the free GPUs or, with preemption, into these and the
+    GPUs of running jobs with a worse key; stop as many of those, the worst first; start it.
+
+With ``skipping`` every waiting job is looked at, without it only the best. Keys are compared first,
+then the numbers of the jobs; only a strictly worse key can be stopped. Jobs of one width stand in
+one heap, because where its best does not fit the others do not either: an event costs O(log n)
+for its job, and a look at the best of each width and at the running jobs that are worse.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.cluster.nodes import (
+    give_back,
+    has_room,
+    lease,
+    new_leases,
+    new_nodes,
+    try_back,
+)
+from gpuplan.simkit.cluster.queues import count_below, insert, remove
+from gpuplan.simkit.heap import new_heap, pop, push
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.workload import FOREVER
+
+STATIC, REMAINING, LEVELS = range(3)  # what a key is made of
+
+# Columns of the table of jobs; PLACE is 0. LEFT and ATTAINED are as of BEGAN.
+# A running job ends at ENDS and stands in its section under KEY.
+START, FINISH, STATE, LEFT, BEGAN, HELD, STOPS, SINCE, ATTAINED, LEVEL, ENDS, KEY, CHAIN = range(
+    1, 14
+)
+COLUMNS = 14
+COMING, WAITING, RUNNING, DONE = range(4)  # states
+
+# Kinds of events, in the order in which they are taken at one instant.
+FINISHES, CROSSES, PROMOTED = (kind << 40 for kind in range(3))
+NUMBER = (1 << 40) - 1
+
+TIMELINE = ("time", "used", "waiting")
+
+
+class Rules(NamedTuple):
+    """What holds for all jobs of `replay`; times in microseconds.
+
+    ``keys`` is `STATIC`, `REMAINING` or `LEVELS`. ``gpus_per_node`` 0 counts GPUs only.
+    ``overhead`` is what a job that was stopped pays when it starts again. A job that has waited
+    ``starvation`` times as long as it has run is promoted to the first level; 0 promotes none.
+    """
+
+    gpus: int
+    gpus_per_node: int
+    keys: int
+    preemptive: bool
+    overhead: int
+    starvation: float
+
+
+class Lines(NamedTuple):
+    """Where jobs wait and run: sections of one table of heaps, as `simkit.cluster.queues` has it.
+
+    Running jobs of ``widths[i]`` GPUs stand in section ``first + i``, the worst in front. Their key
+    is (KEY - now) x ``scales[i]`` where keys are remaining times, and KEY where they are not.
+    """
+
+    heap: Any
+    base: Any
+    size: Any
+    first: int
+    widths: Any
+    scales: Any
+
+
+class Places(NamedTuple):
+    """The nodes of a cluster (`gpuplan.simkit.cluster.nodes`)."""
+
+    nodes: Any
+    having: Any
+    leases: Any
+
+
+@kernel
+def worst_line(lines: Any, shift: int) -> Any:
+    """Return the section with the worst running job, or -1, and its key."""
+    worst = -1
+    worst_key = worst_job = 0
+    for i in range(lines.widths.size):
+        if lines.size[lines.first + i]:
+            row = lines.base[lines.first + i] + 1
+            key, job = (-lines.heap[row, 0] - shift) * lines.scales[i], -lines.heap[row, 1]
+            if worst < 0 or key > worst_key or (key == worst_key and job > worst_job):
+                worst, worst_key, worst_job = lines.first + i, key, job
+    return worst, worst_key
+
+
+@kernel
+def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
+    """Return whether the running jobs with a key above ``key`` hold ``need`` GPUs."""
+    for i in range(lines.widths.size):
+        most = -(-need // lines.widths[i])
+        # KEY is stored negated, and is above the key sought where KEY > shift + key // scale.
+        limit = -(shift + key // lines.scales[i])
+        need -= lines.widths[i] * count_below(
+            lines.heap, lines.base, lines.size, lines.first + i, limit, most
+        )
+        if need <= 0:
+            return True
+    return False
+
+
+@kernel
+def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, width: int) -> bool:
+    """Return whether a gang finds nodes when jobs with a key above ``key`` go, the worst first."""
+    tried = np.zeros((lines.size[lines.first :].sum(), 2), np.int64)
+    count = 0
+    fits = False
+    while not fits:
+        line, worst_key = worst_line(lines, shift)
+        if line < 0 or worst_key <= key:
+            break
+        job = -lines.heap[lines.base[line] + 1, 1]
+        remove(lines.heap, jobs, lines.base, lines.size, line, job)
+        try_back(places.nodes, places.having, places.leases, jobs[job, CHAIN], 1)
+        tried[count, 0], tried[count, 1] = line, job
+        count += 1
+        fits = has_room(places.having, width)
+    for i in range(count):
+        line, job = tried[i, 0], tried[i, 1]
+        insert(lines.heap, jobs, lines.base, lines.size, line, -jobs[job, KEY], -job)
+        try_back(places.nodes, places.having, places.leases, jobs[job, CHAIN], -1)
+    return fits
+
+
+@kernel
+def settle_run(job: Any, scale: int, now: int) -> None:
+    """Bring what a running job has left and attained up to ``now``."""
+    left = min(job[LEFT], job[ENDS] - now)  # while it pays its overhead nothing changes
+    job[ATTAINED] += (job[LEFT] - left) * scale
+    job[LEFT] = left
+    job[HELD] += now - job[BEGAN]
+    job[BEGAN] = now
+
+
+@kernel
+def crossing(job: Any, limits: Any, scale: int) -> int:
+    """Return when a running job reaches the next level; `FOREVER` if it ends before or has none."""
+    if job[LEVEL] == limits.size:
+        return FOREVER
+    more = -((job[ATTAINED] - limits[job[LEVEL]]) // scale)
+    return job[ENDS] - job[LEFT] + more if more < job[LEFT] else FOREVER
+
+
+@kernel
+def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
+    """Write down the state at ``now``, over what was noted of the same instant."""
+    if notes and timeline[notes - 1, 0] == now:
+        notes -= 1
+    if notes == timeline.shape[0]:
+        more = np.zeros((2 * notes, 3), np.int64)
+        for row in range(notes):
+            for column in range(3):
+                more[row, column] = timeline[row, column]
+        timeline = more
+    timeline[notes, 0], timeline[notes, 1], timeline[notes, 2] = now, used, waiting
+    return timeline, notes + 1
+
+
+@kernel
+def replay(
+    submit: Any,
+    service: Any,
+    gpus: Any,
+    static: Any,
+    scale: Any,
+    wait_line: Any,
+    run_line: Any,
+    lines: Any,
+    limits: Any,
+    ranks: Any,
+    rules: Any,
+) -> Any:
+    """Run every job to its end.
+
+    Args:
+        submit, service, gpus: one value per job, shape (n,), sorted by ``submit``; every job fits
+            into the empty cluster.
+        static: the keys, where they are `STATIC`.
+        scale: the factor of each job's remaining time in its key, or of its run time in what it
+            has attained; >= 1.
+        wait_line, run_line: section of ``lines`` that each job waits in and runs in.
+        lines: `Lines`, all empty.
+        limits: attained service at which a job leaves each level but the last; ascending.
+        ranks: key of each level.
+        rules: `Rules`.
+
+    Returns:
+        Table of jobs, time line (columns `TIMELINE`) of every instant, and GPU-microseconds that
+        stood idle while a job that might have started would have fitted by count.
+    """
+    n = submit.size
+    jobs = np.zeros((n, COLUMNS), np.int64)
+    timeline = np.zeros((n + 64, 3), np.int64)
+    each = rules.gpus_per_node
+    by_nodes = each > 0
+    nodes, having = new_nodes(rules.gpus // each if by_nodes else 1, max(each, 1))
+    leases = new_leases(rules.gpus if by_nodes else 1)
+    places = Places(nodes, having, leases)
+    heap, base, size = lines.heap, lines.base, lines.size
+    events = new_heap()
+    free, waiting, done, coming, notes = rules.gpus, 0, 0, 0, 0
+    now = 0
+    fragmented = 0.0
+    blocked = 0  # GPUs that only nodes keep from a waiting job
+
+    while done < n:
+        time = FOREVER
+        if coming < n:
+            time = submit[coming]
+        if events[0, 0]:
+            time = min(time, events[1, 0])
+        fragmented += float(blocked) * float(time - now)
+        now = time
+        shift = now if rules.keys == REMAINING else 0
+
+        while events[0, 0] and events[1, 0] == now:
+            code = events[1, 1]
+            pop(events)
+            kind, number = code & ~NUMBER, code & NUMBER
+            job = jobs[number]
+            if kind == FINISHES:
+                if job[STATE] == RUNNING and job[ENDS] == now:  # else it was stopped on the way
+                    job[HELD] += now - job[BEGAN]
+                    job[STATE] = DONE
+                    job[FINISH] = now
+                    if rules.preemptive:
+                        remove(heap, jobs, base, size, run_line[number], number)
+                    if by_nodes:
+                        give_back(nodes, having, leases, job[CHAIN])
+                    free += gpus[number]
+                    done += 1
+            elif kind == CROSSES:
+                if job[STATE] == RUNNING:
+                    settle_run(job, scale[number], now)
+                    level = job[LEVEL]
+                    while level < limits.size and job[ATTAINED] >= limits[level]:
+                        level += 1
+                    if level > job[LEVEL]:
+                        job[LEVEL] = level
+                        job[KEY] = ranks[level]
+                        line = run_line[number]
+                        remove(heap, jobs, base, size, line, number)
+                        insert(heap, jobs, base, size, line, -job[KEY], -number)
+                        at = crossing(job, limits, scale[number])
+                        if at < FOREVER:
+                            events = push(events, at, CROSSES | number)
+            elif (
+                job[STATE] == WAITING and job[SINCE] + promotion(job, service[number], rules) == now
+            ):
+                job[LEVEL] = job[ATTAINED] = 0
+                remove(heap, jobs, base, size, wait_line[number], number)
+                insert(heap, jobs, base, size, wait_line[number], ranks[0], number)
+        while coming < n and submit[coming] == now:
+            jobs[coming, STATE] = WAITING
+            jobs[coming, LEFT] = service[coming]
+            jobs[coming, START] = -1
+            key = static[coming]
+            if rules.keys == REMAINING:
+                key = service[coming] * scale[coming]
+            elif rules.keys == LEVELS:
+                key = ranks[0]
+            insert(heap, jobs, base, size, wait_line[coming], key, coming)
+            waiting += 1
+            coming += 1
+
+        while True:
+            best, best_key = -1, 0
+            for line in range(lines.first):
+                if size[line] == 0:
+                    continue
+                key, number = heap[base[line] + 1, 0], heap[base[line] + 1, 1]
+                if best >= 0 and (key > best_key or (key == best_key and number > best)):
+                    continue
+                width = gpus[number]
+                fits = width <= free
+                if fits and by_nodes:
+                    fits = has_room(having, width)
+                if not fits and rules.preemptive:
+                    fits = width <= free or can_free(lines, key, shift, width - free)
+                    if fits and by_nodes:
+                        fits = can_free_nodes(lines, places, jobs, key, shift, width)
+                if fits:
+                    best, best_key = number, key
+            if best < 0:
+                break
+            remove(heap, jobs, base, size, wait_line[best], best)
+            waiting -= 1
+            while free < gpus[best] or (by_nodes and not has_room(having, gpus[best])):
+                line, key = worst_line(lines, shift)
+                number = -heap[base[line] + 1, 1]
+                job = jobs[number]
+                remove(heap, jobs, base, size, line, number)
+                if by_nodes:
+                    give_back(nodes, having, leases, job[CHAIN])
+                free += gpus[number]
+                settle_run(job, scale[number], now)
+                job[STATE] = WAITING
+                job[STOPS] += 1
+                job[SINCE] = now
+                key = static[number]
+                if rules.keys == REMAINING:
+                    key = (job[LEFT] + rules.overhead) * scale[number]
+                elif rules.keys == LEVELS:
+                    key = ranks[job[LEVEL]]
+                    if rules.starvation > 0 and job[LEVEL] > 0:
+                        at = now + promotion(job, service[number], rules)
+                        events = push(events, at, PROMOTED | number)
+                insert(heap, jobs, base, size, wait_line[number], key, number)
+                waiting += 1
+            job = jobs[best]
+            if by_nodes:
+                job[CHAIN] = lease(nodes, having, leases, gpus[best])
+            free -= gpus[best]
+            job[STATE] = RUNNING
+            job[BEGAN] = now
+            if job[START] < 0:
+                job[START] = now
+                job[ENDS] = now + job[LEFT]
+            elif job[SINCE] == now and not by_nodes:
+                job[STOPS] -= 1  # it was stopped at this very instant: it goes on
+            else:
+                job[ENDS] = now + rules.overhead + job[LEFT]
+            events = push(events, job[ENDS], FINISHES | best)
+            if rules.preemptive:
+                job[KEY] = static[best]
+                if rules.keys == REMAINING:
+                    job[KEY] = job[ENDS]
+                elif rules.keys == LEVELS:
+                    job[KEY] = ranks[job[LEVEL]]
+                    at = crossing(job, limits, scale[best])
+                    if at < FOREVER:
+                        events = push(events, at, CROSSES | best)
+                insert(heap, jobs, base, size, run_line[best], -job[KEY], -best)
+
+        blocked = 0
+        if by_nodes:
+            for line in range(lines.first):
+                if size[line] and gpus[heap[base[line] + 1, 1]] <= free:
+                    blocked = free
+        timeline, notes = noted(timeline, notes, now, rules.gpus - free, waiting)
+    return jobs, timeline[:notes], fragmented
+
+
+@kernel
+def promotion(job: Any, service: int, rules: Any) -> int:
+    """Return how long a stopped job waits before it is promoted, microseconds."""
+    return int(np.ceil(rules.starvation * float(service - job[LEFT])))

@@ -1,0 +1,93 @@
+"""Many binary heaps in one table, for the cluster's kernel: jobs by key, removable anywhere.
+
+Section ``s`` holds ``size[s]`` pairs (key, job) in rows ``base[s] + 1 ...`` of the table, the least
+first; the table of jobs knows at which place of its section a job stands. A section that wants the
+greatest key first holds negated pairs, so that ``abs`` of the second is always the job.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+
+PLACE = 0  # column of the table of jobs
+
+
+@kernel
+def settle(heap: Any, jobs: Any, top: int, size: int, at: int, first: int, second: int) -> None:
+    """Put a pair where place ``at`` is empty, or above or below it."""
+    while at > 1:
+        up = at >> 1
+        if heap[top + up, 0] < first or (
+            heap[top + up, 0] == first and heap[top + up, 1] <= second
+        ):
+            break
+        heap[top + at, 0], heap[top + at, 1] = heap[top + up, 0], heap[top + up, 1]
+        jobs[abs(heap[top + at, 1]), PLACE] = at
+        at = up
+    down = 2 * at
+    while down <= size:
+        row = top + down
+        if down < size and (
+            heap[row + 1, 0] < heap[row, 0]
+            or (heap[row + 1, 0] == heap[row, 0] and heap[row + 1, 1] < heap[row, 1])
+        ):
+            row += 1
+        if first < heap[row, 0] or (first == heap[row, 0] and second <= heap[row, 1]):
+            break
+        heap[top + at, 0], heap[top + at, 1] = heap[row, 0], heap[row, 1]
+        jobs[abs(heap[top + at, 1]), PLACE] = at
+        at = row - top
+        down = 2 * at
+    heap[top + at, 0], heap[top + at, 1] = first, second
+    jobs[abs(second), PLACE] = at
+
+
+@kernel
+def insert(
+    heap: Any, jobs: Any, base: Any, size: Any, section: int, first: int, second: int
+) -> None:
+    """Add a pair to a section."""
+    size[section] += 1
+    settle(heap, jobs, base[section], size[section], size[section], first, second)
+
+
+@kernel
+def remove(heap: Any, jobs: Any, base: Any, size: Any, section: int, job: int) -> None:
+    """Take a job out of the section that it is in."""
+    top, at, last = base[section], jobs[job, PLACE], size[section]
+    size[section] = last - 1
+    if at < last:
+        settle(heap, jobs, top, last - 1, at, heap[top + last, 0], heap[top + last, 1])
+
+
+@kernel
+def count_below(heap: Any, base: Any, size: Any, section: int, limit: int, most: int) -> int:
+    """Return how many pairs of a section have a key below ``limit``, counting up to ``most``.
+
+    Walks the part of the heap above the limit, so it looks at no more than twice what it counts.
+    """
+    found = 0
+    at, top, last = 1, base[section], size[section]
+    while True:
+        if at <= last and heap[top + at, 0] < limit:
+            found += 1
+            if found >= most:
+                return found
+            at *= 2  # down to the left
+            continue
+        while at > 1 and at & 1:  # up from the right
+            at >>= 1
+        if at <= 1:
+            return found
+        at += 1  # across
+
+
+def sections(capacity: Any) -> tuple[Any, Any, Any]:
+    """Return an empty table for sections of these capacities, their bases and their sizes."""
+    ends = np.cumsum(capacity)
+    base = ends - capacity
+    return np.zeros((int(ends[-1]) + 1, 2), np.int64), base, np.zeros(base.size, np.int64)

@@ -1,0 +1,121 @@
+"""The preemptive policies as the published simulator of Tiresias runs them, in whole seconds.
+
+Source: Gu et al., "Tiresias", NSDI 2019, and the simulator that its authors published. At every
+arrival, end and demotion all jobs are sorted anew, equal ones staying in their order, and the empty
+cluster is filled in that order, skipping what does not fit; stopping a job costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+
+NARROWEST, REMAINING, REMAINING_GPUS, QUEUES, QUEUES_GPUS = range(5)  # what jobs are sorted by
+
+NEVER = 1 << 60
+
+
+@kernel
+def rank(order: int, width: int, left: int, level: int, running: int) -> int:
+    """Return what a job is sorted by."""
+    if order == NARROWEST:
+        return width
+    if order == REMAINING:
+        return left
+    if order == REMAINING_GPUS:
+        return left * width
+    return 2 * level + 1 - running  # in a queue those that run come first
+
+
+@kernel
+def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, order: int) -> Any:
+    """Run every job to its end.
+
+    Args:
+        submit, service, gpus: one value per job, shape (n,), seconds, sorted by ``submit``; every
+            job fits into the empty cluster.
+        limits: attained service at which a job leaves each queue but the last; seconds for
+            `QUEUES`, GPU-seconds for `QUEUES_GPUS`.
+        capacity: GPUs of the cluster.
+        order: what jobs are sorted by.
+
+    Returns:
+        Start, end and number of stops of each job, shape (n, 3); the time line as `replay` has it.
+    """
+    n = submit.size
+    jobs = np.zeros((n, 3), np.int64)
+    left, level = service.copy(), np.zeros(n, np.int64)
+    running, keys = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    active = np.zeros(n, np.int64)  # the jobs there are, in their order
+    timeline = np.zeros((4 * n + 64, 3), np.int64)
+    in_queues = order >= QUEUES
+    count = coming = notes = 0
+    now = submit[0]
+    while count or coming < n:
+        while coming < n and submit[coming] == now:
+            active[count] = coming
+            jobs[coming, 0] = -1
+            count += 1
+            coming += 1
+        for i in range(count):
+            job = active[i]
+            keys[job] = rank(order, gpus[job], left[job], level[job], running[job])
+        for i in range(1, count):  # nearly sorted: moves few, and none past its equal
+            job = active[i]
+            at = i
+            while at > 0 and (
+                keys[active[at - 1]] > keys[job]
+                or (in_queues and keys[active[at - 1]] == keys[job] and active[at - 1] > job)
+            ):
+                active[at] = active[at - 1]
+                at -= 1
+            active[at] = job
+
+        free, then = capacity, NEVER
+        if coming < n:
+            then = submit[coming]
+        for i in range(count):
+            job = active[i]
+            runs = gpus[job] <= free
+            if runs:
+                free -= gpus[job]
+                if jobs[job, 0] < 0:
+                    jobs[job, 0] = now
+                then = min(then, now + left[job])
+                if in_queues and level[job] < limits.size:
+                    more = limits[level[job]] - (service[job] - left[job])
+                    if order == QUEUES_GPUS:  # seconds taken from GPU-seconds, as published
+                        more //= gpus[job]
+                    then = min(then, now + max(more, 1))
+            elif running[job]:
+                jobs[job, 2] += 1
+            running[job] = runs
+        if notes == timeline.shape[0]:
+            longer = np.zeros((2 * notes, 3), np.int64)
+            longer[:notes] = timeline
+            timeline = longer
+        timeline[notes, 0], timeline[notes, 1] = now, capacity - free
+        timeline[notes, 2] = count - running[active[:count]].sum()
+        notes += 1
+
+        kept = 0
+        for i in range(count):
+            job = active[i]
+            if running[job]:
+                left[job] -= then - now
+                done = service[job] - left[job]
+                if order == QUEUES_GPUS:
+                    done *= gpus[job]
+                while level[job] < limits.size and done >= limits[level[job]]:
+                    level[job] += 1
+            if running[job] and left[job] == 0:
+                jobs[job, 1] = then
+            else:
+                active[kept] = job
+                kept += 1
+        count = kept
+        now = then
+    return jobs, timeline[:notes]
