@@ -176,3 +176,11 @@ def test_users_mistakes_are_errors():
     with pytest.raises(ValueError, match="no jobs"):
         elastic_jobs(Workload((pairs,), 1.0, 0, "option", ()))
     assert widths(needs_two) == (1.0, 2.0)
+    assert min(cluster_sizes(needs_two)) == 2.0
+
+
+def test_no_cluster_is_larger_than_what_can_be_rented():
+    jobs = busy(0)
+    small = Cluster(node_gpus=4, max_gpus=21)
+    assert BASELINES["pollux"].run(jobs, small, 1000.0).peak_gpus == 20
+    assert BASELINES["pollux-autoscaling"].run(jobs, small, 0.3).peak_gpus <= 20

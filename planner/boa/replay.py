@@ -282,7 +282,7 @@ def replay_types(
         InfeasibleError: a width above ``max_gpus`` of its cluster.
         UsageError: a job changes its GPU type on the way.
     """
-    arrivals = _arrivals(workload)
+    arrivals = jobs_of(workload)
     paths, path_of = assign_paths(workload, plan, rounded=rounded)
     type_of = np.array([str(path.gpu_type) for path in paths])[path_of]
     return {
@@ -300,7 +300,7 @@ def assign_paths(
     workload: Workload, plan: Plan, *, rounded: bool = False
 ) -> tuple[list[WidthPath], IntArray]:
     """Return the paths of a plan and the index of the path of each job; see `replay_plan`."""
-    arrivals = _arrivals(workload)
+    arrivals = jobs_of(workload)
     paths = plan_paths(workload.classes, plan, rounded=rounded)
     path_of = np.zeros(arrivals.size, np.int64)
     for index, (path, share) in enumerate(paths):
@@ -332,7 +332,7 @@ def replay_paths(
             ``squeeze``, only if no width of the path is at most that.
     """
     cluster = cluster or Cluster()
-    arrivals = _arrivals(workload)
+    arrivals = jobs_of(workload)
     rules = _rules(cluster, workload.horizon_h)
     used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
     paths = [paths[index] for index in used.tolist()]
@@ -355,7 +355,8 @@ def replay_paths(
     )
 
 
-def _arrivals(workload: Workload) -> Arrivals:
+def jobs_of(workload: Workload) -> Arrivals:
+    """Return the jobs of a workload; raises ValueError where it has classes only."""
     if workload.arrivals is None:
         raise ValueError("this workload has no jobs to replay, only classes")
     return workload.arrivals

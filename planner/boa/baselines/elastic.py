@@ -14,7 +14,7 @@ import numpy as np
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import FloatArray, IntArray
 from gpuplan.planner.boa.frontier import JobClass
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_of
+from gpuplan.planner.boa.replay import Cluster, Replay, jobs_of, replay_of
 from gpuplan.planner.boa.workload import HOUR_S, Workload
 from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
 from gpuplan.simkit.workload import MICROS, to_micros
@@ -26,17 +26,19 @@ NO_LIMIT = 1 << 30
 
 def equal_share(workload: Workload, cluster: Cluster, gpus: float) -> Replay:
     """Run the jobs on a fixed cluster of ``gpus``, shared equally; raises as `pollux`."""
-    return run_elastic(workload, cluster, _fixed("equal", workload, cluster, gpus))
+    return run_elastic(workload, cluster, _fixed("equal", cluster, gpus))
 
 
 def pollux(workload: Workload, cluster: Cluster, gpus: float) -> Replay:
     """Run the jobs under Pollux on a fixed cluster of ``gpus``, rounded down to whole nodes.
 
+    It has one node at least, and no more than ``cluster.max_gpus``.
+
     Raises:
         InfeasibleError: some job could never run on so few.
         UsageError: as `elastic_jobs`.
     """
-    return run_elastic(workload, cluster, _fixed("pollux", workload, cluster, gpus))
+    return run_elastic(workload, cluster, _fixed("pollux", cluster, gpus))
 
 
 def pollux_autoscaled(workload: Workload, cluster: Cluster, target: float) -> Replay:
@@ -77,9 +79,8 @@ def run_elastic(
         )
     run = run_rounds(jobs, policy)
     time_s = run.time_us / MICROS
-    assert workload.arrivals is not None  # `elastic_jobs` saw to it
     return replay_of(
-        workload.arrivals,
+        jobs_of(workload),
         workload.horizon_h,
         jct_s=(run.finish_us - jobs.submit_us) / MICROS,
         jqt_s=run.waited_us / MICROS,
@@ -97,9 +98,7 @@ def elastic_jobs(workload: Workload, *, believed: Sequence[JobClass] = ()) -> El
     Raises:
         UsageError: a class has widths of several GPU types, or no whole one.
     """
-    if workload.arrivals is None:
-        raise ValueError("this workload has no jobs to run, only classes")
-    classes, arrivals = workload.classes, workload.arrivals
+    classes, arrivals = workload.classes, jobs_of(workload)
     epochs = [c.work_h.size for c in classes]
     shares = [c.work_h / c.work_h.sum() if c.work_h.any() else np.ones(1) for c in classes]
     return ElasticJobs(
@@ -152,9 +151,9 @@ def autoscaling(cluster: Cluster, target: float) -> Policy:
     )
 
 
-def _fixed(share: str, workload: Workload, cluster: Cluster, gpus: float) -> Policy:
-    node = cluster.node_gpus
-    return Policy(share, max(node, int(gpus)), node, INTERVAL_S)
+def _fixed(share: str, cluster: Cluster, gpus: float) -> Policy:
+    node, most = cluster.node_gpus, cluster.max_gpus or NO_LIMIT
+    return Policy(share, max(node, min(int(gpus), most)), node, INTERVAL_S)
 
 
 def _speedups(classes: Sequence[JobClass]) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.planner.boa.paths import WidthPath
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_paths
+from gpuplan.planner.boa.replay import Cluster, Replay, jobs_of, replay_paths
 from gpuplan.planner.boa.workload import Workload
 
 
@@ -16,20 +16,17 @@ def as_recorded(workload: Workload, cluster: Cluster, knob: float = 0.0) -> Repl
         InfeasibleError: a job held more than ``cluster.max_gpus``.
         UsageError: a class has widths of several GPU types.
     """
-    assert workload.arrivals is not None
-    return _replay(workload, cluster, workload.arrivals.gpus)
+    return _replay(workload, cluster, jobs_of(workload).gpus)
 
 
 def fixed_width(workload: Workload, cluster: Cluster, gpus: float) -> Replay:
     """Run every job on ``gpus``, or on the nearest width that its class has; raises as above."""
-    assert workload.arrivals is not None
     nearest = np.array([c.widths[np.abs(c.widths - gpus).argmin()] for c in workload.classes])
-    return _replay(workload, cluster, nearest[workload.arrivals.job_class])
+    return _replay(workload, cluster, nearest[jobs_of(workload).job_class])
 
 
 def _replay(workload: Workload, cluster: Cluster, gpus: np.ndarray) -> Replay:
-    assert workload.arrivals is not None
-    pairs = np.stack([workload.arrivals.job_class.astype(np.float64), gpus], axis=1)
+    pairs = np.stack([jobs_of(workload).job_class.astype(np.float64), gpus], axis=1)
     kinds, path_of = np.unique(pairs, axis=0, return_inverse=True)
     paths = [
         WidthPath(int(number), (float(width),) * workload.classes[int(number)].work_h.size)

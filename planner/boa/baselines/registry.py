@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.boa.baselines import elastic, fixed
@@ -36,9 +37,10 @@ class Baseline:
 
 
 def cluster_sizes(workload: Workload) -> tuple[float, ...]:
-    """Return clusters of 1.1 to 4 times the load, whole GPUs."""
+    """Return clusters of 1.1 to 4 times the load, wide enough for every class."""
     load = sum(c.load_gpus for c in workload.classes)
-    return tuple(sorted({float(max(1, round(load * multiple))) for multiple in LOADS}))
+    least = max(ceil(c.widths.min()) for c in workload.classes)
+    return tuple(sorted({float(max(least, round(load * multiple))) for multiple in LOADS}))
 
 
 def widths(workload: Workload) -> tuple[float, ...]:
