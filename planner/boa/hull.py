@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -80,3 +81,19 @@ def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
         mixed=share,
         is_capped=True,
     )
+
+
+def total_along(
+    edge_class: NDArray[np.int64], factor: FloatArray, values: Sequence[FloatArray]
+) -> FloatArray:
+    """Return the sum of factor x value over classes at each vertex of a frontier; shape (E + 1,).
+
+    Args:
+        edge_class: class that moves to its next vertex along each edge; shape (E,).
+        factor: one per class.
+        values: a value at each vertex of the hull of each class.
+    """
+    steps = np.empty(edge_class.size)
+    steps[np.argsort(edge_class, kind="stable")] = np.concatenate([np.diff(v) for v in values])
+    first = float(np.dot(factor, [v[0] for v in values]))
+    return np.cumsum(np.append(first, factor[edge_class] * steps))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.frontier import Frontier, JobClass, solve_frontier
-from gpuplan.planner.boa.hull import NO_SHARE, TOLERANCE, ClassHull
+from gpuplan.planner.boa.hull import NO_SHARE, TOLERANCE, ClassHull, total_along
 from gpuplan.planner.boa.methods.limits import refuse_caps
 from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.show import show_gpus
@@ -81,10 +81,10 @@ def solve_convex(classes: Sequence[JobClass]) -> ConvexProgram:
     rate = np.array([c.rate_per_h for c in classes])
     weight = np.array([c.weight for c in classes])
     cost, time = (
-        _along(free.edge_class, rate, [getattr(hull, axis) for hull in hulls])
+        total_along(free.edge_class, rate, [getattr(hull, axis) for hull in hulls])
         for axis in ("cost_gpu_h", "time_h")
     )
-    weighted = _along(free.edge_class, rate * weight, [hull.time_h for hull in hulls])
+    weighted = total_along(free.edge_class, rate * weight, [hull.time_h for hull in hulls])
     charged = replace(
         free,
         classes=tuple(classes),
@@ -105,13 +105,3 @@ def _charged(job_class: JobClass, hull: ClassHull) -> ClassHull:
         time_h=hull.time_h + hours.sum(axis=1),
         paths=hull.paths,
     )
-
-
-def _along(
-    edge_class: NDArray[np.int64], factor: FloatArray, values: Sequence[FloatArray]
-) -> FloatArray:
-    """Return the sum of factor x value over classes at each vertex of the frontier."""
-    steps = np.empty(edge_class.size)
-    steps[np.argsort(edge_class, kind="stable")] = np.concatenate([np.diff(v) for v in values])
-    first = float(np.dot(factor, [v[0] for v in values]))
-    return np.cumsum(np.append(first, factor[edge_class] * steps))
