@@ -128,6 +128,7 @@ class Workload:
         notes: what a reader of the result must know.
         record: how these jobs ran as recorded; None where some class has no durations.
         arrivals: the jobs themselves; None where the classes do not come from a trace.
+        sized_by_profile: classes without durations; the sizes of their jobs are the profile's.
     """
 
     classes: tuple[JobClass, ...]
@@ -137,6 +138,7 @@ class Workload:
     notes: tuple[str, ...]
     record: Record | None = None
     arrivals: Arrivals | None = None
+    sized_by_profile: tuple[str, ...] = ()
 
 
 def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = None) -> Workload:
@@ -157,6 +159,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
     classes, without_time, beyond, recorded = [], 0, 0, []
+    sized_by_profile: list[str] = []
     arrived: list[tuple[str, pl.DataFrame]] = []
     for (name,), rows in counted.sort("class", maintain_order=True).group_by(
         "class", maintain_order=True
@@ -166,6 +169,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
         timed = rows.filter(pl.col("duration_s").is_not_null())
         if timed.is_empty():
             timed = rows
+            sized_by_profile.append(label)
             mean_h = _measured_work(trace, profile, label) * choices.scale_work
             work_h = np.full(rows.height, mean_h)
         else:
@@ -213,6 +217,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
         notes=tuple(notes),
         record=_record(pl.concat(recorded), horizon_h) if len(recorded) == len(classes) else None,
         arrivals=_arrivals(arrived, [c.name for c in classes]),
+        sized_by_profile=tuple(sized_by_profile),
     )
 
 
