@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from support_boa import convex_jct_s, law_class, random_class, total_of
 from support_boa_methods import width_calculator
+from support_newtrace import epoch_workload, one_width_a_job
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
@@ -15,9 +15,6 @@ from gpuplan.planner.boa.methods.calculator import WidthCalculator
 from gpuplan.planner.boa.methods.convex import solve_convex
 from gpuplan.planner.boa.methods.glue import all_glues, glue_chain
 from gpuplan.planner.boa.methods.registry import METHODS, find_method
-from gpuplan.planner.speedup.functions import concave_hull
-
-JOBS = {"cifar10": 484, "deepspeech2": 226, "bert": 208, "yolov3": 36, "imagenet": 6}
 
 
 def two_epochs(rescale_h):
@@ -251,21 +248,8 @@ def test_methods_by_name():
 @pytest.fixture(scope="module")
 def newtrace(shared):
     """Epoch classes of newTrace on T4, and the same with one width for a whole job."""
-    folder = shared / "data/boa-profiles"
-    table = pl.read_csv(folder / "speedup_epochs_aws.csv.gz")
-    sizes = pl.read_csv(folder / "job_sizes.csv").filter(gpu_type="aws")
-    k = np.arange(1.0, 65)
-    epochs, whole = [], []
-    for name, jobs in JOBS.items():
-        parts = table.filter(app=name).sort("epoch", "num_gpus").partition_by("epoch")
-        work = np.array([part["work_hours_1gpu_calibrated"][0] for part in parts])
-        hulls = [concave_hull(p["num_gpus"].to_numpy(), p["speedup"].to_numpy()) for p in parts]
-        speedup = np.stack([hull.at(k) for hull in hulls])
-        rescale_h = sizes.filter(app=name)["rescale_time_s"].item() / 3600
-        epochs.append(JobClass(name, jobs / 48, work, k, speedup, rescale_h))
-        once = work.sum() / (work[:, None] / speedup).sum(axis=0, keepdims=True)
-        whole.append(replace(epochs[-1], work_h=work.sum(keepdims=True), speedup=once))
-    return epochs, whole
+    workload = epoch_workload(shared)
+    return workload.classes, one_width_a_job(workload).classes
 
 
 def test_newtrace_with_rescaling(newtrace):

@@ -18,7 +18,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.boa.arrivals import FloatArray
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.paths import time_per_work
-from gpuplan.planner.boa.plan import ClassPlan, Plan
+from gpuplan.planner.boa.plan import Assignment, Plan
 from gpuplan.planner.boa.workload import Workload
 
 ERROR = 0.2
@@ -109,8 +109,10 @@ def speedup_sensitivity(workload: Workload, plan: Plan, error: float = ERROR) ->
         [_with_error(workload, i, sign) for i in range(len(workload.classes))] for sign in signs
     ]
     # (cost and hours of a job, class, sign)
-    wrong = np.array([[_totals(c, parts[c.name]) for c in classes] for classes in true]).T
-    planned = np.array([_totals(c, parts[c.name]) for c in workload.classes]).T
+    wrong = np.array(
+        [[class_totals(c, parts[c.name].paths) for c in classes] for classes in true]
+    ).T
+    planned = np.array([class_totals(c, parts[c.name].paths) for c in workload.classes]).T
     rate = np.array([c.rate_per_h for c in workload.classes])
 
     def row(name: str | None, sign: int, totals: FloatArray, best: float | None) -> SpeedupError:
@@ -152,10 +154,12 @@ def _with_error(workload: Workload, index: int, error: float) -> JobClass:
     return replace(true, work_h=assumed.work_h * float(np.average(ratio, weights=work_h)))
 
 
-def _totals(job_class: JobClass, part: ClassPlan) -> tuple[float, float]:
-    """Return the GPU-hours and hours of a job of mean size on the paths of a plan."""
+def class_totals(
+    job_class: JobClass, paths: Sequence[tuple[float, Sequence[Assignment]]]
+) -> tuple[float, float]:
+    """Return the GPU-hours and hours of a job of mean size on some `ClassPlan.paths`."""
     cost = time = 0.0
-    for share, rows in part.paths:
+    for share, rows in paths:
         at = np.searchsorted(job_class.widths, [row.width for row in rows])
         run_h = job_class.work_h / job_class.speedup[np.arange(at.size), at]
         hours = run_h + job_class.rescale_h * (np.diff(at, prepend=-1) != 0)
