@@ -15,6 +15,7 @@ from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
 from gpuplan.cli.commands import (
     characterize,
+    compare,
     ingest,
     listing,
     pareto,
@@ -56,7 +57,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (
-    *(ingest, prices, characterize, pareto, sweep, simulate, synth),
+    *(ingest, prices, characterize, pareto, sweep, simulate, compare, synth),
     *(listing, demo_command),
 ):
     module.register(app)

@@ -1,0 +1,174 @@
+"""``gpuplan compare``: several policies on one trace, side by side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuplan.cli import talk
+from gpuplan.cli.commands.simulate import COMPILING, DeadlineFactor, IncludeRunning
+from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.report import Column, Report, Table, trace_input
+from gpuplan.cli.units import show_duration, show_number, show_share, show_usd
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpuplan.planner.compare import Comparison
+
+EXAMPLE = (
+    "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
+    "--plot compare.svg"
+)
+USUAL = ("allpass", "serverless-only", "serverful-only", "hpa")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "compare", example=EXAMPLE)(compare)
+
+
+def compare(
+    trace: TraceArgument,
+    choice: TraceChoice,
+    output: Output,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A policy of gpuplan list policies, with settings of its own after a colon: "
+            "fixed:threshold_s=60,capacity=30. May be repeated; ratios refer to the first. "
+            f"Default: {', '.join(USUAL)}.",
+            metavar="NAME[:KEY=VALUE,...]",
+            show_default=False,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="key=value for every policy that has this parameter, or policy.key=value for "
+            "one. Prices are the same for all: serverless_usd_per_gpu_h (2.10), "
+            "marketplace_median_usd_per_gpu_h (1.08) and conventional_usd_per_gpu_h (1.29), which "
+            "the policies of one cluster pay for all of it. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    gpus: Annotated[
+        int | None,
+        typer.Option(
+            help="GPUs that a policy may hold at once: the size of a cluster, and the most workers "
+            "rented (capacity). Default: no limit, and clusters in which no job waits.",
+            min=1,
+            show_default=False,
+        ),
+    ] = None,
+    deadline_factor: DeadlineFactor = None,
+    include_running: IncludeRunning = False,
+) -> None:
+    """Compare policies on one trace: what each costs and how soon jobs are done."""
+    import numpy as np
+
+    from gpuplan.analysis.trace import read_trace
+    from gpuplan.cli.contenders import read_contenders
+    from gpuplan.cli.thresholds import parse_deadline_factor
+    from gpuplan.planner.compare import compare as run_all
+    from gpuplan.planner.workload import COLUMNS, jobs_of
+    from gpuplan.simkit.jit import compiling
+
+    check_output(output, picture=True, rows=True, inputs=[trace])
+    contenders = read_contenders(policy or USUAL, settings or [], gpus)
+    factor = parse_deadline_factor(deadline_factor)
+    read = read_trace(trace, choice.selection(), columns=COLUMNS)
+    deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
+    jobs = jobs_of(read, deadlines, factor, include_running=include_running)
+    with (
+        talk.progress("replaying") as progress,
+        compiling(lambda: talk.note(COMPILING)),
+    ):
+        found = run_all(jobs, contenders, draws, progress=progress)
+
+    def figure() -> Figure:
+        from gpuplan.cli.figures.policies import draw_policies
+
+        return draw_policies(found)
+
+    own = [f"{one.label}: {warning}" for one in found.outcomes for warning in one.warnings]
+    report = Report(
+        command="compare",
+        results=found.summary(),
+        tables=_tables(found),
+        inputs=(trace_input(read),),
+        parameters={
+            "policies": [
+                {"label": one.label, "policy": one.policy, "settings": dict(one.settings)}
+                for one in found.outcomes
+            ],
+            "deadline_factor": factor and list(factor),
+            "include_running": include_running,
+            "gpus": gpus,
+            **choice.parameters(),
+        },
+        headline=_headline(found),
+        warnings=(*read.notes, *jobs.notes, *own),
+        figure=figure,
+        frame=found.to_frame,
+    )
+    emit(report, output)
+
+
+def _headline(found: Comparison) -> str:
+    cheapest, fastest = found.outcomes[found.cheapest], found.outcomes[found.fastest]
+    best, count = _price(found, found.cheapest), cheapest.results["jobs"]
+    jobs = "1 job" if count == 1 else f"{count:,} jobs"
+    if cheapest is fastest:
+        return f"{jobs}: {cheapest.label} is the cheapest and the fastest, {best}."
+    return (
+        f"{jobs}: {cheapest.label} is the cheapest, {best}; {fastest.label} is the "
+        f"fastest, {_price(found, found.fastest)}."
+    )
+
+
+def _price(found: Comparison, index: int) -> str:
+    results = found.outcomes[index].results
+    return (
+        f"{show_usd(results['cost_usd'])} for a mean JCT of {show_duration(results['mean_jct_s'])}"
+    )
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}x"
+
+
+TIMES = (
+    Column("cost_usd", "cost", show_usd),
+    Column("cost_over_first", "to first", _ratio),
+    Column("mean_jct_s", "mean JCT", show_duration),
+    Column("median_jct_s", "median", show_duration),
+    Column("p90_jct_s", "P90", show_duration),
+    Column("p95_jct_s", "P95", show_duration),
+    Column("p99_jct_s", "P99", show_duration),
+)
+SHARES = (
+    Column("mean_jct_over_first", "mean JCT to first", _ratio),
+    Column("mean_wait_s", "waiting", show_duration),
+    Column("finished_within_10min_share", "within 10 min", show_share),
+    Column("deadline_miss_share", "late", show_share),
+    Column("paid_gpu_h", "GPU-hours paid", show_number),
+    Column("utilization", "used", show_share),
+)
+
+
+def _tables(found: Comparison) -> tuple[Table, ...]:
+    rows = found.summary()["policies"]
+    named = (Column("label", "policy"), Column("policy", ""))
+    hidden = tuple(Column(column.key, "") for column in SHARES)
+    return (
+        _table("Cost and job completion time (JCT)", (*named, *TIMES, *hidden), rows),
+        _table("Waiting (JCT less run time), and GPUs", (named[0], *SHARES), rows),
+    )
+
+
+def _table(title: str, columns: tuple[Column, ...], rows: list[dict[str, Any]]) -> Table:
+    return Table(title, columns, [[row.get(column.key) for column in columns] for row in rows])

@@ -1,0 +1,90 @@
+"""Read ``--policy NAME[:key=value,...]`` and the settings that several policies share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.settings import parse_settings
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.policies import Policy, find_policy
+
+SAME = {"conventional_usd_per_gpu_h": "usd_per_gpu_h", "capacity": "gpus"}
+"""A shared setting -> what it is called where a policy has one cluster of its own."""
+
+
+def read_contenders(
+    policies: Sequence[str], settings: Sequence[str], gpus: int | None = None
+) -> list[Contender]:
+    """Return the policies to compare, with their settings.
+
+    What stands with a policy counts before ``policy.key=value``, that before ``key=value``, which
+    every policy with that setting takes, and that before ``gpus``.
+
+    Args:
+        policies: names, each with settings after a colon where it has its own.
+        settings: ``key=value`` for all, or ``policy.key=value``.
+        gpus: GPUs that any policy may hold: a cluster's size, or the most workers rented.
+
+    Raises:
+        UsageError: no such policy or setting, a value of another kind, or a policy given twice.
+    """
+    known: dict[str, Policy] = {}
+    names: dict[str, str] = {}
+    for text in policies:
+        name = text.partition(":")[0].strip()
+        if text in known:
+            raise UsageError(f"--policy {text}: given twice; give one of them other settings")
+        known[text], names[text] = find_policy(name), name
+    shared = [text for text in settings if not _owner(text)]
+    owned = [text for text in settings if _owner(text)]
+    for text in shared:
+        _check_known(text, known)
+    for text in owned:
+        if _owner(text) not in names.values():
+            raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
+    size = [] if gpus is None else [f"capacity={gpus}"]
+    found = []
+    for text, policy in known.items():
+        mine = [other for other in owned if _owner(other) == names[text]]
+        values: dict[str, Any] = {}
+        for texts in (
+            [new for old in (*size, *shared) for new in _taken(old, policy)],
+            [other.strip()[len(names[text]) + 1 :] for other in mine],
+            [part for part in text.partition(":")[2].split(",") if part.strip()],
+        ):
+            values |= parse_settings(texts, policy.settings)
+        found.append(Contender(text, names[text], values))
+    return found
+
+
+def _owner(text: str) -> str:
+    """Return the policy that a setting is meant for, or nothing where it is for all."""
+    return text.partition("=")[0].strip().rpartition(".")[0]
+
+
+def _taken(text: str, policy: Policy) -> list[str]:
+    """Return a shared setting as a policy takes it: as it is, by its other name, or not at all."""
+    key, _, value = text.partition("=")
+    for name in (key.strip(), SAME.get(key.strip())):
+        if name in policy.settings:
+            return [f"{name}={value}"]
+    return []
+
+
+def _check_known(text: str, policies: dict[str, Policy]) -> None:
+    """Raise `UsageError` where no policy takes a shared setting."""
+    if "=" not in text:
+        raise UsageError(f"--set {text!r}: expected key=value or policy.key=value")
+    if any(_taken(text, policy) for policy in policies.values()):
+        return
+    key = text.partition("=")[0].strip()
+    every = sorted({name for policy in policies.values() for name in policy.settings})
+    near = difflib.get_close_matches(key, every, n=1, cutoff=0.4)
+    meant = f" (did you mean {near[0]}?)" if near else ""
+    raise UsageError(
+        f"--set {text!r}: none of {', '.join(policies)} has a setting {key!r}{meant}\n"
+        "  next: gpuplan list policies"
+    )

@@ -1,0 +1,54 @@
+"""One look per policy, the same in every picture.
+
+Eight colours that colour-blind readers tell apart (Okabe and Ito, 2008) are fewer than there are
+policies: those that rent GPUs have solid lines, those of one cluster dashed or dotted ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuplan.cli.figures.style import COLOURS, INK, SOFT
+
+Dash = tuple[int, tuple[float, ...]]
+SOLID: Dash = (0, ())
+DASHED: Dash = (0, (5, 2))
+DOTTED: Dash = (0, (1.5, 1.5))
+MIXED: Dash = (0, (6, 2, 1.5, 2))
+DASHES = (SOLID, DASHED, DOTTED, MIXED)
+
+
+class Look(NamedTuple):
+    """Colour and dash of a line."""
+
+    colour: str
+    dash: Dash
+
+    def line(self) -> dict[str, Any]:
+        """Return it as arguments of `Axes.plot`."""
+        return {"color": self.colour, "linestyle": self.dash}
+
+
+LOOKS: dict[str, Look] = {
+    "allpass": Look(COLOURS["green"], SOLID),
+    "fixed": Look(COLOURS["blue"], SOLID),
+    "serverless-only": Look(COLOURS["orange"], SOLID),
+    "serverful-only": Look(COLOURS["sky"], SOLID),
+    "hpa": Look(COLOURS["purple"], SOLID),
+    "fifo": Look(INK, DASHED),
+    "first-fit": Look(INK, DOTTED),
+    "smallest": Look(COLOURS["sky"], DASHED),
+    "sjf": Look(COLOURS["yellow"], DASHED),
+    "srtf": Look(COLOURS["orange"], DASHED),
+    "srsf": Look(COLOURS["orange"], DOTTED),
+    "edf": Look(COLOURS["blue"], DASHED),
+    "las": Look(COLOURS["purple"], DASHED),
+    "2d-las": Look(COLOURS["purple"], DOTTED),
+    "gittins": Look(COLOURS["green"], DASHED),
+}
+
+
+def look_of(policy: str, repeat: int = 0) -> Look:
+    """Return the look of a policy; its second, third, ... use in one picture has another dash."""
+    look = LOOKS.get(policy, Look(SOFT, SOLID))
+    return look._replace(dash=DASHES[(DASHES.index(look.dash) + repeat) % len(DASHES)])

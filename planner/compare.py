@@ -1,0 +1,164 @@
+"""Several policies on one trace: the same jobs, deadlines, start-up times and prices for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.planner.engine import run_all
+from gpuplan.planner.policies import find_policy
+from gpuplan.planner.simulation import Simulation
+from gpuplan.planner.workload import TraceJobs
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.workload import MICROS, FloatArray
+
+SOON_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A policy with settings.
+
+    Attributes:
+        label: its name in the comparison; no other has it.
+        policy: name in `gpuplan.planner.policies.POLICIES`.
+        settings: what is set of the policy's settings.
+    """
+
+    label: str
+    policy: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one policy made of the trace.
+
+    Attributes:
+        label, policy: of the `Contender`.
+        settings: the effective value of every setting.
+        results: the headline numbers of its `Simulation`, and those that all policies have.
+        jct_s: job completion times, ascending; shape (n,).
+        warnings: what a reader must know, of the simulation.
+    """
+
+    label: str
+    policy: str
+    settings: Mapping[str, Any]
+    results: Mapping[str, Any]
+    jct_s: FloatArray
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All outcomes, in the order of the contenders; the first is what ratios refer to."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def cheapest(self) -> int:
+        """The outcome of least cost; of equal ones the one of least mean JCT."""
+        return int(np.lexsort((self._values("mean_jct_s"), self._values("cost_usd")))[0])
+
+    @property
+    def fastest(self) -> int:
+        """The outcome of least mean JCT; of equal ones the one of least cost."""
+        return int(np.lexsort((self._values("cost_usd"), self._values("mean_jct_s")))[0])
+
+    def summary(self) -> dict[str, Any]:
+        """Return the comparison as plain values; keys are stable and carry their unit."""
+        first = self.outcomes[0].results
+        return {
+            "jobs": first["jobs"],
+            "first": self.outcomes[0].label,
+            "cheapest": self.outcomes[self.cheapest].label,
+            "fastest": self.outcomes[self.fastest].label,
+            "policies": [
+                {"label": one.label, "policy": one.policy}
+                | dict(one.results)
+                | {
+                    "cost_over_first": _ratio(one.results["cost_usd"], first["cost_usd"]),
+                    "mean_jct_over_first": _ratio(one.results["mean_jct_s"], first["mean_jct_s"]),
+                }
+                for one in self.outcomes
+            ],
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per outcome; what a policy does not measure is null."""
+        return pl.DataFrame(self.summary()["policies"], infer_schema_length=None)
+
+    def _values(self, key: str) -> FloatArray:
+        return np.array([one.results[key] for one in self.outcomes], np.float64)
+
+
+def compare(
+    jobs: TraceJobs,
+    contenders: Sequence[Contender],
+    rng: np.random.Generator,
+    *,
+    progress: Callable[[float], None] | None = None,
+) -> Comparison:
+    """Replay jobs under each contender, in parallel.
+
+    Args:
+        jobs: the jobs.
+        contenders: the policies; at least one, with labels of their own.
+        rng: what is random is drawn from a copy for each, so that equal draws are equal, and each
+            outcome is that of the policy alone with the same generator.
+        progress: called with the share done.
+
+    Raises:
+        ValueError: no contender, or two of one label.
+        UsageError: settings that no run can have, or a job that a policy cannot run.
+    """
+    if not contenders or len({one.label for one in contenders}) < len(contenders):
+        raise ValueError(f"expected contenders with different labels, got {contenders}")
+
+    def replayed(contender: Contender) -> Outcome:
+        policy = find_policy(contender.policy)
+        return _outcome(contender, jobs, policy.run(jobs, contender.settings, deepcopy(rng)))
+
+    return Comparison(tuple(run_all(replayed, contenders, progress=progress)))
+
+
+def _outcome(contender: Contender, jobs: TraceJobs, run: Simulation) -> Outcome:
+    return Outcome(
+        label=contender.label,
+        policy=contender.policy,
+        settings=run.settings,
+        results=common_results(jobs, run) | run.results,
+        jct_s=np.sort(run.frame["jct_s"].to_numpy()),
+        warnings=run.warnings,
+    )
+
+
+def common_results(jobs: TraceJobs, run: Simulation) -> dict[str, Any]:
+    """Return the numbers that follow from the rows of any policy.
+
+    ``mean_wait_s`` is JCT less run time: queues, start-ups, checkpoints and restores.
+    ``paid_gpu_h`` is the GPU time paid for, where the policy tells its utilization.
+    """
+    jct_s, work = run.frame["jct_s"].to_numpy(), jobs.workload
+    finish_us = np.rint(run.frame["finish_s"].to_numpy() * MICROS)
+    used, gpu_h = run.results.get("utilization"), float(run.frame["gpu_s"].sum() / 3600)
+    return {
+        "jobs": work.size,
+        **distribution(jct_s, "jct", "s"),
+        "mean_wait_s": float((jct_s - work.service_us / MICROS).mean()),
+        "deadline_miss_share": float((finish_us > work.deadline_us).mean()),
+        "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
+        "cost_usd": float(run.frame["cost_usd"].sum()),
+        "gpu_h": gpu_h,
+        "paid_gpu_h": gpu_h / used if used else None,
+    }
+
+
+def _ratio(value: float, first: float) -> float | None:
+    return value / first if first else None
