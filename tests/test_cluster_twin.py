@@ -1,13 +1,17 @@
 """The kernel of one cluster against its slow twin, and laws that hold for every schedule."""
 
+from dataclasses import replace
+from math import factorial
+
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_cluster import run_twin, without_repeats
 
 from gpuplan.simkit.cluster.parameters import ORDERS, Cluster
 from gpuplan.simkit.cluster.run import run_cluster
-from gpuplan.simkit.workload import Workload
+from gpuplan.simkit.workload import MICROS, Workload
 
 GPUS = 8
 
@@ -60,3 +64,137 @@ def rows(run):
 @given(workloads(), clusters())
 def test_the_kernel_does_what_its_twin_does(workload, cluster):
     assert rows(run_cluster(workload, cluster)) == run_twin(workload, cluster)
+
+
+@settings(max_examples=150)
+@given(workloads(most=30), clusters())
+def test_laws_of_every_schedule(workload, cluster):
+    run = run_cluster(workload, cluster)
+    assert (run.start_us >= workload.submit_us).all()
+    assert (run.jct_us >= run.held_us).all() and (run.held_us >= workload.service_us).all()
+    overhead_us = (cluster.checkpoint_s + cluster.restore_s) * MICROS
+    assert (run.held_us - workload.service_us <= run.stops * overhead_us).all()
+    assert ((0 <= run.used) & (run.used <= GPUS)).all()
+    # Little's law, and its like for GPUs, hold to the microsecond.
+    lasts = np.diff(np.append(run.time_us, run.finish_us.max()))
+    assert (run.waiting * lasts).sum() == run.jqt_us.sum()
+    assert (run.used * lasts).sum() == (run.held_us * workload.gpus).sum()
+    if not cluster.preemptive:
+        assert not run.stops.any()
+
+
+@settings(max_examples=100)
+@given(workloads(most=30), st.sampled_from(ORDERS))
+def test_gpus_are_idle_only_where_nobody_fits(workload, order):
+    run = run_cluster(workload, Cluster(GPUS, order, skipping=True))
+    for now in np.unique(run.finish_us):
+        runs = (run.start_us <= now) & (now < run.finish_us)
+        waits = (workload.submit_us <= now) & (now < run.start_us)
+        idle = GPUS - workload.gpus[runs].sum()
+        assert idle >= 0 and (workload.gpus[waits] > idle).all()
+
+
+@settings(max_examples=100)
+@given(workloads(most=30), clusters())
+def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
+    alone = replace_gpus(workload)
+    free = replace(cluster, gpus=1, gpus_per_node=None, checkpoint_s=0.0, restore_s=0.0)
+    best = run_cluster(alone, replace(free, order="remaining", preemptive=True))
+    assert best.jct_us.sum() <= run_cluster(alone, free).jct_us.sum()
+
+
+@settings(max_examples=150)
+@given(workloads(most=8))
+def test_nearest_deadline_first_meets_every_deadline_that_can_be_met(workload):
+    alone = replace_gpus(workload)
+    run = run_cluster(alone, Cluster(1, "deadline", preemptive=True))
+    submit, due = alone.submit_us, alone.deadline_us
+    fits = all(
+        alone.service_us[(submit >= begin) & (due <= end)].sum() <= end - begin
+        for begin in submit
+        for end in due[due >= begin]
+    )  # the demand bound function is never above the capacity
+    assert (run.finish_us <= due).all() == fits
+
+
+def replace_gpus(workload):
+    ones = np.ones(workload.size, np.int64)
+    return replace(workload, gpus=ones, billed_gpus=ones.astype(float))
+
+
+def poisson(rate, service_s, seed):
+    submit = np.cumsum(np.random.default_rng(seed).exponential(1 / rate, service_s.size))
+    return Workload.from_seconds(submit, service_s, np.ones(service_s.size, int), submit)
+
+
+def mean_wait_s(run):
+    """Return the mean wait, and four standard errors of it from 50 batches."""
+    batches = run.jqt_us[: run.jqt_us.size // 50 * 50].reshape(50, -1).mean(1) / MICROS
+    return batches.mean(), 4 * batches.std(ddof=1) / np.sqrt(50)
+
+
+def test_mean_wait_of_many_servers():
+    servers, rate, jobs = 4, 3.2, 200_000
+    run = run_cluster(
+        poisson(rate, np.random.default_rng(1).exponential(1.0, jobs), 2), Cluster(servers)
+    )
+    terms = [rate**k / factorial(k) for k in range(servers)]
+    last = rate**servers / factorial(servers) / (1 - rate / servers)
+    erlang_c = last / (sum(terms) + last)
+    wait, margin = mean_wait_s(run)
+    assert wait == pytest.approx(erlang_c / (servers - rate), abs=margin)
+
+
+def test_mean_wait_by_pollaczek_and_khinchine():
+    service = np.random.default_rng(3).lognormal(-0.5, 1.0, 200_000)  # mean 1, second moment e
+    rate = 0.6
+    wait, margin = mean_wait_s(run_cluster(poisson(rate, service, 4), Cluster(1)))
+    assert wait == pytest.approx(rate * np.e / (2 * (1 - rate)), abs=margin)
+
+
+def test_mean_time_by_shortest_left():
+    # M/M/1 under SRPT at load 0.5, Schrage and Miller (1966): 1.425 by quadrature below.
+    rate = 0.5
+    run = run_cluster(
+        poisson(rate, np.random.default_rng(5).exponential(1.0, 200_000), 6),
+        Cluster(1, "remaining", preemptive=True),
+    )
+    x = np.linspace(0, 40, 400_001)
+    step = x[1]
+    density, tail = np.exp(-x), np.exp(-x)
+    load = rate * np.cumsum(x * density) * step
+    second = np.cumsum(x**2 * density) * step
+    waits = rate * (second + x**2 * tail) / (2 * (1 - load) ** 2)
+    stays = np.cumsum(1 / (1 - load)) * step
+    expected = ((waits + stays) * density).sum() * step
+    assert run.jct_us.mean() / MICROS == pytest.approx(expected, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"order": "luck"}, "order must be one of arrival"),
+        ({"gpus": 0}, "at least 1"),
+        ({"gpus_per_node": 3}, "whole nodes"),
+        ({"restore_s": -1.0}, "at least 0"),
+        ({"limits": (3.0, 3.0)}, "ascend"),
+        ({"levels": 0}, "levels"),
+        ({"starvation": 0.0}, "above 0"),
+        ({"order": "deadline", "as_published": True}, "has no order"),
+        ({"order": "width", "as_published": True}, "is preemptive and skips"),
+        ({"preemptive": True, "as_published": True}, "is not preemptive"),
+        ({"restore_s": 1.0, "as_published": True}, "without checkpoint_s"),
+    ],
+)
+def test_clusters_that_cannot_be(changes, problem):
+    with pytest.raises(ValueError, match=problem):
+        Cluster(**{"gpus": GPUS} | changes)
+
+
+def test_runs_that_cannot_be():
+    wide = Workload.from_seconds([0], [1], [9], [1])
+    with pytest.raises(ValueError, match="holds 9 GPUs, the cluster has 8"):
+        run_cluster(wide, Cluster(GPUS))
+    long = Workload.from_seconds([0, 0], [9e11, 9e11], [1, 1], [1, 1])
+    with pytest.raises(ValueError, match="36,000 years"):
+        run_cluster(long, Cluster(GPUS))

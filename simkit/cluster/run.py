@@ -78,11 +78,11 @@ class ClusterRun:
 
 def peak_gpus(workload: Workload) -> int:
     """Return how many GPUs are in use at most if no job waits."""
-    end = workload.submit_us + workload.service_us
+    end = workload.submit_us + np.maximum(workload.service_us, 1)  # no time takes GPUs too
     time = np.concatenate((end, workload.submit_us))
     step = np.concatenate((-workload.gpus, workload.gpus))
     order = np.lexsort((step, time))  # what ends makes room for what begins
-    return int(max(np.cumsum(step[order]).max(), workload.gpus.max()))
+    return int(np.cumsum(step[order]).max())
 
 
 def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:

@@ -1,0 +1,122 @@
+"""``gpuplan simulate`` with the schedulers of one cluster."""
+
+import json
+
+import polars as pl
+import pytest
+from support_traces import lab_trace, write_trace
+
+from gpuplan.cli.settings import parse_settings, show_setting
+from gpuplan.planner.cluster.settings import SCHEDULERS
+from gpuplan.planner.settings import Setting
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
+
+
+@pytest.mark.parametrize("policy", SCHEDULERS)
+def test_jobs_and_summary_agree(gpuplan, lab, tmp_path, policy):
+    code, out, err = gpuplan(
+        *("simulate", lab, "--policy", policy, "--gpus", 8, "--set", "restore_s=1m"),
+        *("-o", tmp_path / "jobs.parquet", "--output-format", "json"),
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    results, frame = document["results"], pl.read_parquet(tmp_path / "jobs.parquet")
+    assert document["parameters"]["settings"]["gpus"] == results["gpus"] == 8
+    assert results["policy"] == policy and results["jobs"] == frame.height == 400
+    assert results["mean_jct_s"] == pytest.approx(frame["jct_s"].mean())
+    assert results["mean_jct_s"] == pytest.approx(
+        results["mean_service_s"] + results["mean_jqt_s"] + results["mean_preemption_s"]
+    )
+    hours = results["makespan_s"] / 3600 * 8
+    assert results["cost_usd"] == pytest.approx(hours * 1.29)
+    assert frame["cost_usd"].sum() == pytest.approx(results["cost_usd"])
+    assert results["utilization"] == pytest.approx(frame["gpu_s"].sum() / 3600 / hours)
+    assert results["preemptions"] == frame["preemptions"].sum()
+    assert (results["preemptions"] > 0) == SCHEDULERS[policy].preemptive
+
+
+def test_the_table_and_picture_are_for_people(gpuplan, lab, tmp_path):
+    code, out, _ = gpuplan(
+        *("simulate", lab, "--policy", "2d-las", "--gpus", 8, "--set", "gpus_per_node=4"),
+        *("--plot", tmp_path / "t.svg"),
+    )
+    assert code == 0
+    assert out.startswith("400 jobs under 2d-las: $")
+    assert "fragmented" in out and "marketplace" not in out
+    assert max(map(len, out.splitlines())) <= 100
+    assert "GPUs in use, of 8" in (tmp_path / "t.svg").read_text()
+
+
+def test_without_a_size_nobody_waits(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 1, 2], [9.0, 9.0, 9.0], [2.0, 1.0, 0.5])
+    code, out, err = gpuplan("simulate", path, "--policy", "fifo", "--output-format", "json")
+    results = json.loads(out)["results"]
+    assert code == 0 and results["gpus"] == 4 and results["mean_jqt_s"] == 0
+    assert "the cluster has 4 GPUs" in err
+    code, out, _ = gpuplan(
+        *("simulate", path, "--policy", "fifo", "--set", "gpus_per_node=8"),
+        *("--output-format", "json", "--plot", tmp_path / "t.png"),
+    )
+    assert code == 0 and json.loads(out)["results"]["gpus"] == 8
+
+
+def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0.0], [0.0])
+    code, out, _ = gpuplan(
+        *("simulate", path, "--policy", "srtf", "--plot", tmp_path / "t.svg"),
+        *("--output-format", "json"),
+    )
+    results = json.loads(out)["results"]
+    assert code == 0 and results["cost_usd"] == 0 and results["utilization"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--policy", "fifo", "--gpus", 3], "the widest job holds 4 GPUs"),
+        (["--policy", "allpass", "--gpus", 3], "--set capacity=N"),
+        (["--policy", "fifo", "--set", "limits_s=3"], "no setting 'limits_s'"),
+        (["--policy", "las", "--set", "limits_s=3/3"], "limits must ascend"),
+        (["--policy", "las", "--set", "limits_s=3/x"], "expected a number"),
+        (["--policy", "las", "--set", "preemptive=maybe"], "expected true or false"),
+        (["--policy", "sjf", "--gpus", 9, "--set", "gpus_per_node=4"], "whole nodes"),
+        (["--policy", "sjf", "--set", "usd_per_gpu_h=-1"], "a price is at least 0"),
+        (["--policy", "las", "--set", "reference=yes", "--set", "restore_s=1"], "without"),
+    ],
+)
+def test_usage_errors_name_the_option(gpuplan, lab, arguments, problem):
+    code, out, err = gpuplan("simulate", lab, *arguments)
+    assert (code, out) == (2, "")
+    assert problem in err
+
+
+def test_the_published_rules_count_whole_seconds(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0.0, 1.4], [5.6, 2.4])
+    code, _, err = gpuplan(
+        *("simulate", path, "--policy", "srtf", "--gpus", 1, "--set", "reference=true"),
+        *("-o", tmp_path / "jobs.parquet"),
+    )
+    assert code == 0, err
+    # 6 s from 0 and 2 s from 1: the second stops the first at 1 and ends at 3.
+    assert pl.read_parquet(tmp_path / "jobs.parquet")["finish_s"].to_list() == [8.0, 3.0]
+
+
+def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):
+    # 4 GPUs reach 12 GPU-s at 3 s. As published, what comes at 2 s looks 12 s - 2 s over 4 GPUs,
+    # rounded down, ahead: to 4 s.
+    path = write_trace(tmp_path / "t.parquet", [0.0, 2.0], [20.0, 5.0], [4.0, 4.0])
+    arguments = ("simulate", path, "--policy", "2d-las", "--gpus", 4, "--set", "limits_gpu_s=12")
+    for reference, expected in (("true", [25.0, 9.0]), ("false", [25.0, 8.0])):
+        out = tmp_path / f"{reference}.parquet"
+        assert gpuplan(*arguments, "--set", f"reference={reference}", "-o", out)[0] == 0
+        assert pl.read_parquet(out)["finish_s"].to_list() == expected
+
+
+def test_numbers_and_flags_are_read_and_shown():
+    known = {"a": Setting("numbers", ""), "b": Setting("flag", "")}
+    assert parse_settings(["a=3250,7200", "b=Yes"], known) == {"a": (3250.0, 7200.0), "b": True}
+    assert show_setting((3250.0, 7200.0)) == "3250/7200" and show_setting(False) == "false"
