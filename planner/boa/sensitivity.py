@@ -117,7 +117,7 @@ def speedup_sensitivity(workload: Workload, plan: Plan, error: float = ERROR) ->
 
     def row(name: str | None, sign: int, totals: FloatArray, best: float | None) -> SpeedupError:
         used_gpus, hours = (totals @ rate).tolist()
-        return SpeedupError(name, signs[sign], 3600 * hours / rate.sum(), used_gpus, best)
+        return SpeedupError(name, signs[sign], 3600 * hours / float(rate.sum()), used_gpus, best)
 
     rows = []
     for sign in (0, 1):
