@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 MICROS = 1_000_000
 """Microseconds in a second: time inside a kernel is whole microseconds, so that sums are exact."""
@@ -34,6 +35,8 @@ class Workload:
         gpus: workers the job holds together (a gang); >= 1.
         deadline_us: soft deadline, microseconds after the first submission.
         billed_gpus: GPUs that a provider of fractions bills, 0 < ``billed_gpus`` <= ``gpus``.
+        checkpoint_us, restore_us: time to save and to load the job, microseconds, >= 0; None leaves
+            both to the policy.
     """
 
     submit_us: IntArray
@@ -41,10 +44,13 @@ class Workload:
     gpus: IntArray
     deadline_us: IntArray
     billed_gpus: FloatArray
+    checkpoint_us: IntArray | None = None
+    restore_us: IntArray | None = None
 
     def __post_init__(self) -> None:
         shape = self.submit_us.shape
-        for name in ("submit_us", "service_us", "gpus", "deadline_us", "billed_gpus"):
+        own = [name for name in ("checkpoint_us", "restore_us") if getattr(self, name) is not None]
+        for name in ("submit_us", "service_us", "gpus", "deadline_us", "billed_gpus", *own):
             array = getattr(self, name)
             kind = np.float64 if name == "billed_gpus" else np.int64
             if array.shape != shape or array.ndim != 1 or array.dtype != kind:
@@ -54,13 +60,15 @@ class Workload:
             raise ValueError("a workload needs at least one job")
         if self.submit_us[0] < 0 or (np.diff(self.submit_us) < 0).any():
             raise ValueError("submit_us must ascend from 0 or later")
-        if (self.service_us < 0).any():
-            raise ValueError(f"service_us must be >= 0, got {self.service_us.min()}")
+        for name in ("service_us", *own):
+            if (getattr(self, name) < 0).any():
+                raise ValueError(f"{name} must be >= 0, got {getattr(self, name).min()}")
         if (self.gpus < 1).any():
             raise ValueError(f"gpus must be >= 1, got {self.gpus.min()}")
         if not ((self.billed_gpus > 0) & (self.billed_gpus <= self.gpus)).all():
             raise ValueError("billed_gpus must be above 0 and at most gpus")
-        if max(self.submit_us.max(), self.service_us.max(), abs(self.deadline_us).max()) > FOREVER:
+        times = [self.submit_us, self.service_us, abs(self.deadline_us)]
+        if max(array.max() for array in (*times, *(getattr(self, name) for name in own))) > FOREVER:
             raise ValueError(f"times must stay within {FOREVER} microseconds")
 
     @property

@@ -10,6 +10,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuplan.simkit.allpass.pool import (
+    ASKED,
+    BUSY,
+    IDLE,
+    JOB,
+    LISTED_DOWN,
+    LISTED_UP,
+    NEXT,
+    OFFER,
+    PRICE,
+    PRICED,
+    READY,
+    RECLAIMED,
+    RELEASE,
+    REQUEST,
+    charge,
+    let_go,
+    list_idle,
+    listed_anew,
+    take_idle,
+)
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.workload import FOREVER, MICROS
@@ -22,6 +43,7 @@ KINDS = (
     "checkpoint_done",  # the container is gone, the job enters the serverful queue
     "submit",
     "container_ready",  # a job starts to run
+    "market",  # offers come, go or change their price
     "dispatch",  # the serverful queue is served, once per instant at which anything changed
     "tick",  # both scalers act
 )
@@ -33,32 +55,34 @@ KINDS = (
     CHECKPOINT_DONE,
     SUBMIT,
     CONTAINER_READY,
+    MARKET,
     DISPATCH,
     TICK,
 ) = (kind << 40 for kind in range(len(KINDS)))
 NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worker
 
-# Columns of the table of jobs.
-START, FINISH, SERVERLESS, QUEUE, SINCE, CHAIN, STATE = range(7)
-NEW, RUNNING, LEFT = range(3)  # states: not yet in a container, running there, gone from it
-
-# Columns of the table of workers; one row per rental.
-OFFER, REQUEST, READY, RELEASE, BUSY, NEXT, IDLE, LISTED_UP, LISTED_DOWN = range(9)
+# Columns of the table of jobs. SINCE is when it began to wait, or its stay on workers; LEFT_US the
+# service left at that time; VAIN restores, and work that was done on workers and lost.
+START, FINISH, SERVERLESS, QUEUE, SINCE, CHAIN, STATE, LEFT_US, VAIN = range(9)
+NEW, RUNNING, LEFT, SERVED = range(4)  # states: not yet in a container, there, gone, on workers
 
 # Columns of the table of demand: work as of SINCE, drained by the workers in RATE.
 WORK, RATE, AS_OF, WIDTH = range(4)
 
-MOST_RENTALS = 1 << 24  # 1.2 GB of them
+MOST_RENTALS = 1 << 24  # 2 GB of them
 
-TIMELINE = ("time", "threshold", "queued", "ready", "starting", "idle", "serverless")
+TIMELINE = (
+    *("time", "threshold", "queued", "ready", "starting", "idle", "serverless"),
+    *("marketplace", "offers", "paid"),
+)
 
 
 class Rules(NamedTuple):
     """The parameters of `replay`; times in microseconds, gains as Algorithm 1 has them.
 
-    ``capacity`` and ``serverless_limit`` are in workers (GPUs); ``conventional_rank`` is the place
-    of the conventional price among all prices, as ``offer_rank`` is of each offer's. The last five
-    are those of Kubernetes' autoscaler, which ``by_utilization`` puts in the place of Algorithm 2.
+    ``capacity`` and ``serverless_limit`` are in workers (GPUs), ``conventional_price`` in
+    billionths of a dollar. The last five are those of Kubernetes' autoscaler, which
+    ``by_utilization`` puts in the place of Algorithm 2.
     """
 
     threshold_us: int
@@ -66,14 +90,16 @@ class Rules(NamedTuple):
     live: bool
     serve_queue: bool
     bounded: bool
-    checkpoint_us: int
-    restore_us: int
+    in_force: bool
+    reclaim: bool
+    save_every_us: int
+    market_period_us: int
     tick_us: int
     window_us: int
     window_step_us: int
     capacity: int
     serverless_limit: int
-    conventional_rank: int
+    conventional_price: int
     min_threshold_us: int
     max_threshold_us: int
     gain_up: float
@@ -190,31 +216,6 @@ def grown(table: Any) -> Any:
 
 
 @kernel
-def list_idle(workers: Any, worker: int, rank: int, cheapest: Any, dearest: Any) -> Any:
-    """Mark a worker as idle and enter it in both orders of price where it is not yet there."""
-    workers[worker, IDLE] = 1
-    if not workers[worker, LISTED_UP]:
-        workers[worker, LISTED_UP] = 1
-        cheapest = push(cheapest, rank, worker)
-    if not workers[worker, LISTED_DOWN]:
-        workers[worker, LISTED_DOWN] = 1
-        dearest = push(dearest, -rank, -worker)
-    return cheapest, dearest
-
-
-@kernel
-def take_idle(workers: Any, order: Any, listed: int) -> int:
-    """Return the first idle worker of an order of price, no longer idle; there must be one."""
-    while True:
-        worker = abs(order[1, 1])
-        pop(order)
-        workers[worker, listed] = 0
-        if workers[worker, IDLE]:
-            workers[worker, IDLE] = 0
-            return worker  # type: ignore[no-any-return]
-
-
-@kernel
 def replay(
     submit: Any,
     service: Any,
@@ -223,7 +224,11 @@ def replay(
     bucket: Any,
     edges: Any,
     startup: Any,
-    offer_rank: Any,
+    checkpoint: Any,
+    restore: Any,
+    market_start: Any,
+    market_first: Any,
+    market_price: Any,
     offer_startup: Any,
     conventional_startup: Any,
     rules: Any,
@@ -236,28 +241,38 @@ def replay(
         bucket: row of the table of demand that a job counts in; ``edges[bucket]`` is its deadline
             rounded up to a multiple of every window's and tick's length.
         edges: ascending, one per bucket.
-        offer_rank: price rank of each marketplace offer; ascending.
+        checkpoint, restore: times of each job, shape (n,).
+        market_start, market_first: time of each step of the market, and where its offers begin.
+        market_price: their prices, ascending within a step, billionths of a dollar.
         offer_startup, conventional_startup: drawn start-up times; the k-th rental from a kind of
             provider takes entry k, counted round.
         rules: `Rules`.
 
     Returns:
-        Table of jobs, table of workers, time line (columns `TIMELINE`) of the ticks at which it
-        changed, and the pressure at those.
+        Table of jobs, table of workers, their bills by price and time held (billionths of a dollar
+        x microseconds / hour), time line (columns `TIMELINE`; ``paid`` in billionths of a dollar
+        per hour) of the ticks at which it changed, and the pressure at those.
 
     Raises:
         ValueError: there would be more than `MOST_RENTALS` rentals.
     """
     n = submit.size
-    jobs = np.zeros((n, 7), np.int64)
-    workers = np.zeros((64, 9), np.int64)
-    timeline = np.zeros((256, 7), np.int64)
+    jobs = np.zeros((n, 9), np.int64)
+    workers, bills = np.zeros((64, 14), np.int64), np.zeros((64, 1), np.float64)
+    timeline = np.zeros((256, 10), np.int64)
     pressures = np.zeros((256, 1), np.float64)
     demand = np.zeros((edges.size + 1, 4), np.int64)
     events, running, queue = new_heap(), new_heap(), new_heap()
     cheapest, dearest, offers = new_heap(), new_heap(), new_heap()
-    for offer in range(offer_rank.size):
+    slots = 0
+    for step in range(market_start.size):
+        slots = max(slots, market_first[step + 1] - market_first[step])
+    for offer in range(slots):
         offers = push(offers, offer, offer)
+    holder = np.full(slots, -1, np.int64)  # which worker each offer is
+    step = round_start = market_held = paid = 0
+    listed = market_first[1]
+    next_market = rules.market_period_us if market_start.size == 1 else market_start[1]
     threshold = rules.threshold_us
     next_submit = next_admit = done = notes = due = 0
     rentals = rentals_market = rentals_conventional = 0
@@ -269,6 +284,8 @@ def replay(
 
     while done < n:
         time, code = next_tick, TICK
+        if next_market <= time:
+            time, code = next_market, MARKET
         if next_submit < n and submit[next_submit] <= time:
             time, code = submit[next_submit], SUBMIT | next_submit
         if events[0, 0] and (events[1, 0] < time or (events[1, 0] == time and events[1, 1] < code)):
@@ -291,7 +308,7 @@ def replay(
             pop(running)
             jobs[number, STATE] = LEFT
             jobs[number, SERVERLESS] = now - jobs[number, START]
-            events = push(events, now + rules.checkpoint_us, CHECKPOINT_DONE | number)
+            events = push(events, now + checkpoint[number], CHECKPOINT_DONE | number)
         elif kind == DISPATCH:
             changed = False
             while queue[0, 0]:
@@ -301,18 +318,78 @@ def replay(
                 pop(queue)
                 idle -= gpus[job]
                 jobs[job, QUEUE] += now - jobs[job, SINCE]
-                run = rules.restore_us + service[job] - jobs[job, SERVERLESS]
+                run = restore[job] + jobs[job, LEFT_US]
+                jobs[job, SINCE], jobs[job, FINISH], jobs[job, STATE] = now, now + run, SERVED
                 chain = -1
                 for _ in range(gpus[job]):
                     worker = take_idle(workers, cheapest, LISTED_UP)
                     workers[worker, BUSY] += run
-                    workers[worker, NEXT] = chain
+                    workers[worker, JOB], workers[worker, NEXT] = job, chain
                     chain = worker
                 jobs[job, CHAIN] = chain
                 row = bucket[job] if bucket[job] >= due else edges.size
                 settle(demand, row, now)
                 demand[row, RATE] += gpus[job]
                 events = push(events, now + run, FINISH_SERVERFUL | job)
+        elif kind == MARKET:
+            step += 1
+            if step == market_start.size:
+                step = 0
+                round_start += rules.market_period_us
+            following = rules.market_period_us
+            if step + 1 < market_start.size:
+                following = market_start[step + 1]
+            next_market = min(round_start + following, FOREVER)
+            listed = market_first[step + 1] - market_first[step]
+            moved = False
+            for offer in range(slots):
+                worker = holder[offer]
+                if worker < 0:
+                    continue
+                if offer < listed:
+                    price = market_price[market_first[step] + offer]
+                    if rules.in_force and price != workers[worker, PRICE]:
+                        charge(workers, bills, worker, now)
+                        paid += price - workers[worker, PRICE]
+                        workers[worker, PRICE] = price
+                        moved = True
+                elif rules.reclaim:
+                    if workers[worker, READY] > now:
+                        starting -= 1
+                    elif workers[worker, IDLE]:
+                        workers[worker, IDLE] = 0
+                        ready -= 1
+                        idle -= 1
+                    else:  # its whole gang stops, goes back to what is saved, and queues again
+                        job = workers[worker, JOB]
+                        ran = now - jobs[job, SINCE]
+                        kept = max(0, ran - restore[job])
+                        if rules.save_every_us:
+                            kept -= kept % rules.save_every_us
+                        jobs[job, LEFT_US] -= kept
+                        jobs[job, VAIN] += ran - kept
+                        row = bucket[job] if bucket[job] >= due else edges.size
+                        settle(demand, row, now)
+                        demand[row, RATE] -= gpus[job]
+                        demand[row, WORK] += gpus[job] * (ran - kept)
+                        member = jobs[job, CHAIN]
+                        while member >= 0:
+                            workers[member, BUSY] -= jobs[job, FINISH] - now
+                            if member != worker:
+                                cheapest, dearest = list_idle(workers, member, cheapest, dearest)
+                                idle += 1
+                            member = workers[member, NEXT]
+                        jobs[job, STATE], jobs[job, SINCE] = LEFT, now
+                        key = submit[job] if rules.by_submission else deadline[job]
+                        queue = push(queue, key, job)
+                        ready -= 1
+                        changed = True
+                    workers[worker, RECLAIMED] = 1
+                    market_held -= 1
+                    paid -= workers[worker, PRICE]
+                    offers = let_go(workers, bills, worker, now, holder, offers)
+            if moved:
+                cheapest, dearest = listed_anew(workers, cheapest, dearest)
         elif kind == TICK:
             next_tick = now + rules.tick_us
             due = fold_overdue(demand, edges, due, now)
@@ -352,10 +429,14 @@ def replay(
                 raise ValueError("the pool asks for more than 16 million rentals")
             for _ in range(wanted):
                 if rentals == workers.shape[0]:
-                    workers = grown(workers)
-                if offers[0, 0]:
+                    workers, bills = grown(workers), grown(bills)
+                price = rules.conventional_price
+                if offers[0, 0] and offers[1, 1] < listed:
                     offer = offers[1, 1]
                     pop(offers)
+                    holder[offer] = rentals
+                    price = market_price[market_first[step] + offer]
+                    market_held += 1
                     delay = offer_startup[rentals_market % offer_startup.size]
                     rentals_market += 1
                 else:
@@ -366,14 +447,17 @@ def replay(
                 workers[rentals, REQUEST] = now
                 workers[rentals, READY] = now + delay
                 workers[rentals, RELEASE] = -1
+                workers[rentals, ASKED] = workers[rentals, PRICE] = price
+                workers[rentals, PRICED] = now
+                paid += price
                 events = push(events, now + delay, WORKER_READY | rentals)
                 rentals += 1
                 starting += 1
             for _ in range(spare):
                 worker = take_idle(workers, dearest, LISTED_DOWN)
-                workers[worker, RELEASE] = now
-                if workers[worker, OFFER] >= 0:
-                    offers = push(offers, workers[worker, OFFER], workers[worker, OFFER])
+                market_held -= workers[worker, OFFER] >= 0
+                paid -= workers[worker, PRICE]
+                offers = let_go(workers, bills, worker, now, holder, offers)
                 ready -= 1
                 idle -= 1
 
@@ -382,11 +466,12 @@ def replay(
             timeline[notes, 0], timeline[notes, 1] = now, threshold
             timeline[notes, 2], timeline[notes, 3] = queue[0, 0], ready
             timeline[notes, 4], timeline[notes, 5] = starting, idle
-            timeline[notes, 6] = serverless
+            timeline[notes, 6], timeline[notes, 7] = serverless, market_held
+            timeline[notes, 8], timeline[notes, 9] = listed, paid
             pressures[notes, 0] = p
             # A tick that changed nothing is written over: an overload can last for decades.
             news = notes == 0 or pressures[notes - 1, 0] != p
-            for column in range(1, 7):
+            for column in range(1, 10):
                 news = news or timeline[notes, column] != timeline[notes - 1, column]
             notes += news
         else:
@@ -412,20 +497,20 @@ def replay(
                 serverful_width += gpus[number]
                 row = bucket[number] if bucket[number] >= due else edges.size
                 settle(demand, row, now)
-                left = rules.restore_us + service[number] - jobs[number, SERVERLESS]
-                demand[row, WORK] += gpus[number] * left
+                jobs[number, LEFT_US] = service[number] - jobs[number, SERVERLESS]
+                demand[row, WORK] += gpus[number] * (restore[number] + jobs[number, LEFT_US])
                 demand[row, WIDTH] += gpus[number]
                 changed = True
             elif kind == WORKER_READY:
-                starting -= 1
-                ready += 1
-                idle += 1
-                offer = workers[number, OFFER]
-                rank = offer_rank[offer] if offer >= 0 else rules.conventional_rank
-                cheapest, dearest = list_idle(workers, number, rank, cheapest, dearest)
-                changed = True
-            else:  # FINISH_SERVERFUL
-                jobs[number, FINISH] = now
+                if workers[number, RELEASE] < 0:  # else it was reclaimed before
+                    starting -= 1
+                    ready += 1
+                    idle += 1
+                    cheapest, dearest = list_idle(workers, number, cheapest, dearest)
+                    changed = True
+            elif jobs[number, STATE] == SERVED and jobs[number, FINISH] == now:  # FINISH_SERVERFUL
+                jobs[number, STATE] = LEFT
+                jobs[number, VAIN] += restore[number]
                 done += 1
                 row = bucket[number] if bucket[number] >= due else edges.size
                 settle(demand, row, now)
@@ -435,9 +520,7 @@ def replay(
                 idle += gpus[number]
                 worker = jobs[number, CHAIN]
                 while worker >= 0:
-                    offer = workers[worker, OFFER]
-                    rank = offer_rank[offer] if offer >= 0 else rules.conventional_rank
-                    cheapest, dearest = list_idle(workers, worker, rank, cheapest, dearest)
+                    cheapest, dearest = list_idle(workers, worker, cheapest, dearest)
                     worker = workers[worker, NEXT]
                 changed = True
 
@@ -453,5 +536,7 @@ def replay(
 
     for worker in range(rentals):
         if workers[worker, RELEASE] < 0:
+            charge(workers, bills, worker, now)
             workers[worker, RELEASE] = now
-    return jobs, workers[:rentals].copy(), timeline[:notes].copy(), pressures[:notes, 0].copy()
+    workers, bills = workers[:rentals].copy(), bills[:rentals].copy()
+    return jobs, workers, bills[:, 0], timeline[:notes].copy(), pressures[:notes, 0].copy()

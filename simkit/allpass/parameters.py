@@ -7,12 +7,14 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
+from gpuplan.simkit.allpass.market import MOST_USD, Market
+from gpuplan.simkit.workload import IntArray, to_micros
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
 SCALE_OUT_RULES = ("window", "queue")
 SCALING_RULES = ("literal", "bounded", "utilization")
+PRICING_RULES = ("request", "in-force")
 QUEUE_ORDERS = ("deadline", "submission")
 RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
@@ -80,12 +82,20 @@ class Allpass:
         serverless_price: US dollars per GPU-hour.
         serverless_startup: start-up time of a container.
         marketplace_prices: US dollars per GPU-hour of each offer of one GPU; ascending.
+        market: offers over time in the place of ``marketplace_prices``.
+        pricing: whether a rental costs what its offer asked at its ``request`` to the end, or at
+            each time what the offer then asks (``in-force``; one that is gone, what it asked last).
+        reclaim: whether an offer that is gone ends its rental; else only new ones cannot have it.
+        save_every_s: work on workers after which a job is saved, at no cost: what was done since is
+            lost when its workers are reclaimed; 0 saves at the last moment, ``inf`` never.
         marketplace_startup: start-up time of a marketplace worker.
         conventional_price: US dollars per GPU-hour of the conventional cloud, which has no end.
         conventional_startup: start-up time of its workers.
         minimum_billing_s: least time a rental is billed for.
-        checkpoint_s: time to save a job, spent and billed in its container.
-        restore_s: time to load it, spent on its workers.
+        billing_step_s: time a rental is billed in, rounded up; 0 bills the time held.
+        checkpoint_s: time to save a job that has none of its own (`Workload.checkpoint_us`), spent
+            and billed in its container.
+        restore_s: time to load it, alike, spent on its workers.
         tick_s: time between two decisions of the scalers.
         window_s: longest window T, a multiple of 60 s.
         min_threshold_s, max_threshold_s: limits of the adaptive threshold.
@@ -110,10 +120,15 @@ class Allpass:
     marketplace_prices: tuple[float, ...] = field(
         default_factory=lambda: price_ladder(50, 0.38, 1.08, 1.66)
     )
+    market: Market | None = None
+    pricing: str = "request"
+    reclaim: bool = False
+    save_every_s: float = 600.0
     marketplace_startup: StartUp = StartUp(36.04, 7.35)
     conventional_price: float = 1.29
     conventional_startup: StartUp = StartUp(255.59, 26.26)
     minimum_billing_s: float = 0.0
+    billing_step_s: float = 0.0
     checkpoint_s: float = 42.0
     restore_s: float = 42.0
     tick_s: float = 60.0
@@ -136,11 +151,13 @@ class Allpass:
         _one_of("threshold_rule", self.threshold_rule, THRESHOLD_RULES)
         _one_of("scale_out", self.scale_out, SCALE_OUT_RULES)
         _one_of("scaling", self.scaling, SCALING_RULES)
+        _one_of("pricing", self.pricing, PRICING_RULES)
         _one_of("queue_order", self.queue_order, QUEUE_ORDERS)
         for name in (
             "serverless_price",
             "conventional_price",
             "minimum_billing_s",
+            "billing_step_s",
             "checkpoint_s",
             "restore_s",
             "min_threshold_s",
@@ -168,6 +185,10 @@ class Allpass:
         prices = self.marketplace_prices
         if any(a > b for a, b in pairwise(prices)) or any(not 0 <= p < np.inf for p in prices):
             raise ValueError("marketplace_prices must ascend and be at least 0")
+        if max(self.conventional_price, *prices, 0.0) > MOST_USD:
+            raise ValueError(f"prices of workers must be at most {MOST_USD:g}")
+        if not self.save_every_s >= 0:
+            raise ValueError(f"save_every_s must be at least 0, got {self.save_every_s:g}")
         if self.tick_s < 1:
             raise ValueError(f"tick_s must be at least 1, got {self.tick_s:g}")
         if self.window_s < WINDOW_STEP_S or self.window_s % WINDOW_STEP_S or self.window_s > 1e7:
@@ -182,6 +203,11 @@ class Allpass:
                 f"({self.min_threshold_s:g} to {self.max_threshold_s:g}) when the controller is "
                 f"adaptive, got {self.threshold_s:g}"
             )
+
+    @property
+    def offers(self) -> Market:
+        """The marketplace, whether it changes or not."""
+        return self.market or Market.constant(self.marketplace_prices)
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -212,10 +238,3 @@ class Draws:
             marketplace_us=parameters.marketplace_startup.draw_us(RENTAL_DRAWS, marketplace),
             conventional_us=parameters.conventional_startup.draw_us(RENTAL_DRAWS, conventional),
         )
-
-
-def price_ranks(parameters: Allpass) -> tuple[IntArray, int]:
-    """Return the rank of each offer's price and of the conventional one; equal prices share one."""
-    prices: FloatArray = np.array([*parameters.marketplace_prices, parameters.conventional_price])
-    ranks = np.unique(prices, return_inverse=True)[1].astype(np.int64)
-    return ranks[:-1], int(ranks[-1])

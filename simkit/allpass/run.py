@@ -7,9 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.simkit.allpass.kernel import TIMELINE, Rules, replay
-from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws, price_ranks
-from gpuplan.simkit.workload import FOREVER, MICROS, FloatArray, IntArray, Workload, to_micros
+from gpuplan.simkit.allpass import pool
+from gpuplan.simkit.allpass.kernel import TIMELINE, VAIN, Rules, replay
+from gpuplan.simkit.allpass.market import NANOS
+from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws
+from gpuplan.simkit.workload import (
+    FOREVER,
+    MICROS,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Workload,
+    to_micros,
+)
 
 MICROS_PER_HOUR = 3600.0 * MICROS
 
@@ -19,11 +29,15 @@ class Rentals:
     """Workers of the serverful tier, one GPU each, in the order of request; arrays of shape (k,).
 
     Attributes:
-        offer: number of the marketplace offer, or -1 for the conventional cloud.
-        price: US dollars per GPU-hour.
+        offer: place of the marketplace offer among all, the cheapest first, or -1 for the
+            conventional cloud.
+        price: at its request, US dollars per GPU-hour.
         request_us, ready_us, release_us: microseconds after the first submission; ``ready_us`` may
             lie after ``release_us`` where the run ended first.
         busy_us: time it held jobs, restoring included.
+        reclaimed: whether the marketplace took it back.
+        metered_usd: price x time from request to release.
+        billed_usd: the same for the time billed (``minimum_billing_s``, ``billing_step_s``).
     """
 
     offer: IntArray
@@ -32,6 +46,9 @@ class Rentals:
     ready_us: IntArray
     release_us: IntArray
     busy_us: IntArray
+    reclaimed: BoolArray
+    metered_usd: FloatArray
+    billed_usd: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +62,9 @@ class Timeline:
         queued: jobs in the serverful queue.
         ready, starting, idle: workers; idle ones are ready too.
         serverless: GPUs in containers, starting ones included.
+        marketplace: workers of the marketplace, starting ones included; the rest is conventional.
+        offers: how many the marketplace has, those rented included.
+        paid_usd_per_h: price of all workers together, US dollars per hour.
     """
 
     time_us: IntArray
@@ -55,6 +75,16 @@ class Timeline:
     starting: IntArray
     idle: IntArray
     serverless: IntArray
+    marketplace: IntArray
+    offers: IntArray
+    paid_usd_per_h: FloatArray
+
+    @property
+    def mean_price(self) -> FloatArray:
+        """What a worker costs on average, US dollars per GPU-hour; NaN without workers."""
+        held = self.ready + self.starting
+        price: FloatArray = self.paid_usd_per_h / np.where(held > 0, held, np.nan)
+        return price
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +101,8 @@ class AllpassRun:
         serverless_us: its run time in a container; the rest of its service was on workers.
         startup_us: start-up of its container.
         queue_us: waiting for a container (under a limit) and for workers.
-        demotion_us: checkpoint and restore; 0 for a job that ended in its container.
+        demotion_us: checkpoint, restores and, where workers were reclaimed, work done in vain; 0
+            for a job that ended in its container.
         demoted: whether it left its container.
         rentals: the workers.
         timeline: the ticks.
@@ -86,7 +117,7 @@ class AllpassRun:
     startup_us: IntArray
     queue_us: IntArray
     demotion_us: IntArray
-    demoted: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    demoted: BoolArray
     rentals: Rentals
     timeline: Timeline
     end_us: int
@@ -99,14 +130,14 @@ class AllpassRun:
     @property
     def worker_us(self) -> IntArray:
         """Worker time each job held in the serverful tier, restoring included; shape (n,)."""
-        restore = to_micros(self.parameters.restore_s)
-        held = restore + self.workload.service_us - self.serverless_us
+        checkpoint_us, _ = overheads_us(self.workload, self.parameters)
+        held = self.demotion_us - checkpoint_us + self.workload.service_us - self.serverless_us
         return np.where(self.demoted, self.workload.gpus * held, 0)
 
     @property
     def container_us(self) -> IntArray:
         """Time each job is billed for in its container: run and checkpoint; shape (n,)."""
-        saving = np.where(self.demoted, to_micros(self.parameters.checkpoint_s), 0)
+        saving = np.where(self.demoted, overheads_us(self.workload, self.parameters)[0], 0)
         billed: IntArray = self.serverless_us + saving
         return billed
 
@@ -120,10 +151,7 @@ class AllpassRun:
     @property
     def rental_usd(self) -> FloatArray:
         """Bill of each rental, from request to release; shape (k,)."""
-        least = to_micros(self.parameters.minimum_billing_s)
-        billed = np.maximum(self.rentals.release_us - self.rentals.request_us, least)
-        bill: FloatArray = billed / MICROS_PER_HOUR * self.rentals.price
-        return bill
+        return self.rentals.billed_usd
 
     @property
     def job_usd(self) -> FloatArray:
@@ -164,11 +192,12 @@ def run_allpass(
             f"a job needs {workload.gpus.max()} GPUs in one container start, more than "
             f"serverless_limit {rules.serverless_limit}"
         )
-    _check_range(workload, rules, draws)
+    checkpoint_us, restore_us = overheads_us(workload, parameters)
+    _check_range(workload, rules, draws, checkpoint_us + restore_us)
+    market = parameters.offers
     width = math.gcd(rules.tick_us, rules.window_step_us)
     edges, bucket = np.unique(-(-workload.deadline_us // width) * width, return_inverse=True)
-    offer_rank = price_ranks(parameters)[0]
-    jobs, workers, timeline, pressure = replay(
+    jobs, workers, bills, timeline, pressure = replay(
         workload.submit_us,
         workload.service_us,
         workload.gpus,
@@ -176,16 +205,17 @@ def run_allpass(
         bucket.astype(np.int64),
         edges,
         draws.container_us,
-        offer_rank,
+        checkpoint_us,
+        restore_us,
+        market.start_us,
+        market.first,
+        _nanos(market.price),
         draws.marketplace_us,
         draws.conventional_us,
         rules,
     )
     start, finish, serverless, queue = (jobs[:, column].copy() for column in range(4))
     demoted = serverless < workload.service_us
-    overhead = rules.checkpoint_us + rules.restore_us
-    offer = workers[:, 0].copy()
-    prices = np.array([*parameters.marketplace_prices, parameters.conventional_price])
     columns = dict(zip(TIMELINE, timeline.T, strict=True))
     return AllpassRun(
         workload=workload,
@@ -195,9 +225,9 @@ def run_allpass(
         serverless_us=serverless,
         startup_us=draws.container_us,
         queue_us=queue,
-        demotion_us=np.where(demoted, overhead, 0),
+        demotion_us=np.where(demoted, checkpoint_us + jobs[:, VAIN], 0),
         demoted=demoted,
-        rentals=Rentals(offer, prices[offer], *(workers[:, c].copy() for c in range(1, 5))),
+        rentals=_rentals(workers, bills, parameters),
         timeline=Timeline(
             time_us=columns["time"],
             threshold_us=columns["threshold"],
@@ -207,6 +237,9 @@ def run_allpass(
             starting=columns["starting"],
             idle=columns["idle"],
             serverless=columns["serverless"],
+            marketplace=columns["marketplace"],
+            offers=columns["offers"],
+            paid_usd_per_h=columns["paid"] / NANOS,
         ),
         end_us=int(finish.max()),
     )
@@ -223,14 +256,16 @@ def _rules(parameters: Allpass) -> Rules:
         live=parameters.threshold_rule == "live",
         serve_queue=parameters.scale_out == "queue",
         bounded=parameters.scaling == "bounded",
-        checkpoint_us=micros(parameters.checkpoint_s),
-        restore_us=micros(parameters.restore_s),
+        in_force=parameters.pricing == "in-force",
+        reclaim=parameters.reclaim,
+        save_every_us=micros(parameters.save_every_s),
+        market_period_us=parameters.offers.period_us,
         tick_us=micros(parameters.tick_s),
         window_us=micros(parameters.window_s),
         window_step_us=micros(WINDOW_STEP_S),
         capacity=unlimited if parameters.capacity is None else parameters.capacity,
         serverless_limit=parameters.serverless_limit or unlimited,
-        conventional_rank=price_ranks(parameters)[1],
+        conventional_price=int(_nanos(parameters.conventional_price)),
         min_threshold_us=micros(parameters.min_threshold_s),
         max_threshold_us=micros(parameters.max_threshold_s),
         gain_up=float(parameters.gain_up_s),
@@ -247,9 +282,47 @@ def _rules(parameters: Allpass) -> Rules:
     )
 
 
-def _check_range(workload: Workload, rules: Rules, draws: Draws) -> None:
+def overheads_us(workload: Workload, parameters: Allpass) -> tuple[IntArray, IntArray]:
+    """Return the time to save, and to load, each job: its own, or the one of the run."""
+    given = (
+        (workload.checkpoint_us, parameters.checkpoint_s),
+        (workload.restore_us, parameters.restore_s),
+    )
+    save, load = (
+        np.full(workload.size, to_micros(usual)) if own is None else own for own, usual in given
+    )
+    return save, load
+
+
+def _rentals(workers: IntArray, bills: FloatArray, parameters: Allpass) -> Rentals:
+    request, release = workers[:, pool.REQUEST].copy(), workers[:, pool.RELEASE].copy()
+    held = release - request
+    billed = held
+    if step := int(to_micros(parameters.billing_step_s)):
+        billed = -(-held // step) * step
+    billed = np.maximum(billed, to_micros(parameters.minimum_billing_s))
+    metered = bills / NANOS / MICROS_PER_HOUR
+    last_price = workers[:, pool.PRICE] / NANOS
+    return Rentals(
+        offer=workers[:, pool.OFFER].copy(),
+        price=workers[:, pool.ASKED] / NANOS,
+        request_us=request,
+        ready_us=workers[:, pool.READY].copy(),
+        release_us=release,
+        busy_us=workers[:, pool.BUSY].copy(),
+        reclaimed=workers[:, pool.RECLAIMED] > 0,
+        metered_usd=metered,
+        billed_usd=metered + (billed - held) / MICROS_PER_HOUR * last_price,
+    )
+
+
+def _nanos(usd: FloatArray | float) -> IntArray:
+    """Return dollars as whole billionths."""
+    return np.floor(np.asarray(usd, np.float64) * NANOS + 0.5).astype(np.int64)
+
+
+def _check_range(workload: Workload, rules: Rules, draws: Draws, overhead: IntArray) -> None:
     """Refuse what could leave the range of int64: the end of the run, or all work added up."""
-    overhead = rules.checkpoint_us + rules.restore_us
     each = workload.service_us.astype(np.float64) + draws.container_us + overhead
     wait = float(draws.conventional_us.max(initial=0)) + float(draws.marketplace_us.max(initial=0))
     last = max(float(workload.submit_us[-1]), float(workload.deadline_us.max()))

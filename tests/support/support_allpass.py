@@ -11,6 +11,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
+import numpy as np
+
+from gpuplan.simkit.allpass.market import NANOS, Market
+from gpuplan.simkit.allpass.run import MICROS_PER_HOUR, overheads_us
 from gpuplan.simkit.workload import FOREVER, to_micros
 
 ORDER = [
@@ -21,12 +25,17 @@ ORDER = [
     "checkpoint done",
     "submit",
     "container ready",
+    "market",
     "tick",
 ]
 
 
 def micros(seconds):
     return int(to_micros(seconds))
+
+
+def nanos(usd):
+    return math.floor(usd * NANOS + 0.5)
 
 
 @dataclass
@@ -37,6 +46,8 @@ class Job:
     gpus: int
     deadline: int
     startup: int
+    checkpoint: int
+    restore: int
     place: str = "nowhere"  # container, checkpoint, queue, workers, done
     admitted_threshold: int = 0
     start: int = -1
@@ -45,6 +56,9 @@ class Job:
     queue: int = 0
     waits_since: int = 0
     demoted: bool = False
+    left: int = 0  # service on workers that is still to be done
+    began: int = -1  # its stay on the present workers
+    vain: int = 0
     workers: list = field(default_factory=list)
 
 
@@ -52,13 +66,21 @@ class Job:
 class Worker:
     number: int
     offer: int
-    price: float
+    asked: int  # billionths of a dollar
+    price: int
     request: int
     ready: int
     release: int = -1
     busy: int = 0
     job: Job | None = None
     up: bool = False
+    priced: int = 0
+    bill: float = 0.0
+    reclaimed: bool = False
+
+    def charge(self, now):
+        self.bill += float(self.price) * float(now - self.priced)
+        self.priced = now
 
 
 class Twin:
@@ -73,6 +95,7 @@ class Twin:
                     workload.gpus,
                     workload.deadline_us,
                     draws.container_us,
+                    *overheads_us(workload, p),
                     strict=True,
                 )
             )
@@ -80,8 +103,12 @@ class Twin:
         self.draws = {"market": list(draws.marketplace_us), "cloud": list(draws.conventional_us)}
         self.counts = {"market": 0, "cloud": 0}
         self.threshold = micros(p.threshold_s)
-        self.checkpoint, self.restore = micros(p.checkpoint_s), micros(p.restore_s)
-        self.free_offers = list(enumerate(p.marketplace_prices))
+        market = p.market or Market.constant(p.marketplace_prices)
+        ladders = np.split(market.price, np.cumsum(market.offers)[:-1])
+        self.ladders = [[nanos(price) for price in ladder] for ladder in ladders]
+        self.starts, self.period = market.start_us.tolist(), market.period_us
+        self.step = self.rounds = 0
+        self.holder = {}  # place among the offers -> worker
         self.workers, self.held = [], {}  # all that ever were, and those rented now
         self.waiting, self.queue = deque(), []  # for a container; for workers, a heap by deadline
         self.inside, self.serverful = {}, {}  # jobs that run in a container; in the other tier
@@ -99,6 +126,7 @@ class Twin:
             self.at(job.submit, "submit", job.number)
         at_once = self.p.scaling == "utilization"
         self.at(0 if at_once else micros(self.p.tick_s), "tick", 0)
+        self.at_next_market()
         left = len(self.jobs)
         changed = False
         while left:
@@ -113,34 +141,86 @@ class Twin:
                 case "finish serverless":
                     left -= self.finish_serverless(self.jobs[subject])
                 case "finish serverful":
-                    self.finish_serverful(self.jobs[subject])
-                    left -= 1
-                    changed = True
+                    if self.finish_serverful(self.jobs[subject]):
+                        left -= 1
+                        changed = True
                 case "demote":
                     self.demote(self.jobs[subject])
                 case "worker ready":
-                    self.workers[subject].up = True
+                    self.workers[subject].up = not self.workers[subject].reclaimed
                     changed = True
                 case "checkpoint done":
                     job = self.jobs[subject]
                     self.containers -= job.gpus
                     job.place, job.waits_since = "queue", self.now
-                    by_deadline = self.p.queue_order == "deadline"
-                    key = job.deadline if by_deadline else job.submit
-                    heapq.heappush(self.queue, (key, job.number))
+                    job.left = job.service - job.serverless
+                    self.queue_up(job)
                     self.serverful[job.number] = job
                     changed = True
                 case "submit":
                     self.waiting.append(self.jobs[subject])
                 case "container ready":
                     self.begin(self.jobs[subject])
+                case "market":
+                    changed |= self.change_market()
                 case "tick":
                     self.tick()
             self.admit()
         for worker in self.workers:
             if worker.release < 0:
+                worker.charge(self.now)
                 worker.release = self.now
         return self
+
+    def at_next_market(self):
+        following = [*self.starts[1:], self.period][self.step]
+        if following < FOREVER:
+            self.at(self.rounds * self.period + following, "market", 0)
+
+    def change_market(self):
+        self.step += 1
+        if self.step == len(self.starts):
+            self.step, self.rounds = 0, self.rounds + 1
+        self.at_next_market()
+        ladder = self.ladders[self.step]
+        stopped = False
+        for place, worker in sorted(self.holder.items()):
+            if place < len(ladder):
+                if self.p.pricing == "in-force" and worker.price != ladder[place]:
+                    worker.charge(self.now)
+                    worker.price = ladder[place]
+            elif self.p.reclaim:
+                if worker.job is not None:
+                    self.stop(worker.job)
+                    stopped = True
+                worker.reclaimed, worker.up = True, False
+                self.give_back(worker)
+        return stopped
+
+    def stop(self, job):
+        """Take a job off its workers: what it did since it was last saved is lost."""
+        ran = self.now - job.began
+        kept = max(0, ran - job.restore)
+        every = micros(self.p.save_every_s)
+        kept = kept // every * every if every else kept
+        job.left -= kept
+        job.vain += ran - kept
+        for worker in job.workers:
+            worker.busy -= job.finish - self.now
+            worker.job = None
+        job.place, job.finish, job.workers, job.waits_since = "queue", -1, [], self.now
+        self.queue_up(job)
+
+    def queue_up(self, job):
+        first = job.deadline if self.p.queue_order == "deadline" else job.submit
+        heapq.heappush(self.queue, (first, job.number))
+
+    def give_back(self, worker):
+        worker.charge(self.now)
+        worker.release = self.now
+        del self.held[worker.number]
+        if worker.offer >= 0:
+            del self.holder[worker.offer]
 
     def admit(self):
         limit = math.inf if self.p.serverless_limit is None else self.p.serverless_limit
@@ -178,13 +258,16 @@ class Twin:
         job.place, job.demoted = "checkpoint", True
         del self.inside[job.number]
         job.serverless = self.now - job.start
-        self.at(self.now + self.checkpoint, "checkpoint done", job.number)
+        self.at(self.now + job.checkpoint, "checkpoint done", job.number)
 
     def finish_serverful(self, job):
-        job.place, job.finish = "done", self.now
+        if job.place != "workers" or job.finish != self.now:
+            return False  # it was stopped on the way
+        job.place, job.vain = "done", job.vain + job.restore
         del self.serverful[job.number]
         for worker in job.workers:
             worker.job = None
+        return True
 
     def idle(self):
         return [w for w in self.held.values() if w.up and w.job is None]
@@ -201,7 +284,7 @@ class Twin:
             self.dispatches.append((self.now, job.number))
             job.place = "workers"
             job.queue += self.now - job.waits_since
-            run = self.restore + job.service - job.serverless
+            run, job.began = job.restore + job.left, self.now
             job.workers = free
             for worker in free:
                 assert worker.job is None
@@ -213,7 +296,7 @@ class Twin:
 
     def remaining(self, job):
         if job.place == "queue":
-            return job.gpus * (self.restore + job.service - job.serverless)
+            return job.gpus * (job.restore + job.left)
         return job.gpus * (job.finish - self.now)
 
     def tick(self):
@@ -256,10 +339,7 @@ class Twin:
             self.rent()
         idle = sorted(self.idle(), key=lambda w: (-w.price, -w.number))
         for worker in idle[: max(0, release)]:
-            worker.release = self.now
-            del self.held[worker.number]
-            if worker.offer >= 0:
-                self.free_offers.append((worker.offer, worker.price))
+            self.give_back(worker)
 
         ready = sum(w.up for w in self.held.values())
         state = (
@@ -269,6 +349,9 @@ class Twin:
             len(self.held) - ready,
             len(self.idle()),
             self.containers,
+            len(self.holder),
+            len(self.ladders[self.step]),
+            sum(w.price for w in self.held.values()),
         )
         if not self.timeline or (*self.timeline[-1][1:], self.pressures[-1]) != (*state, pressure):
             self.timeline.append((self.now, *state))
@@ -309,15 +392,18 @@ class Twin:
                 self.at(max(self.now, job.start + self.allowed(job)), "demote", job.number)
 
     def rent(self):
-        if self.free_offers:
-            offer, price = min(self.free_offers)
-            self.free_offers.remove((offer, price))
-        else:
-            offer, price = -1, self.p.conventional_price
+        ladder = self.ladders[self.step]
+        free = [place for place in range(len(ladder)) if place not in self.holder]
+        offer, price = (
+            (free[0], ladder[free[0]]) if free else (-1, nanos(self.p.conventional_price))
+        )
         kind = "market" if offer >= 0 else "cloud"
         delay = int(self.draws[kind][self.counts[kind] % len(self.draws[kind])])
         self.counts[kind] += 1
-        worker = Worker(len(self.workers), offer, price, self.now, self.now + delay)
+        worker = Worker(len(self.workers), offer, price, price, self.now, self.now + delay)
+        worker.priced = self.now
+        if offer >= 0:
+            self.holder[offer] = worker
         self.workers.append(worker)
         self.held[worker.number] = worker
         self.at(worker.ready, "worker ready", worker.number)
@@ -328,7 +414,11 @@ def run_twin(workload, parameters, draws):
     twin = Twin(workload, parameters, draws).run()
     return SimpleNamespace(
         jobs=[(j.start, j.finish, j.serverless, j.queue, j.demoted) for j in twin.jobs],
+        vain=[j.vain for j in twin.jobs],
         rentals=[(w.offer, w.request, w.ready, w.release, w.busy) for w in twin.workers],
+        bills=[
+            (w.asked / NANOS, w.bill / NANOS / MICROS_PER_HOUR, w.reclaimed) for w in twin.workers
+        ],
         timeline=twin.timeline,
         pressures=twin.pressures,
         dispatches=twin.dispatches,
@@ -360,8 +450,22 @@ def as_lists(run):
                 line.starting.tolist(),
                 line.idle.tolist(),
                 line.serverless.tolist(),
+                line.marketplace.tolist(),
+                line.offers.tolist(),
+                np.rint(line.paid_usd_per_h * NANOS).astype(np.int64).tolist(),
                 strict=True,
             )
         ),
         "pressures": line.pressure.tolist(),
+        "vain": np.where(
+            run.demoted, run.demotion_us - overheads_us(run.workload, run.parameters)[0], 0
+        ).tolist(),
+        "bills": list(
+            zip(
+                rentals.price.tolist(),
+                rentals.metered_usd.tolist(),
+                rentals.reclaimed.tolist(),
+                strict=True,
+            )
+        ),
     }

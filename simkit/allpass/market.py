@@ -1,0 +1,74 @@
+"""What a marketplace offers over time: how many GPUs, and at which prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.simkit.workload import FOREVER, FloatArray, IntArray
+
+NANOS = 1_000_000_000
+"""Prices inside the kernel are whole billionths of a dollar, so that sums are exact."""
+
+MOST_USD = 500.0
+"""Highest price of a GPU-hour: 16 million workers at it still add up within int64."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Market:
+    """Offers of one GPU each, step by step; the steps begin with the run and repeat.
+
+    What the run itself holds is part of the offers: where it holds m of n it can rent n - m more.
+
+    Attributes:
+        start_us: when each step begins, microseconds; ascending, the first is 0; shape (k,).
+        offers: how many there are within each step; shape (k,).
+        price: US dollars per GPU-hour of each, step after step, ascending within one; shape
+            (offers.sum(),).
+        period_us: when the first step comes again; `FOREVER` leaves the last one in force.
+    """
+
+    start_us: IntArray
+    offers: IntArray
+    price: FloatArray
+    period_us: int = FOREVER
+
+    def __post_init__(self) -> None:
+        start, offers = self.start_us, self.offers
+        if start.size == 0 or start.shape != offers.shape or start[0] != 0:
+            raise ValueError("a market needs steps, the first at 0, and offers for each")
+        if (np.diff(start) <= 0).any() or start[-1] >= self.period_us:
+            raise ValueError("the steps of a market must ascend, and end before its period")
+        if (offers < 0).any() or offers.sum() != self.price.size:
+            raise ValueError(f"{offers.sum()} offers, but {self.price.size} prices")
+        if not ((self.price >= 0) & (self.price <= MOST_USD)).all():
+            raise ValueError(f"marketplace prices must lie between 0 and {MOST_USD:g}")
+        within = np.ones(self.price.size, bool)
+        within[self.first[:-1][offers > 0]] = False
+        if (np.diff(self.price, prepend=0.0)[within] < 0).any():
+            raise ValueError("marketplace prices must ascend within each step")
+
+    @property
+    def first(self) -> IntArray:
+        """Where the prices of each step begin, and the end of all; shape (k + 1,)."""
+        return np.concatenate((np.zeros(1, np.int64), np.cumsum(self.offers)))
+
+    @property
+    def median_usd(self) -> float | None:
+        """Median price, each offer counted by the time it stands; None without offers."""
+        end = FOREVER if self.start_us.size == 1 else self.period_us
+        lasting = np.diff(np.append(self.start_us, end)).astype(np.float64)
+        if not self.price.size:
+            return None
+        weight = np.repeat(lasting, self.offers)
+        order = np.argsort(self.price, kind="stable")
+        below = np.cumsum(weight[order])
+        low, high = np.searchsorted(below, [below[-1] / 2, np.nextafter(below[-1] / 2, np.inf)])
+        return float(self.price[order[[low, min(high, order.size - 1)]]].mean())
+
+    @classmethod
+    def constant(cls, prices: Sequence[float]) -> Market:
+        """Return the market whose offers, in ascending order of price, never change."""
+        return cls(np.zeros(1, np.int64), np.array([len(prices)]), np.array(prices, np.float64))
