@@ -1,7 +1,7 @@
 """Options that several commands share, and the decorator that gives them to a command.
 
-A command takes ``choice: TraceChoice``, ``output: Output`` or ``talk: Talk`` as one parameter;
-`command` replaces that parameter by the options that the class lists, in the order of its fields.
+A command takes ``choice: TraceChoice``, ``output: Output`` or another dataclass of options as one
+parameter; `command` replaces it by the options that the class lists, in the order of its fields.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -300,12 +300,10 @@ class Talk:
     ] = False
 
 
-GROUPS = (TraceChoice, PriceChoice, Output, OutputWithoutRows)
-
-
 def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., None]], None]:
     """Register a function as a command, its grouped parameters spread out as options.
 
+    A parameter is a group where its type is a dataclass, as those above are.
     Every command also gets the options of `Talk`. ``example`` stands at the end of its help.
     """
 
@@ -315,7 +313,7 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
         hints = get_type_hints(function, include_extras=True)
         for parameter in inspect.signature(function).parameters.values():
             kind = hints[parameter.name]
-            if kind in GROUPS:
+            if isinstance(kind, type) and is_dataclass(kind):
                 groups[parameter.name] = kind
             else:
                 own.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))

@@ -1,8 +1,9 @@
-"""The picture of ``gpuplan pareto``: mean completion time against GPU budget."""
+"""The picture of ``gpuplan pareto``: mean completion time against budget, and GPUs over time."""
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,11 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
+from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_types, texts_of
+from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure
 from gpuplan.cli.units import show_duration
 from gpuplan.planner.boa.frontier import Frontier
-from gpuplan.planner.boa.show import show_gpus
-from gpuplan.planner.boa.study import MONTH_H, Study
+
+if TYPE_CHECKING:
+    from gpuplan.planner.boa.study import Study
+    from gpuplan.planner.boa.typed_study import TypedStudy
 
 SAMPLES = 1000
 LABELLED = 6  # more points than this speak for themselves
@@ -30,83 +35,166 @@ FINE_S = (  # and for times that do not
     *(HOUR_S * h for h in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 36, 48, 72, 96)),
 )
 WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic axis
+CURVES = {  # colour and marker of each baseline
+    "recorded": (INK, "P"),
+    "fixed": (SOFT, "s"),
+    "equal": (COLOURS["yellow"], "v"),
+    "pollux": (COLOURS["purple"], "^"),
+    "pollux-autoscaling": (COLOURS["green"], "D"),
+}
 
 
 def draw_frontier(study: Study) -> Figure:
-    """Draw the whole frontier, the budgets asked for, the knee and the least budget.
+    """Draw the frontier in GPUs, the plans and their replays, baselines, record and knee.
 
-    A point stands at the GPUs its plan uses, so one beyond saturation stands where the line ends.
+    A plan stands at the GPUs it uses, so one beyond saturation stands where the line ends; a
+    replay and a baseline stand at the GPUs they rent.
     """
-    figure = new_figure()
+    return _draw(scene_of(study))
+
+
+def draw_types(study: TypedStudy) -> Figure:
+    """Draw the frontier over several GPU types, in dollars an hour."""
+    return _draw(scene_of_types(study))
+
+
+def _draw(scene: Scene) -> Figure:
+    over_time = bool(scene.timeline)
+    rows = (3.4, 1.0) if over_time else (1.0,)
+    figure = new_figure(height_in=6.0 if over_time else 4.5, rows=rows)
     axes = figure.axes[0]
-    frontiers = (study.frontier, *study.ends)
-    start = min(f.min_budget for f in frontiers)
+    frontiers = (scene.frontier, *(end for _, end in scene.ends))
+    least = min(f.min_budget for f in frontiers)
     end = max(f.saturation_budget for f in frontiers)
-    log = end / start > WIDE
-    _range_x(axes, start, end, log=log)
-    _grey(axes, study, start)
-    if study.ends:
-        _band(axes, study, end)
-    _line(axes, study.frontier, end, COLOURS["blue"], 1.8, zorder=3)
-    knee = (study.knee.budget_gpus, study.knee.mean_jct_s)
-    at = [(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points]
-    dot: dict[str, Any] = {"markeredgecolor": "white", "linestyle": "", "clip_on": False}
-    axes.plot(*zip(*at, strict=True), marker="o", color=COLOURS["blue"], ms=6, zorder=5, **dot)
-    axes.plot(*knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, **dot)
-    text = f"knee: {show_gpus(knee[0])} GPUs, {show_duration(knee[1])}"
-    _write(axes, text, knee, (8, 9), COLOURS["orange"], align=_side(knee[0], start, end, log=log))
-    if len(at) <= LABELLED:
-        for point in sorted(set(at)):
-            beyond = _along(point[0], start, end, log=log) - _along(knee[0], start, end, log=log)
-            if abs(beyond) > 0.01:  # the label of the knee speaks for a point upon it
-                # Right of the knee its label is in the way, at the end the frame: there is room
-                # under the curve.
-                under = 0 < beyond < 0.2 or _side(point[0], start, end, log=log) == "right"
-                shift, side = ((-4, -11), "right") if under else ((5, 10), "left")
-                _write(axes, show_duration(point[1]), point, shift, INK, align=side)
-    _scales(axes, study, log=log)
+    others = [*scene.replayed, *(at for _, curve in scene.curves for at in curve)]
+    others += [scene.recorded] if scene.recorded is not None else []
+    start, most = (f([bound, *(x for x, _ in others)]) for f, bound in ((min, least), (max, end)))
+    log = most / start > WIDE
+    _range_x(axes, start, most, log=log)
+    _grey(axes, scene, least)
+    if scene.ends:
+        _band(axes, scene, end)
+    _line(axes, scene.frontier, end, COLOURS["blue"], 1.8, zorder=3, label="optimum, planned")
+    for name, curve in scene.curves:
+        colour, marker = CURVES[name]
+        x, y = zip(*sorted(curve), strict=True)
+        axes.plot(x, y, color=colour, marker=marker, ms=4.5, linewidth=1.0, zorder=4, label=name)
+    dot: dict[str, Any] = {"linestyle": "", "clip_on": False}
+    if scene.replayed:
+        hollow: dict[str, Any] = {
+            "markerfacecolor": PAPER,
+            "markeredgecolor": COLOURS["blue"],
+            "ms": 6,
+        }
+        axes.plot(
+            *zip(*scene.replayed, strict=True), "o", **hollow, **dot, zorder=5, label="replayed"
+        )
+    asked = "your budgets" if scene.by_request else "plans of the table"
+    edge = {"markeredgecolor": "white", **dot}
+    axes.plot(
+        *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5, label=asked,
+        **edge,
+    )  # fmt: skip
+    axes.plot(*scene.knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, **edge)
+    if scene.recorded is not None:
+        axes.plot(*scene.recorded, marker="X", color=INK, ms=8, zorder=6, **edge)
+    _scales(axes, scene, log=log)
+    if others:
+        axes.legend(loc="upper right", labelcolor=INK, frameon=False)
+    if over_time:
+        _rented(figure.axes[1], scene)
+    _label(axes, scene, [*others, *_beside(axes, scene, least)], end)
     return figure
 
 
-def _along(x: float, start: float, end: float, *, log: bool) -> float:
-    """Return where a budget stands between the ends of the axis, 0 to 1."""
-    if end <= start:
-        return 0.0
-    if log:
-        return float(np.log(x / start) / np.log(end / start))
-    return (x - start) / (end - start)
+def _beside(axes: Axes, scene: Scene, least: float) -> list[At]:
+    """Return places that labels should leave free: the text of the least budget, and curves."""
+    low, high = axes.get_ylim()
+    free = [(least, float(y)) for y in np.geomspace(low, high, 30)[:20]]
+    for _, curve in scene.curves:
+        for (x, y), (to_x, to_y) in pairwise(sorted(curve)):
+            free += [(x + t * (to_x - x), y + t * (to_y - y)) for t in (0.25, 0.5, 0.75)]
+    return free
 
 
-def _side(x: float, start: float, end: float, *, log: bool) -> str:
-    """Return on which side of its text a point stands, so that the text stays in the picture."""
-    return "right" if _along(x, start, end, log=log) > 0.75 else "left"
+def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
+    """Write the labels of the points, clear of the frontier and of all other points."""
+    texts = texts_of(scene, LABELLED)
+    low, high = axes.get_xlim()
+    span = np.log(high / low) if axes.get_xscale() == "log" else high - low
+    at_knee = scene.knee[0]
+    kept, seen = [], []
+    for at, text in texts:
+        apart = np.log(at[0] / at_knee) if axes.get_xscale() == "log" else at[0] - at_knee
+        if at == scene.knee or at == scene.recorded or abs(apart) > 0.01 * span:
+            kept.append((at, text))  # the label of the knee speaks for a point upon it
+    seen = [at for at in (*others, *scene.points) if at not in [at for at, _ in kept]]
+    colours = [COLOURS["orange"] if at == scene.knee else INK for at, _ in kept]
+    budgets, times = scene.frontier.budget_gpus, scene.frontier.mean_jct_s
+    x = np.linspace(budgets[0], end, 60)
+    line = list(zip(x.tolist(), np.interp(x, budgets, times).tolist(), strict=True))
+    place_labels(
+        axes,
+        [at for at, _ in kept] + seen,
+        [text for _, text in kept] + [""] * len(seen),
+        colours + [INK] * len(seen),
+        line,
+    )
+
+
+def _rented(axes: Axes, scene: Scene) -> None:
+    """Draw the GPUs rented over time."""
+    hours = [row["time_h"] for row in scene.timeline]
+    unit, per = ("days", 24.0) if hours[-1] > 96 else ("hours", 1.0)
+    at = [hour / per for hour in hours]
+    peak = [row["peak_gpus"] for row in scene.timeline]
+    mean = [row["mean_gpus"] for row in scene.timeline]
+    axes.fill_between(
+        at, 0, peak, step="post", color=COLOURS["sky"], alpha=0.35, linewidth=0, label="most"
+    )
+    axes.step(at, mean, where="post", color=COLOURS["blue"], linewidth=1.0, label="mean")
+    axes.set_ylim(0)
+    axes.margins(x=0.01)
+    axes.set_xlabel(f"{unit} after the first submission")
+    axes.set_ylabel("GPUs")
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda gpus, _: f"{gpus:,.0f}"))
+    axes.set_title(
+        f"GPUs rented in the replay ({scene.timeline_of})",
+        loc="left", fontsize=10, fontweight="bold",
+    )  # fmt: skip
+    axes.legend(loc="upper right", labelcolor=INK, frameon=False, ncols=2)
 
 
 def _line(
-    axes: Axes, frontier: Frontier, end: float, colour: str, width: float, zorder: int = 2
+    axes: Axes,
+    frontier: Frontier,
+    end: float,
+    colour: str,
+    width: float,
+    zorder: int = 2,
+    label: str = "",
 ) -> None:
     """Draw a frontier, and dots over the budgets of which it does not use all."""
     most = frontier.saturation_budget
     x = np.geomspace(frontier.min_budget, most, SAMPLES)
     x[0], x[-1] = frontier.min_budget, most
     y = np.interp(x, frontier.budget_gpus, frontier.mean_jct_s)
-    axes.plot(x, y, color=colour, linewidth=width, zorder=zorder)
+    axes.plot(x, y, color=colour, linewidth=width, zorder=zorder, label=label or None)
     if most < end:
         axes.plot((most, end), (y[-1], y[-1]), ":", color=colour, linewidth=width, zorder=zorder)
 
 
-def _grey(axes: Axes, study: Study, least: float) -> None:
+def _grey(axes: Axes, scene: Scene, least: float) -> None:
     """Shade the budgets that do not keep up."""
     axes.axvspan(0, least, color=SOFT, alpha=0.18, linewidth=0)
     axes.axvline(least, color=SOFT, linewidth=1)
     of = ""
-    if study.ends:
-        models = (study.speedup, *(study.speedup.ends or ()))
-        frontiers = (study.frontier, *study.ends)
-        first = min(zip(frontiers, models, strict=True), key=lambda pair: pair[0].min_budget)
-        of = f" ({first[1].name})"
+    if scene.ends:
+        named = ((scene.name, scene.frontier), *scene.ends)
+        of = f" ({min(named, key=lambda pair: pair[1].min_budget)[0]})"
     axes.annotate(
-        f"least budget: {show_gpus(least)} GPUs{of}",
+        f"least budget: {scene.show(least)}{of}",
         (least, 0.03),
         xycoords=axes.get_xaxis_transform(),
         xytext=(-4, 0),
@@ -119,42 +207,29 @@ def _grey(axes: Axes, study: Study, least: float) -> None:
     )
 
 
-def _band(axes: Axes, study: Study, end: float) -> None:
+def _band(axes: Axes, scene: Scene, end: float) -> None:
     """Shade what the mean may be at each budget over the assumed range of speedups."""
-    frontiers = (study.frontier, *study.ends)
+    frontiers = (scene.frontier, *(frontier for _, frontier in scene.ends))
     both = max(f.min_budget for f in frontiers)
     budgets = np.geomspace(both, max(end, both * 1.001), SAMPLES)
     times = [np.interp(budgets, f.budget_gpus, f.mean_jct_s) for f in frontiers]
     low, high = np.min(times, axis=0), np.max(times, axis=0)
     axes.fill_between(budgets, low, high, color=COLOURS["sky"], alpha=0.25, linewidth=0)
-    last = [float(f.mean_jct_s[-1]) for f in study.ends]
-    for frontier, model in zip(study.ends, study.speedup.ends or (), strict=True):
+    last = max(float(frontier.mean_jct_s[-1]) for _, frontier in scene.ends)
+    for name, frontier in scene.ends:
         _line(axes, frontier, end, COLOURS["sky"], 1.0)
         jct_s = float(frontier.mean_jct_s[-1])
-        above = jct_s == max(last)
-        _write(axes, model.name, (end, jct_s), (0, 16 if above else -8), COLOURS["blue"], "right")
-
-
-def _write(
-    axes: Axes,
-    text: str,
-    at: tuple[float, float],
-    shift: tuple[float, float],
-    colour: str,
-    align: str = "left",
-) -> None:
-    axes.annotate(
-        text,
-        at,
-        xytext=shift,
-        textcoords="offset points",
-        fontsize=9,
-        color=colour,
-        ha=align,
-        va="center",
-        zorder=7,
-        bbox={"facecolor": PAPER, "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
-    )
+        axes.annotate(
+            name,
+            (end, jct_s),
+            xytext=(0, 16 if jct_s == last else -8),
+            textcoords="offset points",
+            fontsize=9,
+            color=COLOURS["blue"],
+            ha="right",
+            va="center",
+            zorder=7,
+        )
 
 
 def _range_x(axes: Axes, start: float, end: float, *, log: bool) -> None:
@@ -170,7 +245,7 @@ def _range_x(axes: Axes, start: float, end: float, *, log: bool) -> None:
         axes.set_xlim(start - 0.08 * room, end + 0.05 * room)
 
 
-def _scales(axes: Axes, study: Study, *, log: bool) -> None:
+def _scales(axes: Axes, scene: Scene, *, log: bool) -> None:
     """Label both axes, in dollars too where there is a price."""
     axes.set_yscale("log")
     axes.margins(y=0.1)
@@ -181,20 +256,12 @@ def _scales(axes: Axes, study: Study, *, log: bool) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(_tick))
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
     scale = ", logarithmic" if log else ""
-    dots = "; dotted: beyond use" if study.ends else ""
-    axes.set_xlabel(f"GPUs rented on average{scale} (grey: cannot keep up with the arrivals{dots})")
+    dots = "; dotted: beyond use" if scene.ends else ""
+    axes.set_xlabel(f"{scene.unit}{scale} (grey: cannot keep up with the arrivals{dots})")
     axes.set_ylabel("mean job completion time, logarithmic")
-    low_high = " to ".join(model.name for model in study.speedup.ends or ())
-    speedup = study.speedup.name
-    axes.set_title(
-        f"What each GPU budget buys ({f'{low_high}; line: ' if low_high else ''}{speedup})",
-        loc="left",
-        fontsize=11,
-        fontweight="bold",
-    )
-    price = study.price_usd_per_gpu_h
-    if price is not None:
-        month = price * MONTH_H
+    axes.set_title(scene.title, loc="left", fontsize=11, fontweight="bold")
+    month = scene.usd_per_month
+    if month is not None:
 
         def dollars(value: ArrayLike) -> np.ndarray:
             return np.asarray(value) * month
@@ -207,7 +274,7 @@ def _scales(axes: Axes, study: Study, *, log: bool) -> None:
         top.xaxis.set_minor_locator(NullLocator())
         top.spines["top"].set_color(SOFT)
         top.tick_params(colors=INK, labelsize=9)
-        top.set_xlabel(f"dollars per month at ${price:g} per GPU-hour", color=INK)
+        top.set_xlabel("dollars a month", color=INK)
         top.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,.0f}"))
 
 

@@ -62,14 +62,22 @@ SETTINGS: dict[Any, Any] = {
 }
 
 
-def new_figure(panels: int = 1, *, width_in: float = 8.0, height_in: float = 4.5) -> Figure:
+def new_figure(
+    panels: int = 1,
+    *,
+    width_in: float = 8.0,
+    height_in: float = 4.5,
+    rows: tuple[float, ...] = (1.0,),
+) -> Figure:
     """Return an empty figure of ``panels`` axes side by side, readable at 800 pixels.
+
+    With several ``rows`` there are so many below each other, of these relative heights.
 
     The figure is not known to pyplot, so nothing is drawn on a screen or kept alive.
     """
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
-        figure.subplots(1, panels)
+        figure.subplots(len(rows), panels, height_ratios=rows)
     return figure
 
 

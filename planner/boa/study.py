@@ -3,77 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from math import ceil
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
+from gpuplan.planner.boa.budget import MONTH_H, Budget, within
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
 from gpuplan.planner.boa.hull import TOLERANCE
+from gpuplan.planner.boa.methods.registry import Solved, find_method
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.trial import Trial, try_plan
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of
+from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel
 
-MONTH_H = 730.0
+EXACT = "exact"
 SWEEP_POINTS = 8
 SMALL_STEP = 0.1  # of the least budget; a larger step leaps over half the frontier
 Progress = Callable[[float], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """A budget as asked for.
+class Section(Protocol):
+    """A further part of a study: what its plans are compared with, how sure they are."""
 
-    Attributes:
-        value: average GPUs, or multiples of the load.
-        per_load: whether ``value`` counts in loads.
-        usd_per_gpu: what a GPU costs in ``period`` where dollars were asked for; else 0.
-        period: ``h`` or ``month``.
-    """
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
 
-    value: float
-    per_load: bool = False
-    usd_per_gpu: float = field(default=0.0, compare=False)
-    period: str = field(default="", compare=False)
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader must know."""
 
-    def __post_init__(self) -> None:
-        if not 0 < self.value < float("inf"):
-            raise UsageError(f"--budget must be above 0, got {self.value:g}")
-
-    def gpus(self, load_gpus: float) -> float:
-        """Return average GPUs, given the load."""
-        return self.value * load_gpus if self.per_load else self.value
-
-    def plan(self, frontier: Frontier) -> Plan:
-        """Return the optimal plan for it.
-
-        Raises:
-            InfeasibleError: it is below the least; the message says so in the unit asked for.
-        """
-        gpus, least = self.gpus(frontier.load_gpus), frontier.min_budget
-        try:
-            return frontier.at_budget(gpus)
-        except InfeasibleError as error:
-            enough, asked = f"{show_gpus(least).replace(',', '')}gpu", ""
-            if self.usd_per_gpu:
-                usd = ceil(100 * float(enough[:-3]) * self.usd_per_gpu) / 100
-                asked = f"${self.value * self.usd_per_gpu:,.2f}/{self.period}: "
-                enough = f"'${usd:.2f}/{self.period}'"
-            elif self.per_load:
-                asked = f"{self.value:g}x: "
-            raise InfeasibleError(
-                f"{asked}{error}\n  next: raise --budget to at least {enough}"
-            ) from error
+    def summary(self) -> Any:
+        """Return its results; keys are stable and carry their unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """An optimal plan for one of the budgets asked for.
+    """The plan for one of the budgets asked for.
 
     Attributes:
         plan: the plan.
@@ -81,11 +54,13 @@ class Point:
             ends of the assumed range; None at an end where the budget cannot keep up.
         target_jct_s: the mean completion time it is the least budget for; None where the budget
             itself was asked for.
+        trial: the plan replayed; None without a replay.
     """
 
     plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
     target_jct_s: float | None = None
+    trial: Trial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +73,13 @@ class Study:
         frontier: the optimum at every budget.
         ends: the frontiers at the two ends of a range of speedups; empty without a range.
         points: by budget, ascending.
-        knee: the plan where the frontier bends most.
-        price_usd_per_gpu_h: price of a GPU-hour; None where not given.
+        knee: the optimal plan where the frontier bends most, and its replay.
+        price: of a GPU-hour; None where not given.
         by_request: whether the points were asked for, and are no sweep of the frontier.
+        method: what made the plans of the points.
+        cluster: how GPUs were rented in the replays; None without replays.
+        notes: what a reader of the plans must know.
+        sections: further parts.
     """
 
     workload: Workload
@@ -108,9 +87,13 @@ class Study:
     frontier: Frontier
     ends: tuple[Frontier, ...]
     points: tuple[Point, ...]
-    knee: Plan
-    price_usd_per_gpu_h: float | None = None
+    knee: Point
+    price: Quote | None = None
     by_request: bool = True
+    method: str = EXACT
+    cluster: Cluster | None = None
+    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
 
     @property
     def has_epochs(self) -> bool:
@@ -118,9 +101,14 @@ class Study:
         return any(c.work_h.size > 1 for c in self.frontier.classes)
 
     @property
-    def shown(self) -> Plan:
-        """The plan whose widths people see first: the only one asked for, else the knee."""
-        return self.points[0].plan if len(self.points) == 1 else self.knee
+    def is_exact(self) -> bool:
+        """Whether the plans are those of the frontier."""
+        return self.method == EXACT
+
+    @property
+    def shown(self) -> Point:
+        """The point whose widths people see first: the only one asked for, else the knee."""
+        return self.points[0] if len(self.points) == 1 else self.knee
 
     def step(self) -> str:
         """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
@@ -130,19 +118,20 @@ class Study:
 
     def steps(self, gpus: float) -> dict[str, float]:
         """Return the GPUs of each step up from a budget: one, a hundredth, $100 a month."""
-        price = self.price_usd_per_gpu_h
-        dollars = {} if price is None else {"100_usd_month": 100 / (price * MONTH_H)}
+        dollars = {} if self.price is None else {"100_usd_month": 100 / self.usd_per_month(1.0)}
         return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
-    def usd_per_month(self, plan: Plan) -> float | None:
-        """Return what the GPUs of a plan cost in a month of 730 hours."""
-        price = self.price_usd_per_gpu_h
-        return None if price is None else plan.used_gpus * price * MONTH_H
+    def usd_per_month(self, gpus: float) -> float:
+        """Return what so many GPUs cost in a month of 730 hours. Raises without a price."""
+        if self.price is None:
+            raise ValueError("this study has no price")
+        return gpus * self.price.usd_per_gpu_h * MONTH_H
 
-    def marginal_s_per_100_usd(self, plan: Plan) -> float | None:
-        """Return the seconds of mean completion time that another $100 a month would save."""
-        price = self.price_usd_per_gpu_h
-        return None if price is None else plan.marginal_jct_s_per_gpu * 100 / (price * MONTH_H)
+    def optimum(self, gpus: float) -> Plan | None:
+        """Return the optimal plan for a budget of average GPUs; None for one that is too small."""
+        if gpus < self.frontier.min_budget * (1 - TOLERANCE):
+            return None
+        return self.frontier.at_budget(gpus)
 
     def summary(self) -> dict[str, Any]:
         """Return the results of the JSON output; keys are stable and carry their unit."""
@@ -158,7 +147,9 @@ class Study:
                 "origin": workload.rescale_origin,
                 "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
             },
-            "price_usd_per_gpu_h": self.price_usd_per_gpu_h,
+            "method": self.method,
+            "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
+            "price": None if self.price is None else self.price.summary(),
             "recorded": self.recorded(),
             "max_gpus_per_job": frontier.widest,
             "load_gpus": frontier.load_gpus,
@@ -176,7 +167,8 @@ class Study:
                 }
                 for model, end in ends
             ],
-            "knee": self.row(Point(self.knee)),
+            "cluster": None if self.cluster is None else asdict(self.cluster),
+            "knee": self.row(self.knee),
             "points": [self.row(point) for point in self.points],
             "classes": [
                 {
@@ -191,6 +183,8 @@ class Study:
                 }
                 for c in classes
             ],
+            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            **{section.key: section.summary() for section in self.sections},
         }
 
     def recorded(self) -> dict[str, Any] | None:
@@ -204,7 +198,7 @@ class Study:
             "jobs_with_queue": record.queues,
             "mean_jct_s": record.mean_jct_s,
             "gpus": record.gpus,
-            "best_mean_jct_s_at_these_gpus": _mean_jct_s(self.frontier, record.gpus),
+            "best_mean_jct_s_at_these_gpus": _mean_jct_s(self.optimum(record.gpus)),
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -217,14 +211,22 @@ class Study:
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
         row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
+        row["optimal_mean_jct_s"] = _mean_jct_s(self.optimum(plan.budget_gpus))
         for step, more in self.steps(plan.budget_gpus).items():
             row[f"next_{step}_saves_s"] = self.frontier.saved_s(plan.budget_gpus, more)
-        if self.price_usd_per_gpu_h is not None:
-            row["usd_per_month"] = self.usd_per_month(plan)
-            row["marginal_jct_s_per_100_usd_month"] = self.marginal_s_per_100_usd(plan)
+        if self.price is not None:
+            row["usd_per_month"] = self.usd_per_month(plan.used_gpus)
+            row["marginal_jct_s_per_100_usd_month"] = (
+                plan.marginal_jct_s_per_gpu * 100 / self.usd_per_month(1.0)
+            )
         if point.ends_jct_s:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
         row["target_jct_s"] = point.target_jct_s
+        if point.trial is not None:
+            row["replay"] = point.trial.summary()
+            if self.price is not None:
+                billed = self.usd_per_month(point.trial.replay.billed_gpus)
+                row["replay"]["billed_usd_per_month"] = billed
         row["widths"] = [asdict(a) for a in plan.widths]
         return row
 
@@ -236,7 +238,9 @@ def study_frontier(
     *,
     budgets: Sequence[Budget] = (),
     targets_s: Sequence[float] = (),
-    price_usd_per_gpu_h: float | None = None,
+    price: Quote | None = None,
+    method: str = EXACT,
+    cluster: Cluster | None = None,
     progress: Progress | None = None,
 ) -> Study:
     """Find the frontier of a trace and the plans for some budgets or completion times.
@@ -247,38 +251,109 @@ def study_frontier(
         choices: how the trace becomes a workload.
         budgets: budgets to plan for; without any and without targets, a sweep of 8 from the least
             to the saturating one, evenly spaced in ratio.
-        targets_s: mean completion times to find the least budget for.
-        price_usd_per_gpu_h: price of a GPU-hour.
+        targets_s: mean completion times to find the least budget for; exact plans only.
+        price: of a GPU-hour.
+        method: what makes the plans, a name of `METHODS`.
+        cluster: how GPUs are rented in the replays; None for none. No job gets more GPUs than it
+            can have.
         progress: called with the share of the frontiers done.
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
-        InputError, UsageError: see `workload_of`.
+        InputError, UsageError: see `workload_of`; another method asked for what it cannot do.
     """
+    choices = within_cluster(choices or Choices(), speedup, cluster)
+    if method != EXACT:
+        find_method(method)
+        _refuse_others(method, speedup, targets_s)
     workloads = [workload_of(trace, one, choices) for one in (speedup, *(speedup.ends or ()))]
+    workload = workloads[0]
     frontier, *ends = (
-        solve_frontier(workload.classes, progress=_part(progress, position, len(workloads)))
-        for position, workload in enumerate(workloads)
+        solve_frontier(each.classes, progress=_part(progress, position, len(workloads)))
+        for position, each in enumerate(workloads)
     )
+    solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     by_request = bool(budgets or targets_s)
-    if not by_request:
-        budgets = _sweep(frontier)
-    plans: list[tuple[Plan, float | None]] = [(budget.plan(frontier), None) for budget in budgets]
-    plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
+    if by_request:
+        plans: list[tuple[Plan, float | None]] = [
+            (_plan_of(solved, frontier, budget, price), None) for budget in budgets
+        ]
+        plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
+    else:
+        plans = [(plan, None) for plan in sweep(solved, frontier)]
     plans.sort(key=lambda asked: asked[0].budget_gpus)
+
+    def point(plan: Plan, target_s: float | None = None) -> Point:
+        at_ends = tuple(
+            float(end.at_budget(plan.budget_gpus).mean_jct_s)
+            if plan.budget_gpus >= end.min_budget * (1 - TOLERANCE)
+            else None
+            for end in ends
+        )
+        trial = None if cluster is None else try_plan(workload, plan, cluster)
+        return Point(plan, at_ends, target_s, trial)
+
+    searched = getattr(solved, "searched", "")
     return Study(
-        workload=workloads[0],
+        workload=workload,
         speedup=speedup,
         frontier=frontier,
         ends=tuple(ends),
-        points=tuple(
-            Point(plan, tuple(_mean_jct_s(end, plan.budget_gpus) for end in ends), target_s)
-            for plan, target_s in plans
-        ),
-        knee=frontier.knee(),
-        price_usd_per_gpu_h=price_usd_per_gpu_h,
+        points=tuple(point(plan, target_s) for plan, target_s in plans),
+        knee=point(frontier.knee()),
+        price=price,
         by_request=by_request,
+        method=method,
+        cluster=cluster,
+        notes=(f"--method {method} tried {searched}",) if searched else (),
     )
+
+
+def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
+    """Return plans for budgets from the least to the saturating one, evenly spaced in ratio.
+
+    A method that finds none at the smallest budgets has fewer.
+    """
+    low, high = frontier.min_budget, frontier.saturation_budget
+    budgets = np.geomspace(low, high, SWEEP_POINTS) if high > low else np.array([low])
+    plans = []
+    for gpus in budgets.tolist():
+        try:
+            plans.append(solved.at_budget(gpus))
+        except InfeasibleError:
+            continue
+    return plans or [solved.at_budget(high)]
+
+
+def _plan_of(solved: Solved, frontier: Frontier, budget: Budget, price: Quote | None) -> Plan:
+    usd = None if price is None else price.usd_per_gpu_h
+    gpus = budget.gpus(frontier.load_gpus, usd)
+    if gpus >= frontier.min_budget * (1 - TOLERANCE):
+        return solved.at_budget(gpus)  # another method may need more, and says so
+    return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
+
+
+def within_cluster(choices: Choices, speedup: SpeedupModel, cluster: Cluster | None) -> Choices:
+    """Return choices in which no job gets more GPUs than can be rented."""
+    if cluster is None or cluster.max_gpus is None:
+        return choices
+    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
+    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
+    return replace(
+        choices,
+        max_width=min(choices.max_width or usual, room),
+        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
+    )
+
+
+def _refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:
+    """Raise where something is asked for that only the exact method answers."""
+    if targets_s:
+        raise UsageError(f"--method {method} plans for budgets; --target-jct needs --method exact")
+    if speedup.ends:
+        raise UsageError(
+            f"--method {method} needs one speedup, not a range\n  next: --speedup {speedup.name}"
+        )
 
 
 def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:
@@ -286,14 +361,5 @@ def _part(progress: Progress | None, position: int, parts: int) -> Progress | No
     return None if progress is None else lambda share: progress((position + share) / parts)
 
 
-def _sweep(frontier: Frontier) -> list[Budget]:
-    low, high = frontier.min_budget, frontier.saturation_budget
-    if high <= low:
-        return [Budget(low)]
-    return [Budget(float(gpus)) for gpus in np.geomspace(low, high, SWEEP_POINTS)]
-
-
-def _mean_jct_s(frontier: Frontier, gpus: float) -> float | None:
-    if gpus < frontier.min_budget * (1 - TOLERANCE):
-        return None
-    return frontier.at_budget(gpus).mean_jct_s
+def _mean_jct_s(plan: Plan | None) -> float | None:
+    return None if plan is None else plan.mean_jct_s

@@ -1,0 +1,125 @@
+"""What the picture of ``gpuplan pareto`` shows, for one GPU type or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.units import show_duration
+from gpuplan.planner.boa.show import round_up, show_gpus
+
+if TYPE_CHECKING:
+    from gpuplan.planner.boa.frontier import Frontier
+    from gpuplan.planner.boa.study import Study
+    from gpuplan.planner.boa.typed_study import TypedStudy
+
+MONTH_H = 730.0
+At = tuple[float, float]
+"""Budget and mean completion time in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that is drawn, in the unit of the budgets.
+
+    Attributes:
+        title: what the picture is of.
+        unit: what budgets count, for the axis.
+        show: writes a budget with its unit.
+        frontier: the optimum.
+        ends: the name and frontier at each end of a range of speedups.
+        name: of the speedup of the frontier.
+        points: the plans asked for, at what they use.
+        by_request: whether somebody asked for them.
+        knee: where the frontier bends most.
+        replayed: what each plan rents and gives in the replay.
+        recorded: what the jobs held and took as recorded.
+        curves: name and points of each baseline.
+        timeline: GPUs rented over time by the plan of ``timeline_of``.
+        timeline_of: what that is.
+        usd_per_month: dollars a month for a unit of the budget; None without a price.
+    """
+
+    title: str
+    unit: str
+    show: Callable[[float], str]
+    frontier: Frontier
+    ends: Sequence[tuple[str, Frontier]]
+    name: str
+    points: Sequence[At]
+    by_request: bool
+    knee: At
+    replayed: Sequence[At] = ()
+    recorded: At | None = None
+    curves: Sequence[tuple[str, Sequence[At]]] = ()
+    timeline: Sequence[dict[str, Any]] = ()
+    timeline_of: str = ""
+    usd_per_month: float | None = None
+
+
+def scene_of(study: Study) -> Scene:
+    """Return the scene of a study of one GPU type, in GPUs on average."""
+    end = max(f.saturation_budget for f in (study.frontier, *study.ends))
+    models = study.speedup.ends or ()
+    low_high = " to ".join(model.name for model in models)
+    trials = [point.trial for point in study.points if point.trial is not None]
+    curves: dict[str, list[At]] = {}
+    for section in study.sections:
+        if section.key == "baselines":
+            for one in section.points:  # type: ignore[attr-defined]
+                at = (one.replay.rented_gpus, one.replay.mean_jct_s)
+                curves.setdefault(one.baseline, []).append(at)
+    record, shown = study.workload.record, study.shown
+    which = "the knee" if shown is study.knee else "the budget"
+    return Scene(
+        title="What each GPU budget buys "
+        f"({f'{low_high}; line: ' if low_high else ''}{study.speedup.name})",
+        unit="GPUs rented on average",
+        show=lambda gpus: f"{show_gpus(gpus)} GPUs",
+        frontier=study.frontier,
+        ends=[(model.name, each) for model, each in zip(models, study.ends, strict=True)],
+        name=study.speedup.name,
+        points=[(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points],
+        by_request=study.by_request,
+        knee=(study.knee.plan.budget_gpus, study.knee.plan.mean_jct_s),
+        replayed=[(trial.replay.rented_gpus, trial.replay.mean_jct_s) for trial in trials],
+        recorded=None if record is None else (record.gpus, record.mean_jct_s),
+        curves=list(curves.items()),
+        timeline=[] if shown.trial is None else shown.trial.timeline(),
+        timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
+        usd_per_month=None if study.price is None else study.usd_per_month(1.0),
+    )
+
+
+def scene_of_types(study: TypedStudy) -> Scene:
+    """Return the scene of a study of several GPU types, in dollars an hour."""
+    trials = [point.trial for point in study.points if point.trial is not None]
+    plans = [point.plan.plan for point in study.points]
+    end = study.frontier.saturation_usd_per_h
+    return Scene(
+        title=f"What each budget buys on {', '.join(study.prices)} ({study.speedup.name})",
+        unit="dollars an hour on average",
+        show=lambda usd: f"${round_up(usd):,.2f}/h",
+        frontier=study.frontier.frontier,
+        ends=(),
+        name=study.speedup.name,
+        points=[(min(plan.used_gpus, end), plan.mean_jct_s) for plan in plans],
+        by_request=study.by_request,
+        knee=(study.knee.plan.plan.budget_gpus, study.knee.plan.plan.mean_jct_s),
+        replayed=[(trial.rented_usd_per_h, float(trial.jct_s.mean())) for trial in trials],
+        usd_per_month=MONTH_H,
+    )
+
+
+def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
+    """Return the labels of points, the knee's first; none of the plans where they are many."""
+    found = [(scene.knee, f"knee: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")]
+    if scene.recorded is not None:
+        found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
+    if len(scene.points) == 1 and scene.by_request and scene.points[0] != scene.knee:
+        (at,) = scene.points
+        return [*found, (at, f"your budget: {scene.show(at[0])}, {show_duration(at[1])}")]
+    if len(scene.points) <= labelled:
+        found += [(at, show_duration(at[1])) for at in sorted(set(scene.points))]
+    return found

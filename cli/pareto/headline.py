@@ -1,0 +1,152 @@
+"""What people read first of ``gpuplan pareto``, and what they are warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.units import show_duration
+from gpuplan.planner.boa.show import show_gpus
+
+if TYPE_CHECKING:
+    from gpuplan.planner.boa.plan import Plan
+    from gpuplan.planner.boa.replay import Cluster
+    from gpuplan.planner.boa.study import Point, Study
+    from gpuplan.planner.boa.workload import Workload
+    from gpuplan.planner.speedup.model import SpeedupModel
+
+AVERAGE_NOTE = (
+    "a budget is an average over time: the GPUs rented at once peak at 3 to 5 times it on real "
+    "traces, so the cloud or cluster must be able to give that many"
+)
+
+
+def _on_average(low: float, high: float) -> str:
+    between = f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+    return (
+        f"a budget is an average over time: the GPUs rented at once peak at {between} times it in "
+        "the replay, so the cloud or cluster must be able to give that many"
+    )
+
+
+def headline(study: Study) -> str:
+    """Return the answer in a few sentences: the ends, the knee, its replay and the record."""
+    frontier, knee = study.frontier, study.knee.plan
+    load, least, most, bend = map(
+        show_gpus,
+        (frontier.load_gpus, frontier.min_budget, frontier.saturation_budget, knee.budget_gpus),
+    )
+    widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
+    said = f"At {study.speedup.name}, " if study.ends else ""
+    ends = "; ".join(
+        f"{model.name}: {show_gpus(end.min_budget)}"
+        for model, end in zip(study.speedup.ends or (), study.ends, strict=True)
+    )
+    said += (
+        f"{study.workload.jobs:,} jobs keep {load} GPUs busy at one GPU each (mean JCT "
+        f"{show_duration(frontier.one_gpu_jct_s)}). No budget under {least} GPUs keeps up"
+        f"{f' ({ends})' if ends else ''}, none over {most} gains at up to {widest} a job "
+        f"(--max-width); the knee is {bend} GPUs with a mean JCT of "
+        f"{show_duration(knee.mean_jct_s)}."
+    )
+    return " ".join(part for part in (said, _replayed(study.knee), _recorded(study)) if part)
+
+
+def _replayed(knee: Point) -> str:
+    """Return how the knee fared in the replay."""
+    if knee.trial is None:
+        return ""
+    replay = knee.trial.replay
+    return (
+        f"Replayed on the trace's own arrivals it gives {show_duration(replay.mean_jct_s)} (95% of "
+        f"the jobs within {show_duration(knee.trial.p95_jct_s)}), and rents "
+        f"{show_gpus(replay.rented_gpus)} GPUs on average and {replay.peak_gpus:,} at the peak."
+    )
+
+
+def _recorded(study: Study) -> str:
+    """Return how the jobs ran as recorded, so that budgets can be held against it."""
+    record, found = study.workload.record, study.recorded()
+    if record is None or found is None:
+        return ""
+    waited, best = record.mean_queue_s, found["best_mean_jct_s_at_these_gpus"]
+    wait = "" if waited is None else f" after a wait of {show_duration(waited)}"
+    if record.queues not in (0, study.workload.jobs):
+        wait += f" (known of {record.queues:,})"
+    if best is None:
+        beside = "too few to keep up here"
+    else:
+        beside = f"planned, as many could give a mean JCT of {show_duration(best)}"
+    return (
+        f"As recorded (not replayed) a job ran {show_duration(record.mean_run_s)}{wait}, and all "
+        f"held {show_gpus(record.gpus)} GPUs on average; {beside}."
+    )
+
+
+def warnings(study: Study, *, assumed: bool) -> list[str]:
+    """Return what a reader must know; ``assumed`` where no speedup was given."""
+    found = [*on_speedup(study.speedup, assumed=assumed)]
+    loads = [end.load_gpus for end in study.ends]
+    if loads and max(loads) > 1.001 * min(loads):
+        found.append(
+            "the work of a recorded job follows from the GPUs it held, so a better speedup means "
+            "that it did more: at small budgets the better one may show the longer JCT"
+        )
+    if any(point.plan.utilization > 1 + 1e-9 for point in study.points):
+        found.append(
+            "an efficiency above 100% is no error: a measured speedup is better than linear at "
+            "first, so a GPU does more for a job on several of them than on one"
+        )
+    plans = [point.plan for point in study.points]
+    found += [*on_workload(study.workload), *_over(plans), *_on_limit(plans, study.cluster)]
+    peaks = [p.trial.replay.peak_gpus / p.plan.used_gpus for p in study.points if p.trial]
+    found.append(_on_average(min(peaks), max(peaks)) if peaks else AVERAGE_NOTE)
+    notes = [note for section in study.sections for note in section.notes]
+    return [*found, *study.notes, *notes, *study.workload.notes]
+
+
+def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
+    """Yield what is assumed of the speedup."""
+    if assumed:
+        yield (
+            f"no --speedup given: {speedup.name} is assumed for every job; results depend on "
+            "it, so compare a range (--speedup power:0.6..0.9) or give measurements"
+        )
+    elif speedup.law is not None:
+        ends = " to ".join(end.name for end in speedup.ends or ())
+        between = f", in the middle of {ends}," if ends else ""
+        yield f"the speedup {speedup.name}{between} is an assumption about every job"
+
+
+def on_workload(workload: Workload) -> Iterator[str]:
+    """Yield what is assumed of the jobs."""
+    if workload.rescale_origin == "default":
+        yield (
+            "starting and resizing a job is taken as free; --rescale 20s charges a warm restart, "
+            "120s a cold one"
+        )
+
+
+def _over(plans: list[Plan]) -> Iterator[str]:
+    """Yield a warning where the plan without a split costs more than the budget."""
+    over = [p for p in plans if p.rounded_used_gpus > p.budget_gpus * (1 + 1e-9)]
+    if over:
+        worst = max(over, key=lambda plan: plan.rounded_used_gpus / plan.budget_gpus)
+        yield (
+            "where --require binds, the plan without a split takes the quicker path, so that the "
+            f"cap holds; it may exceed the budget, at {show_gpus(worst.budget_gpus)} GPUs with "
+            f"{show_gpus(worst.rounded_used_gpus)}"
+        )
+
+
+def _on_limit(plans: list[Plan], cluster: Cluster | None) -> Iterator[str]:
+    """Yield a warning where more GPUs are needed on average than can be rented."""
+    if cluster is None or cluster.max_gpus is None:
+        return
+    short = [plan for plan in plans if plan.used_gpus > cluster.max_gpus]
+    if short:
+        yield (
+            f"at most {cluster.max_gpus:,} GPUs can be rented, but {len(short)} of {len(plans)} "
+            "plans use more on average: there the queue grows until the arrivals end, and the "
+            "replayed times say little"
+        )

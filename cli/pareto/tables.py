@@ -1,0 +1,143 @@
+"""The tables of ``gpuplan pareto`` for one GPU type: what budgets buy, and what a replay gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.pareto.widths import shown_widths, widths_table
+from gpuplan.cli.report import Column, Shown, Table
+from gpuplan.cli.units import show_count, show_duration, show_share, show_usd
+from gpuplan.planner.boa.show import show_gpus
+
+if TYPE_CHECKING:
+    from gpuplan.planner.boa.replay import Cluster
+    from gpuplan.planner.boa.study import Point, Study
+    from gpuplan.planner.boa.trial import Trial
+
+STEPS = {"gpu": "next GPU", "1pct": "+1% of GPUs", "100_usd_month": "next $100 a month"}
+
+
+def study_tables(study: Study) -> Iterator[Table]:
+    """Yield the tables, the main one first."""
+    yield points_table(study)
+    if study.cluster is not None:
+        yield replay_table(study)
+    points = shown_widths(study.by_request, study.points, study.shown)
+    at = "GPUs on average"
+    if len(points) == 1:
+        which = "the knee" if points[0] is study.knee else "the budget"
+        at = f"{which}, {show_gpus(points[0].plan.budget_gpus)} {at}"
+    yield widths_table(study.frontier.classes, [p.plan for p in points], at, show_gpus)
+
+
+def points_table(study: Study) -> Table:
+    """Return one row per budget; what the replay gave is in its CSV too."""
+    rows = []
+    columns = tuple(_columns(study))
+    for point in study.points:
+        row = study.row(point)
+        for end, jct_s in zip(("low", "high"), point.ends_jct_s, strict=False):
+            row[f"mean_jct_s_at_{end}_end"] = Shown(None, "too few") if jct_s is None else jct_s
+        target = point.target_jct_s
+        asked = "budget" if target is None else f"JCT {show_duration(target)}"
+        row["target_jct_s"] = Shown(target, asked)
+        row |= {f"replayed_{key}": value for key, value in row.get("replay", {}).items()}
+        rows.append([row[column.key] for column in columns])
+    title = "What each budget buys"
+    if not study.is_exact:
+        title += f" by --method {study.method}, beside the optimum"
+    if study.price is not None:
+        title += f", at {study.price.text}"
+    if study.ends:
+        title += f"; the columns after the JCTs are at {study.speedup.name}"
+    return Table(title, columns, rows)
+
+
+def _columns(study: Study) -> Iterator[Column]:
+    weighted = study.frontier.is_weighted
+    yield Column("budget_gpus", "budget (GPUs)", show_gpus)
+    yield Column("budget_x_load", "x load", lambda x: f"{x:.2f}")
+    if study.price is not None:
+        yield Column("usd_per_month", "$/month", show_usd)
+    if any(point.target_jct_s is not None for point in study.points):
+        yield Column("target_jct_s", "asked for")
+    if study.ends:  # room for the doubt about the speedup
+        low, high = (model.name for model in study.speedup.ends or ())
+        yield Column("mean_jct_s_at_low_end", f"JCT at {low}", show_duration)
+        yield Column("mean_jct_s", f"JCT at {study.speedup.name}", show_duration)
+        yield Column("mean_jct_s_at_high_end", f"JCT at {high}", show_duration)
+    else:
+        yield Column("mean_jct_s", "mean JCT", show_duration)
+    if weighted:
+        yield Column("weighted_mean_jct_s", "weighted", show_duration)
+    if not study.is_exact:
+        yield Column("optimal_mean_jct_s", "optimum", show_duration)
+    if not study.ends:
+        yield Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share)
+        yield Column("used_gpus", "used (GPUs)", show_gpus)
+    # With both a weighted mean and a doubt there is room for it in CSV only.
+    yield Column("utilization", "" if weighted and study.ends else "efficiency", show_share)
+    if study.is_exact:
+        yield Column(f"next_{study.step()}_saves_s", f"{STEPS[study.step()]} saves", show_duration)
+    yield Column("rounded_mean_jct_s", "JCT, no split", show_duration)
+    if study.cluster is not None:
+        for key in ("mean_jct_s", "p95_jct_s", "rented_gpu_h", "rented_gpus", "peak_gpus"):
+            yield Column(f"replayed_{key}", "")
+
+
+def replay_table(study: Study) -> Table:
+    """Return one row per budget: what the plan promises beside what its replay gave."""
+    cluster = study.cluster
+    assert cluster is not None
+    columns = [
+        Column("budget_gpus", "budget (GPUs)", show_gpus),
+        Column("planned_mean_jct_s", "mean JCT planned", show_duration),
+        Column("mean_jct_s", "mean JCT replayed", show_duration),
+        Column("planned_p95_jct_s", "P95 JCT planned", show_duration),
+        Column("p95_jct_s", "P95 JCT replayed", show_duration),
+        Column("planned_gpu_h", "GPU-h planned", show_count),
+        Column("rented_gpu_h", "GPU-h rented", show_count),
+        Column("peak_gpus", "peak (GPUs), x mean"),
+    ]
+    if cluster.node_gpus > 1:
+        columns.append(Column("node_rounding_gpus", "whole nodes (GPUs)"))
+    if cluster.max_gpus is not None:
+        columns.append(Column("above_max_gpus", f"wants over {cluster.max_gpus:,}: law, replay"))
+    if study.price is not None:
+        columns.append(Column("billed_usd_per_month", "$/month billed", show_usd))
+    rows = [
+        [_cell(study, point, point.trial, column.key) for column in columns]
+        for point in study.points
+        if point.trial is not None
+    ]
+    return Table(f"Replayed on the trace's own arrivals; {rented(cluster)}", tuple(columns), rows)
+
+
+def rented(cluster: Cluster) -> str:
+    """Return how a replay rents GPUs, for a title."""
+    ready, idle, billed = map(
+        show_duration, (cluster.provision_s, cluster.release_s, cluster.billing_s)
+    )
+    nodes = f"nodes of {cluster.node_gpus} GPUs" if cluster.node_gpus > 1 else "GPUs"
+    by = f", billed by {billed}" if cluster.billing_s > 1 else ""
+    return f"{nodes} are ready after {ready}, returned after {idle} idle{by}"
+
+
+def _cell(study: Study, point: Point, trial: Trial, key: str) -> Any:
+    replay = trial.replay
+    if key == "budget_gpus":
+        return point.plan.budget_gpus
+    if key == "peak_gpus":
+        ratio = replay.peak_gpus / replay.rented_gpus
+        return Shown(replay.peak_gpus, f"{replay.peak_gpus:,} ({ratio:.1f}x)")
+    if key == "node_rounding_gpus":
+        more = trial.node_rounding_gpus
+        share = more / trial.single.rented_gpus
+        return Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
+    if key == "above_max_gpus":
+        law, seen = trial.above_cap() or (0.0, None)
+        return Shown(law, f"{show_share(law)}, {'-' if seen is None else show_share(seen)}")
+    if key == "billed_usd_per_month":
+        return study.usd_per_month(replay.billed_gpus)
+    return trial.summary()[key]

@@ -1,0 +1,150 @@
+"""Baselines on the jobs of a study, each beside the plan that rents as many GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.boa.baselines.registry import BASELINES, baseline
+from gpuplan.planner.boa.frontier import Frontier
+from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.study import Study
+from gpuplan.planner.boa.workload import Workload
+
+ALL = "all"
+AS_MANY = 0.005  # relative difference of GPUs rented that counts as none
+STEPS = 8  # of the search for the budget that rents as many
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A baseline at one value of its knob.
+
+    Attributes:
+        baseline: its name.
+        knob: the value; None where it has none.
+        replay: what became of the jobs.
+        planned: the replay of the plan that rents no more GPUs; None where no budget is so small.
+    """
+
+    baseline: str
+    knob: float | None
+    replay: Replay
+    planned: Replay | None
+
+    @property
+    def jct_saving(self) -> float | None:
+        """Share of the mean completion time that the plan saves; None without a plan."""
+        if self.planned is None:
+            return None
+        return 1 - self.planned.mean_jct_s / self.replay.mean_jct_s
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        return {
+            "baseline": self.baseline,
+            "knob": self.knob,
+            "knob_is": BASELINES[self.baseline].knob or None,
+            **self.replay.summary(),
+            "planned": None if self.planned is None else self.planned.summary(),
+            "jct_saving_share": self.jct_saving,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Some baselines, a section of a study.
+
+    Attributes:
+        points: by baseline, in the order asked for, and knob.
+        notes: what was left out.
+    """
+
+    points: tuple[Compared, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "baselines"
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return one entry per baseline and value of its knob."""
+        return [point.summary() for point in self.points]
+
+
+def names_of(asked: Sequence[str]) -> tuple[str, ...]:
+    """Return the baselines meant, each once. Raises `UsageError` on an unknown one."""
+    names: list[str] = []
+    for name in asked:
+        if name != ALL:
+            baseline(name)
+        names += BASELINES if name == ALL else [name]
+    return tuple(dict.fromkeys(names))
+
+
+def compare_baselines(
+    study: Study,
+    names: Sequence[str],
+    cluster: Cluster,
+    progress: Callable[[float], None] | None = None,
+) -> Comparison:
+    """Run baselines on the jobs of a study.
+
+    Args:
+        study: gives the jobs, and the plans to compare with.
+        names: of `BASELINES`.
+        cluster: how GPUs are rented, where that is not up to the baseline.
+        progress: called with the share done.
+
+    Raises:
+        UsageError: a baseline cannot run these classes.
+    """
+    runs = [(name, knob) for name in names for knob in BASELINES[name].knobs(study.workload)]
+    points, left_out = [], []
+    for position, (name, knob) in enumerate(runs):
+        known = BASELINES[name]
+        try:
+            replay = known.run(study.workload, cluster, knob)
+        except InfeasibleError as error:
+            at = f" at {knob:g} {known.knob}" if known.knob else ""
+            left_out.append(f"baseline {name}{at} left out: {str(error).partition(chr(10))[0]}")
+            continue
+        planned = replay_at(study.workload, study.frontier, replay.rented_gpus, cluster)
+        points.append(Compared(name, knob if known.knob else None, replay, planned))
+        if progress is not None:
+            progress((position + 1) / len(runs))
+    return Comparison(tuple(points), tuple(left_out))
+
+
+def replay_at(
+    workload: Workload, frontier: Frontier, rented_gpus: float, cluster: Cluster
+) -> Replay | None:
+    """Return the replay of the optimal plan that rents as many GPUs, or slightly fewer.
+
+    Whole nodes and delays make a plan rent more than its budget, so the budget is lowered until it
+    rents no more. None where the least budget rents more.
+    """
+    low, high = frontier.min_budget, min(rented_gpus, frontier.saturation_budget)
+    found: Replay | None = None
+    budget = high
+    for _ in range(STEPS):
+        if budget < low:
+            budget = low
+        replay = replay_plan(workload, frontier.at_budget(budget), cluster)
+        excess = replay.rented_gpus - rented_gpus
+        if excess <= 0:
+            found = replay
+            if budget >= high or -excess <= AS_MANY * rented_gpus:
+                break
+            low = budget
+        elif budget <= low:
+            break
+        else:
+            high = budget
+        # The GPUs rented grow about as fast as the budget; the middle where that leads astray.
+        guess = budget - excess
+        budget = guess if low < guess < high else (low + high) / 2
+    return found

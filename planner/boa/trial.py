@@ -1,0 +1,148 @@
+"""A plan tried on the jobs it was made for: what it promises beside what a replay of it gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuplan.planner.boa.arrivals import FloatArray
+from gpuplan.planner.boa.demand import Demand, demand_law
+from gpuplan.planner.boa.paths import HOUR_S, time_per_work
+from gpuplan.planner.boa.plan import Plan
+from gpuplan.planner.boa.replay import Cluster, Replay, assign_paths, replay_plan
+from gpuplan.planner.boa.workload import Workload
+
+BINS = 240  # of the time line
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a plan promises and what became of it.
+
+    Attributes:
+        plan: the plan.
+        cluster: how GPUs were rented.
+        replay: the jobs on that cluster.
+        planned_jct_s: completion time of each job if its GPUs were there at once; shape (n,).
+        law: how many GPUs jobs ask for in the long run, with Poisson arrivals.
+        unlimited: the replay without a limit on the GPUs; the same where there is none.
+        single: the replay with nodes of one GPU; the same where nodes have one.
+    """
+
+    plan: Plan
+    cluster: Cluster
+    replay: Replay
+    planned_jct_s: FloatArray
+    law: Demand
+    unlimited: Replay
+    single: Replay
+
+    @property
+    def planned_p95_jct_s(self) -> float:
+        """Completion time that 95% of the jobs keep if their GPUs are there at once."""
+        return float(np.percentile(self.planned_jct_s, 95))
+
+    @property
+    def p95_jct_s(self) -> float:
+        """Completion time that 95% of the jobs keep in the replay."""
+        return float(np.percentile(self.replay.jct_s, 95))
+
+    @property
+    def planned_gpu_h(self) -> float:
+        """GPU-hours of all jobs by the plan."""
+        return self.plan.used_gpus * self.replay.horizon_h
+
+    @property
+    def node_rounding_gpus(self) -> float:
+        """GPUs rented on average only because whole nodes are."""
+        return self.replay.rented_gpus - self.single.rented_gpus
+
+    def above_cap(self) -> tuple[float, float | None] | None:
+        """Return the share of the time in which jobs ask for more than the limit: law, replayed.
+
+        The replayed one is that without the limit, whose queue would add to the demand. None where
+        there is no limit.
+        """
+        cap = self.cluster.max_gpus
+        if cap is None:
+            return None
+        return self.law.above(cap), self.unlimited.share_above(cap)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        law, replayed = self.above_cap() or (None, None)
+        return {
+            "planned_mean_jct_s": float(self.plan.mean_jct_s),
+            "planned_p95_jct_s": self.planned_p95_jct_s,
+            "planned_gpu_h": self.planned_gpu_h,
+            **self.replay.summary(),
+            "peak_over_rented": self.replay.peak_gpus / self.replay.rented_gpus,
+            "node_rounding_gpus": self.node_rounding_gpus,
+            "demand_law": self.law.summary(),
+            "above_max_gpus_share_law": law,
+            "above_max_gpus_share_replayed": replayed,
+        }
+
+    def timeline(self) -> list[dict[str, float]]:
+        """Return the GPUs rented over time: mean and most of each of some equal stretches."""
+        return rented_over_time(self.replay)
+
+
+def try_plan(workload: Workload, plan: Plan, cluster: Cluster) -> Trial:
+    """Replay a plan on its own arrivals.
+
+    Raises:
+        InfeasibleError, UsageError: see `replay_plan`.
+    """
+    replay = replay_plan(workload, plan, cluster)
+    unlimited = single = replay
+    if cluster.max_gpus is not None:
+        unlimited = replay_plan(workload, plan, replace(cluster, max_gpus=None))
+    if cluster.node_gpus > 1:
+        single = replay_plan(workload, plan, replace(cluster, node_gpus=1))
+    return Trial(
+        plan=plan,
+        cluster=cluster,
+        replay=replay,
+        planned_jct_s=planned_jct_s(workload, plan),
+        law=demand_law(workload, plan),
+        unlimited=unlimited,
+        single=single,
+    )
+
+
+def planned_jct_s(workload: Workload, plan: Plan) -> FloatArray:
+    """Return the time each job of a workload takes by a plan when its GPUs are there at once."""
+    paths, path_of = assign_paths(workload, plan)
+    assert workload.arrivals is not None  # `assign_paths` saw to it
+    per_work, starts_h = [], []
+    for path in paths:
+        job_class, gpus = workload.classes[path.job_class], path.gpus
+        per_work.append(time_per_work(job_class, gpus, path.gpu_type).diagonal().sum())
+        changes = 1 + np.count_nonzero(np.diff(gpus))
+        starts_h.append(job_class.rescale_h * changes)
+    hours = workload.arrivals.work_h * np.array(per_work)[path_of] + np.array(starts_h)[path_of]
+    result: FloatArray = HOUR_S * hours
+    return result
+
+
+def rented_over_time(replay: Replay) -> list[dict[str, float]]:
+    """Return the mean and the most GPUs rented in each of `BINS` equal stretches of a replay."""
+    time_s, gpus = replay.time_s, replay.gpus.astype(np.float64)
+    edges = np.linspace(time_s[0], time_s[-1], BINS + 1)
+    spent = np.append(0.0, np.cumsum(gpus[:-1] * np.diff(time_s)))
+    mean = np.diff(np.interp(edges, time_s, spent)) / np.diff(edges)
+    first = np.maximum(np.searchsorted(time_s, edges[:-1], side="right") - 1, 0)
+    last = np.searchsorted(time_s, edges[1:], side="left")
+    return [
+        {
+            "time_h": float(start / HOUR_S),
+            "mean_gpus": float(average),
+            "peak_gpus": float(gpus[a : max(b, a + 1)].max()),
+        }
+        for start, average, a, b in zip(
+            edges[:-1], mean, first.tolist(), last.tolist(), strict=True
+        )
+    ]

@@ -1,0 +1,264 @@
+"""The question of ``gpuplan pareto`` over several GPU types, in dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.boa.arrivals import FloatArray
+from gpuplan.planner.boa.budget import DOLLARS, MONTH_H, Budget, within
+from gpuplan.planner.boa.heterogeneous import (
+    TypedFrontier,
+    TypedPlan,
+    solve_typed,
+    workloads_by_type,
+)
+from gpuplan.planner.boa.replay import Cluster, Replay, replay_types
+from gpuplan.planner.boa.show import round_up
+from gpuplan.planner.boa.study import SWEEP_POINTS, within_cluster
+from gpuplan.planner.boa.trial import planned_jct_s
+from gpuplan.planner.boa.workload import Choices, Workload
+from gpuplan.planner.speedup.model import SpeedupModel
+
+
+@dataclass(frozen=True, slots=True)
+class TypedTrial:
+    """A plan over several GPU types, replayed on a cluster of each.
+
+    Attributes:
+        plan: the plan.
+        replays: by type that some job runs on.
+        price_usd_per_gpu_h: by type.
+        planned_jct_s: completion time of each job if its GPUs were there at once; shape (n,).
+    """
+
+    plan: TypedPlan
+    replays: Mapping[str, Replay]
+    price_usd_per_gpu_h: Mapping[str, float]
+    planned_jct_s: FloatArray
+
+    @property
+    def jct_s(self) -> FloatArray:
+        """Completion times of all jobs, type by type."""
+        return np.concatenate([replay.jct_s for replay in self.replays.values()])
+
+    @property
+    def rented_usd_per_h(self) -> float:
+        """Dollars an hour for the GPUs rented, on average."""
+        return sum(self.price_usd_per_gpu_h[t] * r.rented_gpus for t, r in self.replays.items())
+
+    @property
+    def billed_usd_per_h(self) -> float:
+        """Dollars an hour billed, on average."""
+        return sum(self.price_usd_per_gpu_h[t] * r.billed_gpus for t, r in self.replays.items())
+
+    @property
+    def peak_gpus(self) -> dict[str, int]:
+        """Most GPUs of each type rented at once."""
+        return {t: replay.peak_gpus for t, replay in self.replays.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        jct_s = self.jct_s
+        p50, p95, p99 = np.percentile(jct_s, (50, 95, 99)).tolist()
+        return {
+            "planned_mean_jct_s": float(self.plan.plan.mean_jct_s),
+            "planned_p95_jct_s": float(np.percentile(self.planned_jct_s, 95)),
+            "mean_jct_s": float(jct_s.mean()),
+            "median_jct_s": p50,
+            "p95_jct_s": p95,
+            "p99_jct_s": p99,
+            "rented_usd_per_h": self.rented_usd_per_h,
+            "billed_usd_per_h": self.billed_usd_per_h,
+            "types": {t: replay.summary() for t, replay in self.replays.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPoint:
+    """The plan for one of the budgets asked for; see `study.Point`."""
+
+    plan: TypedPlan
+    target_jct_s: float | None = None
+    trial: TypedTrial | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedStudy:
+    """A frontier over several GPU types and the points asked for.
+
+    Attributes:
+        workload: the job classes with the candidates of all types; loads are in GPUs of the type
+            the jobs were recorded on.
+        recorded_on: that type.
+        speedup: the speedups on each type.
+        frontier: the optimum at every budget.
+        points: by budget, ascending.
+        knee: the plan where the frontier bends most.
+        prices: by type.
+        by_request: whether the points were asked for, and are no sweep of the frontier.
+        cluster: how the GPUs of each type were rented in the replays; None without replays.
+        notes: what a reader of the plans must know.
+    """
+
+    workload: Workload
+    recorded_on: str
+    speedup: SpeedupModel
+    frontier: TypedFrontier
+    points: tuple[TypedPoint, ...]
+    knee: TypedPoint
+    prices: Mapping[str, Quote]
+    by_request: bool = True
+    cluster: Cluster | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> TypedPoint:
+        """The point whose widths people see first: the only one asked for, else the knee."""
+        return self.points[0] if len(self.points) == 1 else self.knee
+
+    def saved_s(self, point: TypedPoint) -> float:
+        """Return by how much $100 a month more cut the mean completion time, in seconds."""
+        return self.frontier.frontier.saved_s(point.plan.plan.budget_gpus, 100 / MONTH_H)
+
+    def row(self, point: TypedPoint) -> dict[str, Any]:
+        """Return all that is known about a point; keys are stable and carry their unit."""
+        row = point.plan.summary()
+        row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
+        row["next_100_usd_month_saves_s"] = self.saved_s(point)
+        row["target_jct_s"] = point.target_jct_s
+        if point.trial is not None:
+            row["replay"] = point.trial.summary()
+        return row
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results of the JSON output; keys are stable and carry their unit."""
+        frontier = self.frontier
+        return {
+            "jobs": self.workload.jobs,
+            "horizon_h": self.workload.horizon_h,
+            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
+            "rescale": {"origin": self.workload.rescale_origin},
+            "method": "exact",
+            "prices": {t: price.summary() for t, price in self.prices.items()},
+            "recorded_on": self.recorded_on,
+            "load_gpus": frontier.frontier.load_gpus,
+            "min_budget_usd_per_h": frontier.min_usd_per_h,
+            "saturation_budget_usd_per_h": frontier.saturation_usd_per_h,
+            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
+            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
+            "cluster": None if self.cluster is None else asdict(self.cluster),
+            "knee": self.row(self.knee),
+            "points": [self.row(point) for point in self.points],
+            "classes": [
+                {
+                    "job_class": c.name,
+                    "jobs": c.jobs,
+                    "arrivals_per_h": c.rate_per_h,
+                    "load_gpus": c.load_gpus,
+                    "weight": c.weight,
+                    "epochs": int(c.work_h.size),
+                    "rescale_s": 3600 * c.rescale_h,
+                    "gpu_types": list(dict.fromkeys(c.gpu_types)),
+                }
+                for c in frontier.frontier.classes
+            ],
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point, class, epoch, GPU type and width."""
+        return pl.concat([point.plan.to_frame() for point in self.points])
+
+
+def study_types(
+    trace: Trace,
+    speedup: SpeedupModel,
+    prices: Mapping[str, Quote],
+    choices: Choices | None = None,
+    *,
+    recorded_on: str | None = None,
+    budgets: Sequence[Budget] = (),
+    targets_s: Sequence[float] = (),
+    cluster: Cluster | None = None,
+) -> TypedStudy:
+    """Find the frontier over several GPU types and the plans for some budgets or times.
+
+    Args:
+        trace: the jobs.
+        speedup: a model that knows the GPU types.
+        prices: of each of these types.
+        choices: how the trace becomes a workload.
+        recorded_on: the type the jobs were recorded on; None for the model's first.
+        budgets: in dollars; without any and without targets, a sweep of 8.
+        targets_s: mean completion times to find the least budget for.
+        cluster: how GPUs of each type are rented in the replays; None for none.
+
+    Raises:
+        InfeasibleError: a budget under the least, or a completion time under the least.
+        InputError, UsageError: see `workloads_by_type`; a budget that is not in dollars.
+    """
+    wanted = [budget.usd_per_h for budget in budgets]
+    choices = within_cluster(choices or Choices(), speedup, cluster)
+    workloads = workloads_by_type(trace, speedup, choices, recorded_on=recorded_on)
+    usd = {gpu_type: prices[gpu_type].usd_per_gpu_h for gpu_type in workloads}
+    frontier = solve_typed(workloads, usd)
+    first = next(iter(workloads))
+    workload = replace(workloads[first], classes=frontier.frontier.classes)
+    low, high = frontier.min_usd_per_h, frontier.saturation_usd_per_h
+    by_request = bool(budgets or targets_s)
+    if not by_request:
+        wanted = np.geomspace(low, high, SWEEP_POINTS).tolist() if high > low else [low]
+        budgets = [Budget(value, DOLLARS) for value in wanted]
+    plans: list[tuple[TypedPlan, float | None]] = [
+        (within(budget, frontier.at_budget, value, _at_least(budget, low)), None)
+        for budget, value in zip(budgets, wanted, strict=True)
+    ]
+    plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
+    plans.sort(key=lambda asked: asked[0].plan.budget_gpus)
+    refused: list[str] = []
+
+    def point(plan: TypedPlan, target_s: float | None = None) -> TypedPoint:
+        try:
+            trial = None if cluster is None else _try(workload, plan, usd, cluster)
+        except UsageError as error:  # a job that changes its type is planned, but not replayed
+            refused.append(str(error).partition("\n")[0])
+            trial = None
+        return TypedPoint(plan, target_s, trial)
+
+    points = tuple(point(plan, target_s) for plan, target_s in plans)
+    knee = point(frontier.knee())
+    return TypedStudy(
+        workload=workload,
+        recorded_on=first,
+        speedup=speedup,
+        frontier=frontier,
+        points=points,
+        knee=knee,
+        prices={gpu_type: prices[gpu_type] for gpu_type in workloads},
+        by_request=by_request,
+        cluster=cluster,
+        notes=tuple(f"not replayed at some budgets: {why}" for why in dict.fromkeys(refused)),
+    )
+
+
+def _try(
+    workload: Workload, plan: TypedPlan, usd: Mapping[str, float], cluster: Cluster
+) -> TypedTrial:
+    clusters = dict.fromkeys(usd, cluster)
+    return TypedTrial(
+        plan=plan,
+        replays=replay_types(workload, plan.plan, clusters),
+        price_usd_per_gpu_h=usd,
+        planned_jct_s=planned_jct_s(workload, plan.plan),
+    )
+
+
+def _at_least(budget: Budget, usd_per_h: float) -> str:
+    return budget.at_least(round_up(usd_per_h), 1.0)
