@@ -11,26 +11,24 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
 
 ROUNDING = 1e-12  # relative; costs this close are equal
 
 
 @kernel
-def hull(cost: Any, vertices: Any) -> int:
-    """Write the vertices of one job's descending lower convex hull; return how many there are."""
-    count = 0
-    for k in range(cost.size):
-        if count and not cost[k] < cost[vertices[count - 1]]:
-            continue  # no hull of a cheapest width goes on to a dearer one
-        while count > 1:
-            a, b = vertices[count - 2], vertices[count - 1]
-            if (cost[b] - cost[a]) * (k - a) < (cost[k] - cost[a]) * (b - a):
-                break
-            count -= 1
-        vertices[count] = k
-        count += 1
-    return count
+def steepest(cost: Any, width: int) -> Any:
+    """Return the wider width to which a job's cost falls most per GPU, and by how much; -1 if none.
+
+    It is the next vertex of the job's lower convex hull, where ``width`` is one.
+    """
+    wider, gain = -1, 0.0
+    for k in range(width + 1, cost.size):
+        found = (cost[width] - cost[k]) / (k - width)
+        if found > gain:
+            wider, gain = k, found
+    return wider, gain
 
 
 @kernel
@@ -45,34 +43,31 @@ def allocate(cost: Any, gpus: int) -> Any:
     Returns:
         Widths, int64 of shape (m,). A job gets no GPU that does not lower its cost.
     """
-    jobs, most = cost.shape
+    jobs = cost.shape[0]
     width = np.zeros(jobs, np.int64)
-    vertices = np.zeros(most, np.int64)
-    slope = np.empty(jobs * (most - 1))
-    edges = np.empty((jobs * (most - 1), 2), np.int64)  # job, width that it leads to
-    found = 0
+    wider = np.empty(jobs, np.int64)
+    gain = np.empty(jobs)
+    bits = gain.view(np.int64)  # in the order of the gains, since those are not negative
+    edges = new_heap()
     for job in range(jobs):
-        count = hull(cost[job], vertices)
-        for v in range(1, count):
-            a, b = vertices[v - 1], vertices[v]
-            slope[found] = (cost[job, b] - cost[job, a]) / (b - a)
-            edges[found, 0], edges[found, 1] = job, b
-            found += 1
+        wider[job], gain[job] = steepest(cost[job], 0)
+        if wider[job] > 0:
+            edges = push(edges, -bits[job], job)
 
-    # Along the edges, steepest first; the first that does not fit sets the multiplier.
-    closed = np.zeros(jobs, np.bool_)
+    # Along the edges of the hulls, steepest first; the first that does not fit is the multiplier.
     free = gpus
     multiplier = 0.0
-    for e in np.argsort(slope[:found], kind="mergesort"):
-        job, wider = edges[e, 0], edges[e, 1]
-        if closed[job]:
-            continue
-        if wider - width[job] <= free:
-            free -= wider - width[job]
-            width[job] = wider
-        else:
-            closed[job] = True
-            multiplier = max(multiplier, -slope[e])
+    while edges[0, 0] and free > 0:
+        job = edges[1, 1]
+        pop(edges)
+        if wider[job] - width[job] <= free:
+            free -= wider[job] - width[job]
+            width[job] = wider[job]
+            wider[job], gain[job] = steepest(cost[job], width[job])
+            if wider[job] > 0:
+                edges = push(edges, -bits[job], job)
+        elif multiplier == 0:
+            multiplier = gain[job]
     if multiplier > 0:
         improve(cost, gpus, multiplier, width)
     return width

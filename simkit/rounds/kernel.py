@@ -121,8 +121,18 @@ def pollux_shares(
     fair = (gpus + active.size - 1) // active.size
     cost = np.empty((active.size, belief.shape[1]))
     sign = -1.0 if power > 0 else 1.0
+    # Of jobs of a kind that never ran the older one gains more from any width, so that no more of
+    # them need be looked at than there are GPUs: what counts when a cluster is overloaded.
+    fresh = np.zeros(belief.shape[0], np.int64)
+    place = np.empty(active.size, np.int64)
+    looked_at = 0
     for i in range(active.size):
-        job, s = active[i], belief[rows[i]]
+        job, row = active[i], rows[i]
+        if jobs[job, STARTS] == 0:
+            fresh[row] += 1
+            if fresh[row] > gpus:
+                continue
+        s = belief[row]
         base = speedup_near(s, fair)
         age, pause = now - submit[job], delay[job]
         factor = 1.0
@@ -131,12 +141,18 @@ def pollux_shares(
             factor = max(0.0, float(age - lost)) / float(age + pause)
         for k in range(s.size):
             if k > 0 and s[k] <= 0:
-                cost[i, k] = np.inf
+                cost[looked_at, k] = np.inf
                 continue
             keep = 1.0 if k == jobs[job, WIDTH] else factor
             x = keep * s[k] / base + FLOOR
-            cost[i, k] = 1 / x if power == -1 else sign * x**power
-    return allocate(cost, gpus)
+            cost[looked_at, k] = 1 / x if power == -1 else sign * x**power
+        place[looked_at] = i
+        looked_at += 1
+    width = np.zeros(active.size, np.int64)
+    found = allocate(cost[:looked_at], gpus)
+    for at in range(looked_at):
+        width[place[at]] = found[at]
+    return width
 
 
 @kernel
