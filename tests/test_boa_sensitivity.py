@@ -185,7 +185,11 @@ def test_bursts_move_peaks_and_not_completion_times():
     # With GPUs there at once a job runs as if alone: its time does not depend on the others'.
     one = mixed_workload()
     plan = solve_frontier(one.classes).at_budget(25.0)
-    found = burst_sensitivity(one, plan, AT_ONCE, replicas=3, rng=np.random.default_rng(0))
+    shares = []
+    found = burst_sensitivity(
+        one, plan, AT_ONCE, replicas=3, rng=np.random.default_rng(0), progress=shares.append
+    )
+    assert shares == pytest.approx([1 / 3, 2 / 3, 1])
     assert [point.process.scv for point in found.points] == pytest.approx([1, 2, 5, 10, 20])
     first, last = found.points[0], found.points[-1]
     for point in found.points:

@@ -108,9 +108,17 @@ def test_what_is_certain_has_no_width():
     classes = [law_class("a", rate=2.0, work=(3.0,), rescale_h=0.01)]
     one = workload_of_jobs(classes, np.arange(100) * 1800, np.zeros(100), np.full(100, 3.0), 50.0)
     frontier = solve_frontier(classes)
+    shares = []
     bands = bootstrap_frontier(
-        one, frontier, [8.0], [3600.0], resamples=50, rng=np.random.default_rng(0)
+        one,
+        frontier,
+        [8.0],
+        [3600.0],
+        resamples=50,
+        rng=np.random.default_rng(0),
+        progress=shares.append,
     )
+    assert shares == pytest.approx(np.arange(1, 51) / 50)
     for band in (bands.load_gpus, *bands.mean_jct_s, *bands.target_budget_gpus):
         assert band.low == pytest.approx(band.value) and band.high == pytest.approx(band.value)
     assert bands.load_gpus.value == pytest.approx(6.0)

@@ -7,7 +7,7 @@ switches (MMPP-2). Source: Fischer and Meier-Hellstern, "The Markov-modulated Po
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -215,6 +215,7 @@ def burst_sensitivity(
     cap_gpus: float | None = None,
     cycle_h: float | None = None,
     rng: np.random.Generator,
+    progress: Callable[[float], None] | None = None,
 ) -> BurstSensitivity:
     """Replay a plan on its own jobs, in random order, with arrivals of growing C^2.
 
@@ -232,6 +233,7 @@ def burst_sensitivity(
         cycle_h: mean time of a stay at the high and one at the low rate; None for a twelfth of the
             horizon, or more if the largest C^2 needs it.
         rng: draws orders and arrivals.
+        progress: called with the share of the replicas done.
 
     Raises:
         InfeasibleError, UsageError: see `mmpp2_of` and `replay_plan`.
@@ -247,7 +249,7 @@ def burst_sensitivity(
         cap_gpus = demand_law(workload, plan).quantile(CAP_QUANTILE)
     processes = [mmpp2_of(rate, scv, cycle_h) for scv in scvs]
     measured: list[list[list[float | None]]] = [[] for _ in scvs]
-    for draw in rng.spawn(replicas):
+    for done, draw in enumerate(rng.spawn(replicas), start=1):
         order = draw.permutation(arrivals.size)
         for process, runs in zip(processes, measured, strict=True):
             time_h = process.draw_h(arrivals.size, draw)
@@ -255,6 +257,8 @@ def burst_sensitivity(
             jobs_then = replace(workload, arrivals=_at(arrivals, order, submit_s))
             replay = replay_plan(jobs_then, plan, cluster)
             runs.append([_scv(submit_s), *_measures(replay, cap_gpus)])
+        if progress is not None:
+            progress(done / replicas)
     return BurstSensitivity(
         plan=plan,
         cluster=cluster,

@@ -7,7 +7,7 @@ best plan gives, not of what one fixed plan does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Any
@@ -153,6 +153,7 @@ def bootstrap_frontier(
     level: float = 90.0,
     resamples: int = RESAMPLES,
     rng: np.random.Generator,
+    progress: Callable[[float], None] | None = None,
 ) -> Bands:
     """Return the band of the least budget, and those at some budgets and completion times.
 
@@ -168,6 +169,7 @@ def bootstrap_frontier(
         level: percent of the resamples in a band, 50 to 99.9.
         resamples: how many, at least 1.
         rng: draws the blocks.
+        progress: called with the share of the resamples done.
 
     Raises:
         UsageError: a level out of range.
@@ -184,16 +186,17 @@ def bootstrap_frontier(
     blocks = draw_blocks(arrivals.size, block, resamples, rng)
     asked = _Asked(budgets, targets)
     rates, scales = _estimates(frontier, arrivals, workload.horizon_h, blocks)
-    drawn = np.stack(
-        [
-            _resampled(frontier, rate, scale, asked)
-            for rate, scale in zip(rates, scales, strict=True)
-        ]
-    )
+    rows = []
+    for rate, scale in zip(rates, scales, strict=True):
+        rows.append(_resampled(frontier, rate, scale, asked))
+        if progress is not None:
+            progress(len(rows) / resamples)
     held = asked.figures(
         frontier.load_gpus, frontier.budget_gpus, frontier.objective_s, frontier.mean_jct_s
     )
-    load, least, *rest = (_band(*figure, level) for figure in zip(held, drawn.T, strict=True))
+    load, least, *rest = (
+        _band(*figure, level) for figure in zip(held, np.stack(rows).T, strict=True)
+    )
     return Bands(
         level=level,
         resamples=resamples,
