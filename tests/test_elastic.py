@@ -1,6 +1,7 @@
 """Policies made of Allpass: one tier, one threshold, Kubernetes' autoscaler."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -99,6 +100,12 @@ def test_hpa_pays_the_cheapest_offers_first_then_the_conventional_cloud(tmp_path
 def test_a_job_wider_than_the_capacity_has_nowhere_to_go(lab, policy):
     with pytest.raises(UsageError, match=r"widest job takes 4 workers(.|\n)*allow at least 4"):
         replay(lab, policy, capacity=3)
+
+
+def test_the_page_names_every_policy_and_what_only_they_have():
+    page = (Path(__file__).parents[1] / "docs" / "policies.md").read_text(encoding="utf-8")
+    own = {name for known in ELASTIC.values() for name in known.own}
+    assert [name for name in (*ELASTIC, *own) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.kernels
