@@ -7,7 +7,17 @@ import os
 import platform
 import sys
 
-NAMES = ("startup", "ingest", "characterize", "fits", "boa", "boa_epochs", "boa_replay", "allpass")
+NAMES = (
+    "startup",
+    "ingest",
+    "characterize",
+    "fits",
+    "boa",
+    "boa_epochs",
+    "boa_replay",
+    "allpass",
+    "cluster",
+)
 
 
 def cell(value: float | None, form: str) -> str:

@@ -119,8 +119,10 @@ def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
 @kernel
 def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, width: int) -> bool:
     """Return whether a gang finds nodes when jobs with a key above ``key`` go, the worst first."""
-    tried = np.zeros((lines.size[lines.first :].sum(), 2), np.int64)
-    count = 0
+    running = count = 0
+    for i in range(lines.widths.size):
+        running += lines.size[lines.first + i]
+    tried = np.zeros((running, 2), np.int64)
     fits = False
     while not fits:
         line, worst_key = worst_line(lines, shift)
