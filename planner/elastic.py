@@ -120,27 +120,27 @@ class Elastic:
 ELASTIC: dict[str, Elastic] = {
     "fixed": Elastic(
         "Allpass with a threshold that does not move",
-        "Allpass, section 5 (Fixed-F); docs/policies.md",
+        "Allpass, section 5 (Fixed-F); docs/compare.md",
         fixed={"controller": "fixed"},
         unused=MOVES | {"controller"},
     ),
     "serverless-only": Elastic(
         "runs every job on serverless GPUs to its end",
-        "Allpass, section 5 (Modal); docs/policies.md",
+        "Allpass, section 5 (Modal); docs/compare.md",
         fixed={"controller": "fixed", "threshold_s": np.inf},
         unused=frozenset(SETTINGS) - CONTAINERS,
         hidden=OF_WORKERS,
     ),
     "serverful-only": Elastic(
         "runs every job on rented workers, as many as Allpass' Algorithm 2 asks for",
-        "Allpass, section 3.3; docs/policies.md",
+        "Allpass, section 3.3; docs/compare.md",
         fixed=WITHOUT_CONTAINERS,
         unused=LEAVING | CONTAINERS,
         hidden=OF_CONTAINERS,
     ),
     "hpa": Elastic(
         "runs every job on rented workers, as many as keep 70% of them busy",
-        "Kubernetes' horizontal pod autoscaler; docs/policies.md",
+        "Kubernetes' horizontal pod autoscaler; docs/compare.md",
         fixed=WITHOUT_CONTAINERS | {"scaling": "utilization", "scale_out": "queue"},
         unused=LEAVING | CONTAINERS | DEMAND,
         own=HPA,
