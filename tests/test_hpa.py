@@ -37,9 +37,9 @@ def test_a_schedule_worked_by_hand():
      45: the one starting is idle: 1 / (0.7 x 2) < 1, a rise may not become a fall: 2.
      60: 2 busy: ceil(2.86) = 3, ready at 80. Job 2: 80-180.
      90: 3 busy: ceil(4.29) = 5, ready at 110. Job 3 at the head wants 4; 2 are idle, 3 from 120.
-    120: 2 busy of 5: ceil(2.86) = 3, job 3 wants 4; but 5 were desired since 60: 5 stay.
-    150: job 1 is done and job 3 takes 4: 150-180. All 5 busy: ceil(7.14) = 8.
-    165: 5 / (0.7 x 8) is within 11% of 1, and no fall: 8 until job 2 and 3 end at 180.
+    120: those 3 are kept for job 3 and count as busy: ceil(7.14) = 8, ready at 140.
+    135: 5 / (0.7 x 8) < 1: a rise may not become a fall. Job 3: 140-170 on 4 of 6 idle ones.
+    150: job 1 is done, 5 busy of 8: ceil(7.14) = 8. 165: the same.
     180: 0 busy: 1. The 8 of 165 count until 225.
     240: 1: the other seven go. Job 4: 300-400 on the one.
     300: it is busy: ceil(1.43) = 2, ready at 320. 330: 1 of 2 busy: ceil(1.43) = 2.
@@ -51,13 +51,13 @@ def test_a_schedule_worked_by_hand():
         HPA, marketplace_prices=(), conventional_startup=StartUp(20, 0), stabilization_s=60
     )
     run = run_allpass(work, rules, np.random.default_rng(0))
-    assert run.finish_us.tolist() == [120 * S, 150 * S, 180 * S, 180 * S, 400 * S]
-    assert run.queue_us.tolist() == [20 * S, 50 * S, 80 * S, 140 * S, 0]
-    requests = [0, 30, 60, 90, 90, 150, 150, 150, 300]
+    assert run.finish_us.tolist() == [120 * S, 150 * S, 180 * S, 170 * S, 400 * S]
+    assert run.queue_us.tolist() == [20 * S, 50 * S, 80 * S, 130 * S, 0]
+    requests = [0, 30, 60, 90, 90, 120, 120, 120, 300]
     assert run.rentals.request_us.tolist() == [time * S for time in requests]
     assert run.rentals.release_us.tolist() == [400 * S, *[240 * S] * 7, 400 * S]
     assert run.rental_usd.sum() == pytest.approx(
-        1.29 / 3600 * (400 + 210 + 180 + 2 * 150 + 3 * 90 + 100)
+        1.29 / 3600 * (400 + 210 + 180 + 2 * 150 + 3 * 120 + 100)
     )
 
 

@@ -406,10 +406,11 @@ def replay(
             if p > 1:
                 wanted = -((held * window - usable) // window)
             if rules.by_utilization:
-                desired = max(
-                    desired_workers(ready - idle, ready, starting, rules), rules.min_workers
-                )
-                if queue[0, 0]:  # a gang wider than the pool would wait for ever
+                # Idle workers too few for the head of the queue are kept for it, and so not free.
+                busy = ready if queue[0, 0] else ready - idle
+                desired = desired_workers(busy, ready, starting, rules)
+                desired = max(desired, rules.min_workers)
+                if queue[0, 0]:
                     desired = max(desired, gpus[queue[1, 1]])
                 desired = min(desired, rules.capacity)
                 wanted = desired - held

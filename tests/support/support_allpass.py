@@ -362,7 +362,8 @@ class Twin:
         """Kubernetes' autoscaler: how many workers to add, how many to let go."""
         p, held = self.p, len(self.held)
         ready = [w for w in self.held.values() if w.up]
-        busy = sum(w.job is not None for w in ready)
+        head = self.head()  # the idle ones, too few for it, are kept for it
+        busy = sum(w.job is not None or head is not None for w in ready)
         desired = held
         if ready:
             usage = busy / (p.target_utilization * len(ready))
@@ -370,7 +371,6 @@ class Twin:
                 usage = max(1.0, busy / (p.target_utilization * held))
             if abs(usage - 1) > p.utilization_tolerance + 1e-9:
                 desired = math.ceil(busy / p.target_utilization - 1e-6)
-        head = self.head()
         desired = max(desired, p.min_workers, head.gpus if head else 0)
         if p.capacity is not None:
             desired = min(desired, p.capacity)
