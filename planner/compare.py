@@ -12,12 +12,10 @@ import polars as pl
 
 from gpuplan.planner.engine import run_all
 from gpuplan.planner.policies import find_policy
-from gpuplan.planner.simulation import Simulation
+from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.workload import MICROS, FloatArray
-
-SOON_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)

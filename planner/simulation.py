@@ -7,6 +7,9 @@ from typing import Any
 
 import polars as pl
 
+SOON_S = 600.0
+"""Every policy tells the share of jobs done within this time, as Allpass' paper does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Simulation:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli import talk
-from gpuplan.cli.commands.simulate import COMPILING, DeadlineFactor, IncludeRunning
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
 from gpuplan.cli.units import show_duration, show_number, show_share, show_usd
 
@@ -34,6 +34,7 @@ def compare(
     trace: TraceArgument,
     choice: TraceChoice,
     output: Output,
+    replay: ReplayChoice,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -64,30 +65,20 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    deadline_factor: DeadlineFactor = None,
-    include_running: IncludeRunning = False,
 ) -> None:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
-    import numpy as np
-
-    from gpuplan.analysis.trace import read_trace
     from gpuplan.cli.contenders import read_contenders
-    from gpuplan.cli.thresholds import parse_deadline_factor
     from gpuplan.planner.compare import compare as run_all
-    from gpuplan.planner.workload import COLUMNS, jobs_of
     from gpuplan.simkit.jit import compiling
 
     check_output(output, picture=True, rows=True, inputs=[trace])
     contenders = read_contenders(policy or USUAL, settings or [], gpus)
-    factor = parse_deadline_factor(deadline_factor)
-    read = read_trace(trace, choice.selection(), columns=COLUMNS)
-    deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
-    jobs = jobs_of(read, deadlines, factor, include_running=include_running)
+    read = replay.read(trace, choice)
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
     ):
-        found = run_all(jobs, contenders, draws, progress=progress)
+        found = run_all(read.jobs, contenders, read.draws, progress=progress)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
@@ -99,19 +90,17 @@ def compare(
         command="compare",
         results=found.summary(),
         tables=_tables(found),
-        inputs=(trace_input(read),),
+        inputs=(trace_input(read.trace),),
         parameters={
             "policies": [
                 {"label": one.label, "policy": one.policy, "settings": dict(one.settings)}
                 for one in found.outcomes
             ],
-            "deadline_factor": factor and list(factor),
-            "include_running": include_running,
             "gpus": gpus,
-            **choice.parameters(),
+            **read.parameters,
         },
         headline=_headline(found),
-        warnings=(*read.notes, *jobs.notes, *own),
+        warnings=(*read.notes, *own),
         figure=figure,
         frame=found.to_frame,
     )

@@ -10,6 +10,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
 from gpuplan.cli.units import (
     show_count,
@@ -26,24 +27,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.simulation import Simulation
 
 EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
-COMPILING = "compiling the simulator, a few seconds (first run only)"
-
-DeadlineFactor = Annotated[
-    str | None,
-    typer.Option(
-        help="Soft deadline of every job in multiples of its duration: a range to draw from "
-        "(1:10) or one factor (3). Default: the trace's deadlines, and 1:10 where it has none.",
-        show_default=False,
-    ),
-]
-
-IncludeRunning = Annotated[
-    bool,
-    typer.Option(
-        "--include-running",
-        help="Replay jobs still running as if they had ended after the time they have run so far.",
-    ),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -55,6 +38,7 @@ def simulate(
     trace: TraceArgument,
     choice: TraceChoice,
     output: Output,
+    replay: ReplayChoice,
     policy: Annotated[
         str, typer.Option(help="Scheduling policy; see gpuplan list policies.")
     ] = "allpass",
@@ -76,17 +60,10 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    deadline_factor: DeadlineFactor = None,
-    include_running: IncludeRunning = False,
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
-    import numpy as np
-
-    from gpuplan.analysis.trace import read_trace
     from gpuplan.cli.settings import parse_settings
-    from gpuplan.cli.thresholds import parse_deadline_factor
     from gpuplan.planner.policies import find_policy
-    from gpuplan.planner.workload import COLUMNS, jobs_of
     from gpuplan.simkit.jit import compiling
 
     check_output(output, picture=True, rows=True, inputs=[trace])
@@ -99,12 +76,9 @@ def simulate(
                 "with --set capacity=N, or see gpuplan list policies"
             )
         values["gpus"] = gpus
-    factor = parse_deadline_factor(deadline_factor)
-    read = read_trace(trace, choice.selection(), columns=COLUMNS)
-    deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
-    jobs = jobs_of(read, deadlines, factor, include_running=include_running)
+    read = replay.read(trace, choice)
     with talk.progress("replaying"), compiling(lambda: talk.note(COMPILING)):
-        result = chosen.run(jobs, values, draws)
+        result = chosen.run(read.jobs, values, read.draws)
 
     def figure() -> Figure:
         from gpuplan.simkit.cluster.run import ClusterRun
@@ -121,16 +95,10 @@ def simulate(
         command="simulate",
         results=result.summary(),
         tables=_tables(result),
-        inputs=(trace_input(read),),
-        parameters={
-            "policy": policy,
-            "settings": result.settings,
-            "deadline_factor": factor and list(factor),
-            "include_running": include_running,
-            **choice.parameters(),
-        },
+        inputs=(trace_input(read.trace),),
+        parameters={"policy": policy, "settings": result.settings, **read.parameters},
         headline=_headline(result),
-        warnings=(*read.notes, *jobs.notes, *result.warnings),
+        warnings=(*read.notes, *result.warnings),
         figure=figure,
         frame=result.to_frame,
     )

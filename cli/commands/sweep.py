@@ -9,9 +9,9 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
-from gpuplan.cli.commands.simulate import COMPILING, DeadlineFactor, IncludeRunning
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.replays import COMPILING, DeadlineFactor, IncludeRunning
 from gpuplan.cli.report import Column, Report, Table, trace_input
 from gpuplan.cli.units import show_count, show_duration, show_share, show_threshold, show_usd
 

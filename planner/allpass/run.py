@@ -10,14 +10,12 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.settings import parameters_from, settings_of
-from gpuplan.planner.simulation import Simulation
+from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
 from gpuplan.simkit.workload import MICROS
-
-SOON_S = 600.0
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:

@@ -10,13 +10,12 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.cluster.settings import SCHEDULERS
-from gpuplan.planner.simulation import Simulation
+from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.cluster.run import ClusterRun, peak_gpus, run_cluster
 from gpuplan.simkit.metrics import distribution, time_average
 from gpuplan.simkit.workload import MICROS, FloatArray
 
-SOON_S = 600.0
 GPU_US_PER_GPU_H = 3600.0 * MICROS
 
 

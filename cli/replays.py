@@ -1,0 +1,88 @@
+"""What the commands that replay a trace share: its jobs, their deadlines and what is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuplan.cli.options import TraceChoice
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gpuplan.analysis.trace import Trace
+    from gpuplan.planner.workload import TraceJobs
+
+COMPILING = "compiling the simulator, a few seconds (first run only)"
+
+DeadlineFactor = Annotated[
+    str | None,
+    typer.Option(
+        help="Soft deadline of every job in multiples of its duration: a range to draw from "
+        "(1:10) or one factor (3). Default: the trace's deadlines, and 1:10 where it has none.",
+        show_default=False,
+    ),
+]
+
+IncludeRunning = Annotated[
+    bool,
+    typer.Option(
+        "--include-running",
+        help="Replay jobs still running as if they had ended after the time they have run so far.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is replayed.
+
+    Attributes:
+        trace: the trace read.
+        jobs: its jobs, with their deadlines.
+        draws: for what else is random.
+        parameters: what goes under ``parameters`` in the JSON output.
+    """
+
+    trace: Trace
+    jobs: TraceJobs
+    draws: np.random.Generator
+    parameters: dict[str, Any]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the jobs."""
+        return (*self.trace.notes, *self.jobs.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayChoice:
+    """How a trace becomes the jobs of a replay."""
+
+    deadline_factor: DeadlineFactor = None
+    include_running: IncludeRunning = False
+
+    def read(self, trace: Path, choice: TraceChoice) -> Replay:
+        """Return the jobs chosen; the same for every command with the same options.
+
+        Raises `InputError` or `UsageError` where the trace or an option cannot be used.
+        """
+        import numpy as np
+
+        from gpuplan.analysis.trace import read_trace
+        from gpuplan.cli.thresholds import parse_deadline_factor
+        from gpuplan.planner.workload import COLUMNS, jobs_of
+
+        factor = parse_deadline_factor(self.deadline_factor)
+        read = read_trace(trace, choice.selection(), columns=COLUMNS)
+        deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
+        jobs = jobs_of(read, deadlines, factor, include_running=self.include_running)
+        parameters = {
+            "deadline_factor": factor and list(factor),
+            "include_running": self.include_running,
+            **choice.parameters(),
+        }
+        return Replay(read, jobs, draws, parameters)
