@@ -1,5 +1,6 @@
 """Allpass: a million jobs, against plain heapq code of the same rules, and a sweep on all cores."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from benchmarks.plain_allpass import replay
-from gpuplan.planner.allpass.sweep import sweep
-from gpuplan.planner.engine import usable_cores
+from gpuplan.planner.allpass.sweep import Grid, sweep
+from gpuplan.planner.engine import Engine, usable_cores
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.allpass.run import run_allpass
@@ -48,6 +49,16 @@ def least_s(work: Callable[[], object], runs: int) -> float:
     return min(times)
 
 
+def timed_sweep(workload: Workload, engine: Engine) -> tuple[float, str]:
+    """A sweep with its bootstrap: how long it took, and its JSON."""
+    jobs = TraceJobs(workload, pl.Series("job_id", [], pl.String), ())
+    grid = Grid(np.geomspace(1, 36_000, POINTS).tolist(), adaptive=False)
+    started = time.perf_counter()
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(0), level=90, engine=engine)
+    took_s = time.perf_counter() - started
+    return took_s, json.dumps(found.summary())
+
+
 def run() -> list[dict]:
     rules, workload = Allpass(), seren_like(JOBS)
     run_allpass(first_jobs(workload, 10), rules, np.random.default_rng(0))  # compile
@@ -63,18 +74,13 @@ def run() -> list[dict]:
     ours_s = least_s(lambda: run_allpass(part, published, draws), 3)
     plain_s = least_s(lambda: replay(part, published, draws), 1)
 
-    jobs = TraceJobs(workload, pl.Series("job_id", [], pl.String), ())
-    thresholds = np.geomspace(1, 36_000, POINTS).tolist()
-
-    def sweep_of(points: list[float], workers: int) -> Callable[[], object]:
-        fixed = replace(rules, controller="fixed")
-        return lambda: sweep(
-            jobs, fixed, points, np.random.default_rng(0), adaptive=False, workers=workers
-        )
-
     cores = usable_cores()
-    sweep_s = least_s(sweep_of(thresholds, cores), 1)
-    alone_s = least_s(sweep_of(thresholds, 1), 1)
+    sweep_s, bytes_of = {}, {}
+    for engine in (Engine("threads", cores), Engine("processes", cores), Engine("threads", 1)):
+        sweep_s[engine], bytes_of[engine] = timed_sweep(workload, engine)
+    if len(set(bytes_of.values())) != 1:
+        raise AssertionError("the engines differ")
+    threads_s, processes_s, alone_s = sweep_s.values()
     return [
         {
             "work": f"Allpass replay of {JOBS:,} jobs, adaptive",
@@ -94,10 +100,18 @@ def run() -> list[dict]:
         },
         {
             "work": f"{POINTS}-point sweep of {JOBS:,} jobs on {cores} cores, against one by one",
-            "ours_s": sweep_s,
+            "ours_s": threads_s,
             "reference_s": alone_s / cores,
-            "ratio": sweep_s / (alone_s / cores),
+            "ratio": threads_s / (alone_s / cores),
             "bar": "<= 1.2x of one by one / cores",
+            "peak_mb": None,
+        },
+        {
+            "work": "the same with processes, their start included, against threads (same bytes)",
+            "ours_s": processes_s,
+            "reference_s": threads_s,
+            "ratio": processes_s / threads_s,
+            "bar": None,
             "peak_mb": None,
         },
     ]

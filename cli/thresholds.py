@@ -1,8 +1,11 @@
-"""Read ``--threshold`` and ``--deadline-factor``: lists, ranges and bounds."""
+"""Read the options of a sweep that are lists, ranges or bounds."""
 
 from __future__ import annotations
 
+import math
+
 from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.settings import NO_LIMIT
 from gpuplan.cli.units import parse_duration
 
 FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
@@ -31,6 +34,32 @@ def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[fl
         )
     count = int(count_text)
     return [low + (high - low) * i / (count - 1) for i in range(count - 1)] + [high]
+
+
+def parse_capacities(text: str) -> list[int | None]:
+    """Return numbers of workers, None for no limit. Raises `UsageError`."""
+    found: list[int | None] = []
+    for item in (part.strip().lower() for part in text.split(",")):
+        if item in NO_LIMIT:
+            found.append(None)
+        elif item.isdecimal():
+            found.append(int(item))
+        else:
+            raise UsageError(
+                f"--capacity {text!r}: expected whole numbers or none, such as 10,20,none"
+            )
+    return found
+
+
+def parse_numbers(text: str, option: str) -> list[float]:
+    """Return numbers of at least 0 from a list such as ``0.3,0.5,1``. Raises `UsageError`."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [math.nan]
+    if not all(0 <= number < math.inf for number in found):
+        raise UsageError(f"{option} {text!r}: expected numbers of at least 0, such as 0.3,0.5,1")
+    return found
 
 
 def parse_deadline_factor(text: str | None) -> tuple[float, float] | None:

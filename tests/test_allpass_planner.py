@@ -8,7 +8,6 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.planner.allpass.run import simulate
 from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
-from gpuplan.planner.engine import run_all, usable_cores
 from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -225,28 +224,3 @@ def test_policies_are_found_by_name():
     assert find_policy("allpass") is POLICIES["allpass"]
     with pytest.raises(UsageError, match=r"did you mean allpass\?\); there is allpass"):
         find_policy("Allpas")
-
-
-@pytest.mark.parametrize("workers", [1, 3, None])
-def test_the_engine_keeps_order_and_reports_progress(workers):
-    shares = []
-    assert run_all(lambda x: x * x, range(7), workers=workers, progress=shares.append) == [
-        0,
-        1,
-        4,
-        9,
-        16,
-        25,
-        36,
-    ]
-    assert shares == [i / 7 for i in range(1, 8)]
-    assert usable_cores() >= 1
-
-
-def test_an_error_in_a_scenario_comes_out():
-    def fail(item):
-        raise UsageError(f"item {item}")
-
-    for workers in (1, 2):
-        with pytest.raises(UsageError, match=r"item [01]"):
-            run_all(fail, [0, 1], workers=workers)

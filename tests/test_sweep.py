@@ -10,9 +10,15 @@ from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.cli.thresholds import parse_deadline_factor, parse_thresholds
+from gpuplan.cli.thresholds import (
+    parse_capacities,
+    parse_deadline_factor,
+    parse_numbers,
+    parse_thresholds,
+)
+from gpuplan.planner.allpass.front import knee_of, non_dominated
 from gpuplan.planner.allpass.run import simulate
-from gpuplan.planner.allpass.sweep import knee_of, non_dominated, sweep
+from gpuplan.planner.allpass.sweep import Grid, sweep
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
 
@@ -43,7 +49,8 @@ def test_equal_points_do_not_dominate_each_other():
 
 def test_every_point_is_the_replay_it_names(lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
-    found = sweep(jobs, Allpass(capacity=20), [600.0, 60.0, 60.0], np.random.default_rng(5))
+    base = Allpass(capacity=20)
+    found = sweep(jobs, base, Grid([600.0, 60.0, 60.0]), np.random.default_rng(5))
     assert [(p.policy, p.threshold_s) for p in found.points] == [
         ("fixed", 60.0),
         ("fixed", 600.0),
@@ -57,13 +64,13 @@ def test_every_point_is_the_replay_it_names(lab):
         }
         assert point.results == simulate(jobs, settings, np.random.default_rng(5)).results
     assert found.points[2].closed_form_cost_usd is None
-    assert found.points[0].closed_form_cost_usd == found.closed_form.cost_usd(60.0)
+    assert found.points[0].closed_form_cost_usd == found.cases[0].closed_form.cost_usd(60.0)
     assert found.reference.results["finished_serverless_share"] == 1
     fastest = min(p.mean_jct_s for p in found.points)
     near = [p for p in found.points if p.mean_jct_s <= 1.1 * fastest]
-    assert found.points[found.recommended] is min(near, key=lambda p: p.cost_usd)
+    assert found.recommended is min(near, key=lambda p: p.cost_usd)
     with pytest.raises(ValueError, match="nothing to sweep"):
-        sweep(jobs, Allpass(), [], np.random.default_rng(0), adaptive=False)
+        sweep(jobs, Allpass(), Grid([], adaptive=False), np.random.default_rng(0))
 
 
 def test_the_number_of_workers_does_not_change_a_byte(gpuplan, lab):
@@ -109,6 +116,9 @@ def test_the_json_contract(gpuplan, lab):
         "deadline_miss_share",
         "closed_form_cost_usd",
         "closed_form_delay_s",
+        "capacity",
+        "price_ratio",
+        "break_even_price_ratio",
         "non_dominated",
         "knee",
         "recommended",
@@ -192,6 +202,14 @@ def test_a_gate_on_the_recommendation(gpuplan, lab):
         (["--set", "controller=fixed"], "--policy fixed or adaptive"),
         (["--set", "tick_s=0"], "tick_s must be at least 1"),
         (["--policy", "fast"], "fixed"),
+        (["--capacity", "10,few"], "whole numbers or none, such as 10,20,none"),
+        (["--capacity", "-1"], "whole numbers or none"),
+        (["--price-ratio", "0.5,inf"], "--price-ratio '0.5,inf': expected numbers"),
+        (["--price-ratio", "0"], "--price-ratio: expected numbers above 0"),
+        (["--price-ratio", "1", "--set", "serverless_usd_per_gpu_h=0"], "price above 0"),
+        (["--value-of-time", "much"], "--value-of-time 'much': expected numbers"),
+        (["--ci", "99.9"], "--resamples 200 is too few for --ci 99.9"),
+        (["--ci", "100"], "--ci must be above 0 and below 100"),
         (["--plot", "x.gif"], ".svg or .png"),
     ],
 )
@@ -213,6 +231,8 @@ def test_thresholds_and_factors_are_read():
     assert parse_deadline_factor("1:10") == (1.0, 10.0)
     assert parse_deadline_factor("3") == (3.0, 3.0)
     assert parse_deadline_factor(None) is None
+    assert parse_capacities("10, 20,none") == [10, 20, None]
+    assert parse_numbers("0.3,1", "--price-ratio") == [0.3, 1.0]
     with pytest.raises(UsageError):
         parse_thresholds("")
 

@@ -18,7 +18,8 @@ as leaving costs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.workload import MICROS, FloatArray, Workload
 
 HOUR_S = 3600.0
+ROUNDING = 1e-12
+"""A saving within this share of the cost is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,18 @@ class SkiRental:
         gain = self.serverless_usd - self.serverful_usd
         return self.migration_usd / gain * HOUR_S if gain > 0 else np.inf
 
+    @property
+    def price_ratio(self) -> float:
+        """Serverful over serverless price; inf where the latter is 0."""
+        return self.serverful_usd / self.serverless_usd if self.serverless_usd else np.inf
+
+    def at(self, price_ratio: float, value_of_time: float) -> SkiRental:
+        """Return the closed form at another price of workers and another value of time."""
+        usd = self.serverful_usd
+        if price_ratio != self.price_ratio:
+            usd = price_ratio * self.serverless_usd
+        return replace(self, serverful_usd=usd, value_of_time=value_of_time)
+
     def cost_usd(self, threshold_s: FloatArray | float) -> FloatArray:
         """Return the money spent under each threshold, without the value of time."""
         at = np.searchsorted(self.duration_s, threshold_s, side="right")
@@ -100,14 +115,43 @@ class SkiRental:
         Between two durations the objective is linear in F and jumps down at the upper one (those
         jobs then finish), so 0 and the durations are all that need be tried.
         """
-        candidates = np.concatenate(([0.0], self.duration_s))
-        return float(candidates[np.argmin(self.objective_usd(candidates))])
+        return float(self._candidates[np.argmin(self.objective_usd(self._candidates))])
+
+    def break_even_s(self) -> float | None:
+        """Return the least fixed threshold with an objective below that of never leaving.
+
+        None where leaving never pays. One of the same candidates: with c1 > c2 the objective rises
+        between two of them, and otherwise no threshold saves.
+        """
+        never = float(self.objective_usd(np.inf))
+        pays = self.objective_usd(self._candidates) < never * (1 - ROUNDING)
+        return float(self._candidates[np.argmax(pays)]) if pays.any() else None
+
+    @property
+    def _candidates(self) -> FloatArray:
+        return np.concatenate(([0.0], self.duration_s))
+
+    def summary(self) -> dict[str, Any]:
+        """Return the thresholds it finds, their cost and the prices; keys carry their unit."""
+        best_s, competitive_s = self.best_s(), self.competitive_s
+        return {
+            "best_threshold_s": best_s,
+            "best_cost_usd": float(self.cost_usd(best_s)),
+            "best_delay_s": float(self.delay_s(best_s)),
+            "break_even_threshold_s": self.break_even_s(),
+            "competitive_threshold_s": competitive_s,
+            "competitive_cost_usd": float(self.cost_usd(competitive_s)),
+            "serverless_usd_per_gpu_h": self.serverless_usd,
+            "serverful_usd_per_gpu_h": self.serverful_usd,
+            "migration_usd_per_gpu": self.migration_usd,
+            "value_of_time_usd_per_h": self.value_of_time,
+        }
 
 
 def serverful_price(parameters: Allpass) -> float:
     """Return one price for the serverful tier: the median offer, or the conventional cloud's."""
-    prices = parameters.marketplace_prices
-    return float(np.median(prices)) if prices else parameters.conventional_price
+    median_usd = parameters.offers.median_usd
+    return parameters.conventional_price if median_usd is None else median_usd
 
 
 def ski_rental(workload: Workload, parameters: Allpass, value_of_time: float = 0.0) -> SkiRental:

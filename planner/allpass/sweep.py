@@ -1,4 +1,4 @@
-"""Many thresholds on one trace: cost against completion time, and which to choose."""
+"""Many thresholds on one trace, at several capacities, prices and values of time."""
 
 from __future__ import annotations
 
@@ -9,52 +9,56 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.planner.allpass.run import check_fits, measure, replay, warnings_of
-from gpuplan.planner.allpass.ski_rental import SkiRental, ski_rental
-from gpuplan.planner.engine import run_all
+from gpuplan.analysis.bootstrap import block_length, draw_blocks
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.allpass.choice import Case, choose
+from gpuplan.planner.allpass.run import check_fits, warnings_of
+from gpuplan.planner.allpass.scenario import SweepPoint, point_of, replay_scenario
+from gpuplan.planner.allpass.ski_rental import SkiRental, serverful_price, ski_rental
+from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.workload import MICROS
 
-NEARLY = 0.10
-"""A mean JCT within this share of the least one is as good as the least."""
+RESAMPLES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One replay of a sweep.
+class Grid:
+    """What a sweep tries, in all combinations.
 
     Attributes:
-        policy: ``fixed`` or ``adaptive``.
-        threshold_s: the threshold, at first where it adapts.
-        results: of `gpuplan.planner.allpass.run.measure`.
-        closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
+        thresholds_s: fixed thresholds, seconds; none tries the adaptive rule alone.
+        adaptive: whether the adaptive rule is tried too.
+        capacities: most workers rented at once, None for no limit; empty for the parameters' own.
+        price_ratios: serverful over serverless price: all serverful prices are scaled until the
+            median offer has that ratio; empty for the parameters' own.
+        values_of_time: US dollars per hour of one job, for the choice; None for the rule of
+            `gpuplan.planner.allpass.front.NEARLY`.
     """
 
-    policy: str
-    threshold_s: float
-    results: dict[str, Any]
-    closed_form_cost_usd: float | None = None
-    closed_form_delay_s: float | None = None
+    thresholds_s: Sequence[float]
+    adaptive: bool = True
+    capacities: Sequence[int | None] = ()
+    price_ratios: Sequence[float] = ()
+    values_of_time: Sequence[float | None] = (None,)
 
-    @property
-    def cost_usd(self) -> float:
-        """The whole bill."""
-        return float(self.results["cost_usd"])
+    def scenarios(self, base: Allpass) -> list[Allpass]:
+        """Return the replays it takes: per capacity the thresholds, then the adaptive rule.
 
-    @property
-    def mean_jct_s(self) -> float:
-        """Mean job completion time."""
-        return float(self.results["mean_jct_s"])
-
-    def summary(self) -> dict[str, Any]:
-        """Return the point as plain values; keys carry their unit."""
-        return {
-            "policy": self.policy,
-            "threshold_s": self.threshold_s,
-            **self.results,
-            "closed_form_cost_usd": self.closed_form_cost_usd,
-            "closed_form_delay_s": self.closed_form_delay_s,
-        }
+        Raises:
+            ValueError: there is nothing to try.
+        """
+        rules = [
+            replace(base, controller="fixed", threshold_s=f) for f in sorted(set(self.thresholds_s))
+        ]
+        if self.adaptive:
+            rules.append(replace(base, controller="adaptive"))
+        if not rules or not self.values_of_time:
+            raise ValueError("nothing to sweep: no threshold and no adaptive rule, or no case")
+        capacities = list(dict.fromkeys(self.capacities)) or [base.capacity]
+        capacities.sort(key=lambda most: np.inf if most is None else most)
+        return [replace(rule, capacity=most) for most in capacities for rule in rules]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,165 +66,172 @@ class Sweep:
     """All replays of a sweep, and what they say.
 
     Attributes:
-        points: fixed thresholds ascending, then the adaptive one.
+        points: for each price ratio and capacity the fixed thresholds, ascending, then the adaptive
+            one.
         reference: everything serverless, for comparison.
-        non_dominated: which points no other beats in both cost and mean JCT, by cost.
-        knee: the point of `non_dominated` farthest below the line between its ends; None where it
-            has fewer than three.
-        recommended: the cheapest point whose mean JCT is within 10% of the least.
-        closed_form: the ski-rental view of the workload.
+        cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: what a reader must know.
     """
 
     points: tuple[SweepPoint, ...]
     reference: SweepPoint
-    non_dominated: tuple[int, ...]
-    knee: int | None
-    recommended: int
-    closed_form: SkiRental
+    cases: tuple[Case, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def recommended(self) -> SweepPoint:
+        """The point to take in the first case."""
+        return self.points[self.cases[0].recommended]
+
+    def case_of(self, point: SweepPoint) -> Case:
+        """Return the first case at the prices of a point, the one that marks it."""
+        return next(case for case in self.cases if case.price_ratio == point.price_ratio)
+
+    def marks(self, index: int) -> dict[str, bool]:
+        """Return what a point is in the first case at its prices."""
+        case = self.case_of(self.points[index])
+        return {
+            "non_dominated": index in case.non_dominated,
+            "knee": index == case.knee,
+            "recommended": index == case.recommended,
+        }
 
     def summary(self) -> dict[str, Any]:
         """Return the sweep as plain values; keys are stable and carry their unit."""
-        form, chosen = self.closed_form, self.points[self.recommended]
-        best_s, competitive_s = form.best_s(), form.competitive_s
+        cases = [
+            case.summary() | {"recommended": _named(self.points[case.recommended])}
+            for case in self.cases
+        ]
+        first = cases[0]
         return {
-            "jobs": form.jobs,
+            "jobs": self.cases[0].closed_form.jobs,
             "points": [
-                point.summary()
-                | {
-                    "non_dominated": index in self.non_dominated,
-                    "knee": index == self.knee,
-                    "recommended": index == self.recommended,
-                }
-                for index, point in enumerate(self.points)
+                point.summary() | self.marks(index) for index, point in enumerate(self.points)
             ],
-            "recommended": {
-                "policy": chosen.policy,
-                "threshold_s": chosen.threshold_s,
-                "cost_usd": chosen.cost_usd,
-                "mean_jct_s": chosen.mean_jct_s,
+            "recommended": first["recommended"]
+            | {
+                key: first[key]
+                for key in ("saving_usd", "saving_share", "net_saving_usd", "confidence")
             },
             "serverless_only": self.reference.summary(),
-            "closed_form": {
-                "best_threshold_s": best_s,
-                "best_cost_usd": float(form.cost_usd(best_s)),
-                "best_delay_s": float(form.delay_s(best_s)),
-                "competitive_threshold_s": competitive_s,
-                "competitive_cost_usd": float(form.cost_usd(competitive_s)),
-                "serverless_usd_per_gpu_h": form.serverless_usd,
-                "serverful_usd_per_gpu_h": form.serverful_usd,
-                "migration_usd_per_gpu": form.migration_usd,
-                "value_of_time_usd_per_h": form.value_of_time,
-            },
+            "closed_form": first["closed_form"],
+            "cases": cases,
         }
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point."""
-        rows = self.summary()["points"]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
+
+
+def _named(point: SweepPoint) -> dict[str, Any]:
+    return {
+        "policy": point.policy,
+        "threshold_s": point.threshold_s,
+        "capacity": point.capacity,
+        "price_ratio": point.price_ratio,
+        "cost_usd": point.cost_usd,
+        "mean_jct_s": point.mean_jct_s,
+    }
 
 
 def sweep(
     jobs: TraceJobs,
     base: Allpass,
-    thresholds_s: Sequence[float],
+    grid: Grid,
     rng: np.random.Generator,
     *,
-    fixed: bool = True,
-    adaptive: bool = True,
-    value_of_time: float = 0.0,
-    workers: int | None = None,
+    level: float | None = None,
+    resamples: int = RESAMPLES,
+    engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> Sweep:
-    """Replay jobs under each fixed threshold and under the adaptive rule.
+    """Replay jobs under each threshold and capacity, and choose at each price and value of time.
 
-    All replays have the same start-up times, so that they differ by their threshold alone.
+    All replays have the same start-up times and resamples, so that they differ by what the grid
+    changes alone. Prices and values of time take no replays.
 
     Args:
         jobs: the jobs.
         base: all other parameters; its threshold is the adaptive rule's first.
-        thresholds_s: fixed thresholds, seconds.
-        rng: draws the start-up times.
-        fixed, adaptive: which rules to replay; at least one.
-        value_of_time: US dollars per hour of one job's delay, for the closed form.
-        workers: replays at a time; None for one per core.
+        grid: what to try.
+        rng: draws the start-up times and the resamples.
+        level: percent of the confidence intervals of the choice; None for none.
+        resamples: how many for that.
+        engine: where the replays run; the result does not depend on it.
         progress: called with the share done.
 
     Raises:
-        ValueError: no rule, or fixed thresholds without any.
-        UsageError: a job is wider than the serverless limit.
+        ValueError: nothing to try.
+        UsageError: a job is wider than the serverless limit; a price ratio without prices; the
+            engine is not there.
     """
-    chosen = [replace(base, controller="fixed", threshold_s=f) for f in sorted(set(thresholds_s))]
-    scenarios = chosen if fixed else []
-    if adaptive:
-        scenarios = [*scenarios, replace(base, controller="adaptive")]
-    if not scenarios:
-        raise ValueError("nothing to sweep: no threshold and no adaptive rule")
+    scenarios = grid.scenarios(base)
     check_fits(jobs, base)
+    _check_ratios(grid.price_ratios, base)
     draws = Draws.sample(base, jobs.workload.size, rng)
-    form = ski_rental(jobs.workload, base, value_of_time)
-
-    def replayed(parameters: Allpass) -> SweepPoint:
-        point = SweepPoint(
-            parameters.controller,
-            parameters.threshold_s,
-            measure(replay(jobs, parameters, draws)),
-        )
-        if parameters.controller == "adaptive":
-            return point
-        return replace(
-            point,
-            closed_form_cost_usd=float(form.cost_usd(parameters.threshold_s)),
-            closed_form_delay_s=float(form.delay_s(parameters.threshold_s)),
-        )
-
+    span_s = float(jobs.workload.submit_us[-1] - jobs.workload.submit_us[0]) / MICROS
+    block_jobs = block_length(jobs.workload.size, span_s)
+    blocks = None
+    if level is not None:
+        blocks = draw_blocks(jobs.workload.size, block_jobs, resamples, rng.spawn(1)[0])
     everything = replace(base, controller="fixed", threshold_s=np.inf)
-    *points, reference = run_all(
-        replayed, [*scenarios, everything], workers=workers, progress=progress
+    *replayed, alone = run_all(
+        replay_scenario,
+        [*scenarios, everything],
+        shared=(replace(jobs, job_id=jobs.job_id.clear()), draws, blocks),
+        engine=engine,
+        progress=progress,
     )
-    cost = np.array([point.cost_usd for point in points])
-    jct = np.array([point.mean_jct_s for point in points])
-    front = non_dominated(cost, jct)
-    fast = np.flatnonzero(jct <= jct.min() * (1 + NEARLY))
-    recommended = int(fast[np.lexsort((jct[fast], cost[fast]))[0]])
+    forms: dict[int | None, SkiRental] = {}
+    for rules in (everything, *scenarios):
+        if rules.capacity not in forms:
+            forms[rules.capacity] = ski_rental(jobs.workload, rules)
+    own = forms[base.capacity].price_ratio
+    reference = point_of(alone, forms[base.capacity], float(alone.results["cost_usd"]))
+    points: list[SweepPoint] = []
+    cases: list[Case] = []
+    for ratio in dict.fromkeys(grid.price_ratios or (own,)):
+        begin = len(points)
+        at_ratio = {most: form.at(ratio, 0.0) for most, form in forms.items()}
+        points += [
+            point_of(each, at_ratio[each.parameters.capacity], reference.cost_usd)
+            for each in replayed
+        ]
+        cases += [
+            choose(
+                points,
+                range(begin, len(points)),
+                reference,
+                at_ratio,
+                value_of_time,
+                level,
+                block_jobs,
+            )
+            for value_of_time in dict.fromkeys(grid.values_of_time)
+        ]
+    first = points[cases[0].recommended]
+    rules = replayed[cases[0].recommended].parameters
     return Sweep(
         points=tuple(points),
         reference=reference,
-        non_dominated=tuple(front),
-        knee=knee_of(cost, jct, front),
-        recommended=recommended,
-        closed_form=form,
-        warnings=warnings_of(base, points[recommended].results),
+        cases=tuple(cases),
+        warnings=(*warnings_of(rules, first.results), *_worse(cases)),
     )
 
 
-def non_dominated(cost: np.ndarray, jct: np.ndarray) -> list[int]:
-    """Return the points that no other is at least as good as in both and better in one, by cost."""
-    front: list[int] = []
-    for index in map(int, np.lexsort((jct, cost))):
-        if not front or jct[index] < jct[front[-1]] or _equal(index, front[-1], cost, jct):
-            front.append(index)
-    return front
-
-
-def _equal(one: int, other: int, cost: np.ndarray, jct: np.ndarray) -> bool:
-    return bool(cost[one] == cost[other] and jct[one] == jct[other])
-
-
-def knee_of(cost: np.ndarray, jct: np.ndarray, front: Sequence[int]) -> int | None:
-    """Return the point farthest below the chord of the front, both axes scaled to 0..1.
-
-    None where the front has fewer than three different points or none lies below the chord.
-    """
-    front = [
-        point
-        for place, point in enumerate(front)
-        if not place or not _equal(point, front[place - 1], cost, jct)
+def _worse(cases: Sequence[Case]) -> list[str]:
+    """Tell of the cases in which no replay is worth it."""
+    return [
+        f"with an hour of a job worth ${case.value_of_time:g} everything serverless is better "
+        f"by ${-case.net_saving_usd:,.2f} than the recommended point at a price ratio of "
+        f"{case.price_ratio:.3g}"
+        for case in cases
+        if case.net_saving_usd is not None and case.net_saving_usd < 0
     ]
-    if len(front) < 3:
-        return None
-    x, y = cost[list(front)], jct[list(front)]
-    below = 1 - (x - x[0]) / (x[-1] - x[0]) - (y - y[-1]) / (y[0] - y[-1])
-    best = int(np.argmax(below))
-    return front[best] if below[best] > 1e-9 else None
+
+
+def _check_ratios(ratios: Sequence[float], base: Allpass) -> None:
+    if any(not 0 < ratio < np.inf for ratio in ratios):
+        raise UsageError("--price-ratio: expected numbers above 0")
+    if ratios and not (base.serverless_price > 0 and serverful_price(base) > 0):
+        raise UsageError("--price-ratio: needs a serverless and a serverful price above 0")

@@ -1,0 +1,245 @@
+"""The tables of ``gpuplan sweep`` and its one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.cli.report import Column, Shown, Table
+from gpuplan.cli.units import (
+    show_between,
+    show_count,
+    show_duration,
+    show_number,
+    show_share,
+    show_threshold,
+    show_usd,
+)
+from gpuplan.planner.allpass.choice import Case
+from gpuplan.planner.allpass.front import NEARLY
+from gpuplan.planner.allpass.scenario import SweepPoint
+from gpuplan.planner.allpass.sweep import Sweep
+
+ONLY_CSV = (
+    "p90_jct_s",
+    "p99_jct_s",
+    "mean_demotion_s",
+    "mean_threshold_s",
+    "cost_serverless_usd",
+    "cost_marketplace_usd",
+    "cost_conventional_usd",
+    "worker_busy_share",
+    "workers_peak",
+    "closed_form_cost_usd",
+    "closed_form_delay_s",
+    "break_even_price_ratio",
+)
+MARKS = ("recommended", "knee", "non_dominated")
+
+
+def headline(found: Sweep) -> str:
+    """Return what to take, why, what it saves and how sure that is."""
+    case, chosen = found.cases[0], found.recommended
+    rivals = sum(point.price_ratio == chosen.price_ratio for point in found.points)
+    why = "the only replay"
+    if rivals > 1:
+        why = (
+            f"the cheapest of {rivals} replays whose mean JCT is within {100 * NEARLY:g}% of the "
+            "least among them"
+            if case.value_of_time is None
+            else f"the least of {rivals} with an hour of a job worth {show_usd(case.value_of_time)}"
+        )
+    at = f" at a price ratio of {case.price_ratio:g}" if len(_ratios(found)) > 1 else ""
+    limit = f" with {show_capacity(chosen.capacity)} workers" if _capacities(found) > 1 else ""
+    return (
+        f"Recommended{at}: {_name(chosen)}{limit}, {show_usd(chosen.cost_usd)} for a mean JCT of "
+        f"{show_duration(chosen.mean_jct_s)}; {why}. {_saving(case, found.reference)}"
+    )
+
+
+def _saving(case: Case, everything: SweepPoint) -> str:
+    sure, share = case.confidence, case.saving_share
+    details = [] if share is None else [show_share(abs(share))]
+    if case.saving_usd >= 0 and sure is not None and sure.saving_share is not None:
+        details.append(f"{sure.level:g}% interval {show_between(*sure.saving_share, show_share)}")
+    instead = (
+        f"everything serverless ({show_usd(everything.cost_usd)} for "
+        f"{show_duration(everything.mean_jct_s)})"
+    )
+    much = show_usd(abs(case.saving_usd)) + (f" ({'; '.join(details)})" if details else "")
+    says = f"It saves {much} against" if case.saving_usd >= 0 else f"It costs {much} more than"
+    best = "" if sure is None else f" and is best in {show_share(sure.best_share)} of resamples"
+    return f"{says} {instead}{best}."
+
+
+def sweep_tables(found: Sweep) -> tuple[Table, ...]:
+    """Return the points, the choice in each case, where the money goes and the closed form."""
+    return (_points(found), _cases(found), _money(found), _closed_form(found))
+
+
+def _points(found: Sweep) -> Table:
+    several = _capacities(found) > 1 or len(_ratios(found)) > 1
+    named = (
+        *_grid_columns(found),
+        Column("", "threshold"),
+        Column("policy", ""),
+        Column("threshold_s", ""),
+    )
+    measured = (
+        Column("cost_usd", "cost", show_usd),
+        Column("mean_jct_s", "mean JCT", show_duration),
+        Column("median_jct_s", "" if several else "median", show_duration),
+        Column("p95_jct_s", "P95", show_duration),
+        Column("mean_queue_s", "queue", show_duration),
+        Column("finished_serverless_share", "serverless", show_share),
+        Column("deadline_miss_share", "" if several else "late", show_share),
+        *(Column(key, "") for key in ONLY_CSV),
+    )
+    marked = (*(Column(mark, "") for mark in MARKS), Column("", "note"))
+    rows: list[list[Any]] = []
+    for index, point in enumerate(found.points):
+        values, marks = point.summary(), found.marks(index)
+        words = [mark for mark in ("recommended", "knee") if marks[mark]]
+        words += [] if marks["non_dominated"] else ["dominated"]
+        rows.append(
+            [
+                *(point.price_ratio, _limit(point)),
+                *(_row_name(point), point.policy, point.threshold_s),
+                *(values[column.key] for column in measured),
+                *(marks[mark] for mark in MARKS),
+                ", ".join(words),
+            ]
+        )
+    values = found.reference.summary()
+    rows.append(
+        [
+            *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
+            *(values[column.key] for column in measured),
+            *(*(None for _ in MARKS), "for comparison"),
+        ]
+    )
+    title = "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there"
+    return Table(title, (*named, *measured, *marked), rows)
+
+
+def _grid_columns(found: Sweep) -> tuple[Column, Column]:
+    return (
+        Column("price_ratio", "price ratio" if len(_ratios(found)) > 1 else "", show_number),
+        Column("capacity", "capacity" if _capacities(found) > 1 else ""),
+    )
+
+
+def _cases(found: Sweep) -> Table:
+    valued = any(case.value_of_time is not None for case in found.cases)
+    columns = (
+        *_grid_columns(found),
+        Column("value_of_time_usd_per_h", "job-hour" if valued else "", show_usd),
+        Column("threshold", "recommended"),
+        Column("cost_usd", "cost", show_usd),
+        Column("mean_jct_s", "mean JCT", show_duration),
+        Column("saving_share", "saving"),
+        Column("best_share", "best in", show_share),
+        Column("break_even_price_ratio", "break-even", show_number),
+    )
+    rows: list[list[Any]] = []
+    for case in found.cases:
+        point, sure = found.points[case.recommended], case.confidence
+        saving: Shown | None = None
+        if case.saving_share is not None:
+            text = show_share(case.saving_share)
+            if sure is not None and sure.saving_share is not None:
+                text += f" ({show_between(*sure.saving_share, show_share)})"
+            saving = Shown(case.saving_share, text)
+        rows.append(
+            [
+                *(case.price_ratio, _limit(point), case.value_of_time),
+                *(_row_name(point), point.cost_usd, point.mean_jct_s, saving),
+                *(sure and sure.best_share, point.break_even_ratio),
+            ]
+        )
+    sure = found.cases[0].confidence
+    how = (
+        ""
+        if sure is None
+        else f" ({sure.level:g}% interval; best in: of {sure.resamples:,} resamples)"
+    )
+    title = f"Against everything serverless{how}; break-even: price ratio at which it saves nothing"
+    return Table(title, columns, rows)
+
+
+def _money(found: Sweep) -> Table:
+    columns = (
+        *_grid_columns(found),
+        Column("", "threshold"),
+        Column("mean_threshold_s", "mean", show_threshold),
+        Column("cost_serverless_usd", "serverless", show_usd),
+        Column("cost_marketplace_usd", "marketplace", show_usd),
+        Column("cost_conventional_usd", "conventional", show_usd),
+        Column("worker_busy_share", "workers busy", show_share),
+        Column("workers_peak", "peak", show_count),
+        Column("closed_form_cost_usd", "closed form", show_usd),
+    )
+    keys = [column.key for column in columns[3:-1]]
+    rows = [
+        [
+            *(point.price_ratio, _limit(point), _row_name(point)),
+            *(point.results[key] for key in keys),
+            point.closed_form_cost_usd,
+        ]
+        for point in found.points
+    ]
+    return Table(
+        "Where the money goes; closed form: at the median price, no idle or starting workers",
+        columns,
+        rows,
+    )
+
+
+def _closed_form(found: Sweep) -> Table:
+    form = found.cases[0].closed_form
+    columns = (
+        Column("rule", "fixed threshold without a simulation"),
+        Column("threshold_s", "threshold", show_threshold),
+        Column("cost_usd", "cost", show_usd),
+        Column("delay_s", "mean checkpoint and restore", show_duration),
+    )
+    rows: list[list[Any]] = []
+    for name, at in (
+        ("best for these durations", form.best_s()),
+        ("least that saves on these durations", form.break_even_s()),
+        ("at most twice the best for any durations", form.competitive_s),
+    ):
+        found_at = None if at is None else (float(form.cost_usd(at)), float(form.delay_s(at)))
+        rows.append([name, at, *(found_at or (None, None))])
+    title = (
+        f"Closed form at {show_usd(form.serverless_usd)} serverless and "
+        f"{show_usd(form.serverful_usd)} serverful per GPU-hour"
+    )
+    return Table(title, columns, rows)
+
+
+def show_capacity(most: int | None) -> str:
+    """Return a limit on workers as people read it."""
+    return "no limit" if most is None else f"{most:,}"
+
+
+def _limit(point: SweepPoint) -> Shown:
+    return Shown(point.capacity, show_capacity(point.capacity))
+
+
+def _capacities(found: Sweep) -> int:
+    return len({point.capacity for point in found.points})
+
+
+def _ratios(found: Sweep) -> set[float]:
+    return {point.price_ratio for point in found.points}
+
+
+def _name(point: SweepPoint) -> str:
+    if point.policy == "fixed":
+        return f"threshold {show_threshold(point.threshold_s)}"
+    mean = show_threshold(point.results["mean_threshold_s"])
+    return f"adaptive threshold (mean {mean})"
+
+
+def _row_name(point: SweepPoint) -> str:
+    return show_threshold(point.threshold_s) if point.policy == "fixed" else "adaptive"

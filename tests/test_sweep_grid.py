@@ -1,0 +1,229 @@
+"""Sweeps over capacities, prices and values of time: what is chosen, and how sure that is."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from support_traces import lab_trace
+
+from gpuplan.analysis.bootstrap import Blocks, draw_blocks
+from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.allpass.front import best_of, objective
+from gpuplan.planner.allpass.run import measure, replay
+from gpuplan.planner.allpass.scenario import replay_scenario
+from gpuplan.planner.allpass.ski_rental import serverful_price, ski_rental
+from gpuplan.planner.allpass.sweep import Grid, sweep
+from gpuplan.planner.workload import COLUMNS, TraceJobs, jobs_of
+from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
+from gpuplan.simkit.workload import Workload
+
+AT_ONCE = StartUp(0, 0)
+SIMPLE = Allpass(
+    controller="fixed",
+    scale_out="queue",
+    serverless_price=2.0,
+    serverless_startup=AT_ONCE,
+    marketplace_prices=(1.0,) * 50,
+    marketplace_startup=AT_ONCE,
+    conventional_price=1.0,
+    conventional_startup=AT_ONCE,
+    checkpoint_s=0.0,
+    restore_s=0.0,
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
+
+
+@pytest.fixture(scope="module")
+def jobs(lab):
+    return jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+
+
+def apart(durations_s):
+    """Jobs of one GPU that never meet, each with its run time."""
+    submit_s = np.arange(len(durations_s)) * 1e6
+    work = Workload.from_seconds(
+        submit_s, durations_s, np.ones(len(durations_s)), submit_s + np.asarray(durations_s)
+    )
+    return TraceJobs(work, pl.Series("job_id", [str(i) for i in range(work.size)]), ())
+
+
+def test_a_grid_is_every_combination_in_order(jobs):
+    grid = Grid([300.0, 60.0], capacities=[None, 4], price_ratios=[1.0, 0.5])
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
+    assert [(p.price_ratio, p.capacity, p.policy, p.threshold_s) for p in found.points] == [
+        (ratio, capacity, policy, threshold_s)
+        for ratio in (1.0, 0.5)
+        for capacity in (4, None)
+        for policy, threshold_s in (("fixed", 60.0), ("fixed", 300.0), ("adaptive", 300.0))
+    ]
+    assert [case.price_ratio for case in found.cases] == [1.0, 0.5]
+    for case in found.cases:  # indices of a case lie among the points at its prices
+        ours = {i for i, p in enumerate(found.points) if p.price_ratio == case.price_ratio}
+        assert {case.recommended, *case.non_dominated} <= ours
+
+
+def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
+    base = Allpass(capacity=6, minimum_billing_s=600)
+    grid = Grid([60.0], price_ratios=[0.3, 1.4])
+    found = sweep(jobs, base, grid, np.random.default_rng(1))
+    draws = Draws.sample(base, jobs.workload.size, np.random.default_rng(1))
+    for point in found.points:
+        factor = point.price_ratio * base.serverless_price / serverful_price(base)
+        dear = replace(
+            base,
+            controller=point.policy,
+            threshold_s=point.threshold_s,
+            marketplace_prices=tuple(factor * price for price in base.marketplace_prices),
+            conventional_price=factor * base.conventional_price,
+        )
+        # Prices are whole billionths of a dollar in the kernel, hence no closer.
+        assert point.results == pytest.approx(measure(replay(jobs, dear, draws)), rel=1e-8)
+        if point.policy == "fixed":
+            form = ski_rental(jobs.workload, dear)
+            assert point.closed_form_cost_usd == pytest.approx(form.cost_usd(60.0), rel=1e-12)
+
+
+def test_at_the_break_even_ratio_nothing_is_saved(jobs):
+    first = sweep(jobs, Allpass(), Grid([60.0], adaptive=False), np.random.default_rng(1))
+    ratio = first.points[0].break_even_ratio
+    grid = Grid([60.0], adaptive=False, price_ratios=[ratio])
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
+    assert found.points[0].cost_usd == pytest.approx(found.reference.cost_usd)
+    assert found.cases[0].saving_usd == pytest.approx(0, abs=1e-6)
+    assert found.points[0].break_even_ratio == pytest.approx(ratio)
+    assert found.reference.break_even_ratio is None
+
+
+def test_the_objective_by_hand():
+    cost, jct = np.array([10.0, 5.0, 1.0]), np.array([100.0, 109.0, 111.0])
+    assert objective(cost, jct, 1, None).tolist() == [10.0, 5.0, np.inf]  # 111 is not within 10%
+    # 36 jobs at $2 an hour: each second of the mean is worth 36 x 2 / 3600 = 2 cents.
+    assert objective(cost, jct, 36, 2.0) == pytest.approx([12.0, 7.18, 3.22])
+    assert best_of(objective(cost, jct, 36, 2.0), jct) == 2
+    columns = np.array([[1.0, 2.0], [1.0, 1.0]])
+    assert best_of(columns, np.array([[9.0, 1.0], [8.0, 9.0]])).tolist() == [1, 1]  # ties: fastest
+
+
+def test_the_worth_of_time_decides(jobs):
+    grid = Grid([0.0, 60.0, 3600.0], values_of_time=[0.0, 1000.0])
+    cheap, fast = (found := sweep(jobs, Allpass(), grid, np.random.default_rng(1))).cases
+    costs = [point.cost_usd for point in found.points]
+    jcts = [point.mean_jct_s for point in found.points]
+    assert costs[cheap.recommended] == min(costs)
+    assert cheap.net_saving_usd == cheap.saving_usd
+    assert jcts[fast.recommended] == min(jcts)
+    later_h = (min(jcts) - found.reference.mean_jct_s) * jobs.workload.size / 3600
+    assert fast.net_saving_usd == pytest.approx(fast.saving_usd - 1000 * later_h)
+    assert fast.net_saving_usd < 0  # nothing is as fast as serverless
+    assert any("everything serverless is better" in text for text in found.warnings)
+    assert fast.closed_form.value_of_time == 1000.0
+    assert cheap.knee == fast.knee
+
+
+def test_saving_and_confidence_by_hand():
+    # Ten jobs of 1 h that never meet. Left at 30 min each costs 0.5 x $2 + 0.5 x $1 and nothing
+    # waits, so every resample saves a quarter; staying (2 h) saves nothing and is as fast.
+    grid = Grid([1800.0, 7200.0], adaptive=False)
+    jobs = apart([3600.0] * 10)
+    found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90)
+    case = found.cases[0]
+    assert found.recommended.threshold_s == 1800
+    sure = case.confidence
+    assert sure.best_share == 1
+    # A worker is requested at the next tick at the latest and billed from then on.
+    low, high = sure.saving_share
+    assert low == pytest.approx(high)
+    assert case.saving_share == pytest.approx(low)
+    assert case.saving_usd == pytest.approx(20 * case.saving_share)
+    assert 0.2 < case.saving_share <= 0.25
+    assert (sure.resamples, sure.block_jobs) == (200, 1)
+
+
+def test_confidence_is_low_where_the_choice_hangs_on_one_job():
+    # 59 short jobs make 40 min and 5 min alike; one of two days makes 5 min the cheaper. With
+    # blocks of 6 the long job is in about 1 - (1 - 6/60)^10 = 65% of resamples.
+    jobs = apart([60.0] * 59 + [172_800.0])
+    grid = Grid([300.0, 2400.0], adaptive=False, values_of_time=[0.0])
+    found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90, resamples=400)
+    sure = found.cases[0].confidence
+    assert found.recommended.threshold_s == 300
+    assert sure.best_share == 1  # where the long job is missing the two tie
+    assert sure.saving_share[0] == 0
+    assert 0.3 < sure.saving_share[1] < 0.5
+
+
+def test_a_resample_adds_up_the_jobs_in_it(jobs):
+    size = jobs.workload.size
+    draws = Draws.sample(Allpass(), size, np.random.default_rng(2))
+    rules = Allpass(controller="fixed", threshold_s=60.0)
+    whole = Blocks(size, np.array([[0]]), np.array([[size]]))
+    found = replay_scenario(rules, jobs, draws, whole)
+    assert found.resampled.cost_usd == pytest.approx(found.results["cost_usd"])
+    assert found.resampled.mean_jct_s == pytest.approx(found.results["mean_jct_s"])
+    blocks = draw_blocks(size, 7, 3, np.random.default_rng(3))
+    some = replay_scenario(rules, jobs, draws, blocks).resampled
+    run = replay(jobs, rules, draws)
+    for resample in range(3):
+        drawn = blocks.positions(resample)
+        assert some.cost_usd[resample] == pytest.approx(run.job_usd[drawn].sum())
+        assert some.mean_jct_s[resample] == pytest.approx(run.jct_us[drawn].mean() / 1e6)
+
+
+def test_the_json_of_a_grid(gpuplan, lab):
+    code, out, err = gpuplan(
+        *("sweep", lab, "--threshold", "60,600", "--capacity", "none,8", "--price-ratio", "1,0.5"),
+        *("--value-of-time", "0,3", "--ci", "80", "--output-format", "json"),
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    parameters, results = document["parameters"], document["results"]
+    assert parameters["capacity"] == [None, 8]
+    assert parameters["price_ratio"] == [1, 0.5]
+    assert parameters["value_of_time_usd_per_h"] == [0, 3]
+    assert "capacity" not in parameters["settings"]
+    assert len(results["points"]) == 2 * 2 * 3
+    assert sum(point["recommended"] for point in results["points"]) == 2  # one per price ratio
+    assert [(c["price_ratio"], c["value_of_time_usd_per_h"]) for c in results["cases"]] == [
+        (1, 0),
+        (1, 3),
+        (0.5, 0),
+        (0.5, 3),
+    ]
+    first = results["cases"][0]
+    for key, value in first["recommended"].items():
+        assert results["recommended"][key] == value
+    assert first["confidence"]["level_percent"] == 80
+    assert first["closed_form"] == results["closed_form"]
+    # At equal prices leaving can only cost: no threshold saves, and none is safe.
+    assert first["closed_form"]["break_even_threshold_s"] is None
+    assert first["closed_form"]["competitive_threshold_s"] is None
+
+
+def test_the_text_of_a_grid(gpuplan, lab, tmp_path):
+    code, out, _ = gpuplan(
+        *("sweep", lab, "--threshold", "60,600", "--capacity", "8,none", "--price-ratio", "0.5,1"),
+        *("--value-of-time", "1", "--plot", tmp_path / "s.svg", "--quiet"),
+    )
+    assert code == 0
+    assert out.startswith("Recommended at a price ratio of 0.5: ")
+    assert max(map(len, out.splitlines())) <= 100
+    for words in ("with an hour of a job worth $1.00", "90% interval", "no limit", "break-even"):
+        assert words in " ".join(out.split())
+    svg = (tmp_path / "s.svg").read_text()
+    for words in ("price ratio 0.5", "price ratio 1", "8 workers", "recommended"):
+        assert words in svg
+
+
+def test_without_resamples_there_is_no_confidence(gpuplan, lab):
+    asked = ("sweep", lab, "--threshold", "60", "--resamples", 0, "--output-format")
+    results = json.loads(gpuplan(*asked, "json")[1])["results"]
+    assert results["recommended"]["confidence"] is None
+    assert results["recommended"]["saving_usd"] > 0
+    out = gpuplan(*asked, "table")[1]
+    assert "resamples" not in out
