@@ -65,7 +65,6 @@ def pareto(
     from gpuplan.analysis.trace import read_trace
     from gpuplan.cli.pareto.ask import choices_of, cluster_of, priced, targets_of
     from gpuplan.cli.pareto.budgets import parse_budgets
-    from gpuplan.planner.boa.comparison import compare_baselines, names_of
     from gpuplan.planner.boa.study import study_frontier
     from gpuplan.planner.boa.typed_study import study_types
     from gpuplan.planner.boa.workload import COLUMNS
@@ -77,7 +76,7 @@ def pareto(
     targets = targets_of(target_jct)
     choices = choices_of(scaling, width, scale_work=choice.scale_duration)
     cluster = cluster_of(renting)
-    names = names_of(compared.baseline or [])
+    names = _baselines(compared.baseline)
     model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
     market = priced(money, model)
     if market.is_mixed and (names or compared.method.value != "exact"):
@@ -141,11 +140,23 @@ def pareto(
                 cluster=cluster,
                 progress=progress,
             )
-            if names and cluster is not None:
-                comparison = compare_baselines(study, names, cluster, progress)
+            if names:
+                from gpuplan.planner.boa.comparison import compare_baselines
+
+                comparison = compare_baselines(study, names, progress)
                 study = replace(study, sections=(*study.sections, comparison))
             report = _report(study, read, assumed=assumed)
-    emit(replace(report, parameters=parameters, inputs=inputs), output)
+    warnings = (*market.notes, *report.warnings)
+    emit(replace(report, parameters=parameters, inputs=inputs, warnings=warnings), output)
+
+
+def _baselines(asked: list[str] | None) -> tuple[str, ...]:
+    """Return the baselines to run. Raises `UsageError` on an unknown one."""
+    if not asked:
+        return ()
+    from gpuplan.planner.boa.comparison import names_of
+
+    return names_of(asked)
 
 
 def _report(study: Study, trace: Trace, *, assumed: bool) -> Report:

@@ -77,17 +77,27 @@ class Priced:
         types: the types, in order; empty where none was named.
         quotes: by type; under the empty name where none was named. Only what has a price.
         inputs: the price table, where one was read.
+        is_of_type: whether the speedups are those of the types.
     """
 
     model: SpeedupModel
     types: tuple[str, ...]
     quotes: dict[str, Quote]
     inputs: tuple[Input, ...]
+    is_of_type: bool
 
     @property
     def is_mixed(self) -> bool:
         """Whether there are several types to choose from."""
         return len(self.types) > 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        if len(self.types) != 1 or self.model.law is not None or self.is_of_type:
+            return ()
+        (gpu,) = self.types
+        return (f"--gpu {gpu} only names the price: {self.model.name} is used as it was measured",)
 
     @property
     def quote(self) -> Quote | None:
@@ -102,18 +112,19 @@ def priced(money: MoneyChoice, model: SpeedupModel) -> Priced:
         InputError: a price table that cannot be read.
         UsageError: options that do not fit together, or a GPU or price that is not known.
     """
-    from gpuplan.analysis.prices.quote import quote, read_offers
-
     speeds = parse_by_type(money.gpu or [], "--gpu", default=1.0)
     types = tuple(speeds)
     if money.recorded_on is not None and (len(types) < 2 or money.recorded_on not in types):
         raise UsageError(f"--recorded-on {money.recorded_on}: expected one of several --gpu TYPE")
+    is_of_type = bool(model.types)
     model = _on(model, speeds, any("=" in text for text in money.gpu or []))
     quotes = _given(money.price or [], types)
     inputs: tuple[Input, ...] = ()
     if money.prices is not None:
         if not types:
             raise UsageError("--prices: say of which GPU, for example --gpu A100")
+        from gpuplan.analysis.prices.quoting import quote, read_offers
+
         offers, book = read_offers(money.prices)
         source = money.prices
         missing = [gpu for gpu in types if gpu not in quotes]
@@ -128,7 +139,7 @@ def priced(money: MoneyChoice, model: SpeedupModel) -> Priced:
                 f"--gpu {gpu} has no price, and a mix of types has a budget in dollars\n"
                 f"  next: --price {gpu}=USD, or --prices builtin"
             )
-    return Priced(model, types, quotes, inputs)
+    return Priced(model, types, quotes, inputs, is_of_type)
 
 
 def _on(model: SpeedupModel, speeds: dict[str, float], told: bool) -> SpeedupModel:

@@ -86,22 +86,23 @@ def names_of(asked: Sequence[str]) -> tuple[str, ...]:
 
 
 def compare_baselines(
-    study: Study,
-    names: Sequence[str],
-    cluster: Cluster,
-    progress: Callable[[float], None] | None = None,
+    study: Study, names: Sequence[str], progress: Callable[[float], None] | None = None
 ) -> Comparison:
     """Run baselines on the jobs of a study.
 
     Args:
-        study: gives the jobs, and the plans to compare with.
+        study: gives the jobs, the plans to compare with, and how GPUs are rented where that is not
+            up to the baseline.
         names: of `BASELINES`.
-        cluster: how GPUs are rented, where that is not up to the baseline.
         progress: called with the share done.
 
     Raises:
+        ValueError: the study has no replays.
         UsageError: a baseline cannot run these classes.
     """
+    cluster = study.cluster
+    if cluster is None:
+        raise ValueError("baselines are replayed, and this study has no replays")
     runs = [(name, knob) for name in names for knob in BASELINES[name].knobs(study.workload)]
     points, left_out = [], []
     for position, (name, knob) in enumerate(runs):
@@ -110,7 +111,8 @@ def compare_baselines(
             replay = known.run(study.workload, cluster, knob)
         except InfeasibleError as error:
             at = f" at {knob:g} {known.knob}" if known.knob else ""
-            left_out.append(f"baseline {name}{at} left out: {str(error).partition(chr(10))[0]}")
+            why = str(error).partition("\n")[0]
+            left_out.append(f"baseline {name}{at} left out: {why}")
             continue
         planned = replay_at(study.workload, study.frontier, replay.rented_gpus, cluster)
         points.append(Compared(name, knob if known.knob else None, replay, planned))

@@ -1,0 +1,231 @@
+"""Plans of gpuplan pareto replayed on their own arrivals, and beside baselines and methods."""
+
+import numpy as np
+import pytest
+from support_pareto import results, write_hours, write_newtrace
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.boa.comparison import compare_baselines, names_of, replay_at
+from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.study import study_frontier, sweep
+from gpuplan.planner.boa.trial import rented_over_time, try_plan
+from gpuplan.planner.boa.workload import COLUMNS, Choices
+from gpuplan.planner.speedup.registry import load_speedup
+
+AT_ONCE = Cluster(provision_s=0, release_s=0)
+
+
+@pytest.fixture
+def newtrace(tmp_path):
+    return write_newtrace(tmp_path)
+
+
+@pytest.fixture
+def hours(tmp_path):
+    return write_hours(tmp_path)
+
+
+def study(path, speedup="profile:t4", cluster=AT_ONCE, **choices):
+    read = read_trace(path, columns=COLUMNS)
+    return study_frontier(read, load_speedup(speedup), Choices(**choices), cluster=cluster)
+
+
+def test_one_job_at_a_time_is_replayed_as_worked_by_hand(gpuplan, hours):
+    # A job an hour on one GPU every half hour; at 4 GPUs s = 2, so it takes 30 min plus 90 s for
+    # the nodes. The next comes as it ends or 90 s before, so 8 GPUs are rented at the peak.
+    asked = (hours, "--speedup", "power:0.5", "--budget", "4", "--release-delay", "0s")
+    (point,) = results(gpuplan, *asked)["points"]
+    replay = point["replay"]
+    assert replay["planned_mean_jct_s"] == replay["planned_p95_jct_s"] == pytest.approx(1800)
+    # A job finds the GPUs of the one before, which has them until 90 s after it came.
+    assert 1800 <= replay["mean_jct_s"] <= 1890
+    assert replay["peak_gpus"] in (4, 8)
+    assert replay["held_gpu_h"] == pytest.approx(100 * 4 * 0.5)
+    assert replay["planned_gpu_h"] == pytest.approx(4 * 50)
+    assert replay["node_rounding_gpus"] == 0
+    assert replay["above_max_gpus_share_law"] is None
+
+
+def test_gpus_at_once_give_what_was_planned(newtrace):
+    found = study(newtrace, horizon_s=172_800.0)
+    for point in (*found.points, found.knee):
+        trial = point.trial
+        np.testing.assert_allclose(trial.replay.jct_s, trial.planned_jct_s, atol=1e-3)
+        # Every job of a class has the same size here, so only the shares of a split are uneven.
+        assert trial.replay.mean_jct_s == pytest.approx(point.plan.mean_jct_s, rel=2e-3)
+        assert trial.replay.held_gpus == pytest.approx(point.plan.used_gpus, rel=2e-3)
+        assert trial.law.mean_gpus == pytest.approx(point.plan.used_gpus, rel=1e-9)
+
+
+def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):
+    cluster = Cluster(node_gpus=8)
+    found = study(newtrace, cluster=cluster)
+    single = study(newtrace, cluster=Cluster())
+    for eight, one in zip(found.points, single.points, strict=True):
+        assert eight.trial.node_rounding_gpus > 0
+        assert eight.trial.node_rounding_gpus == pytest.approx(
+            eight.trial.replay.rented_gpus - one.trial.replay.rented_gpus
+        )
+        assert eight.trial.replay.mean_jct_s <= one.trial.replay.mean_jct_s
+
+
+def test_a_limit_bounds_widths_and_rents_and_tells_the_demand_beyond(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x", "--node-gpus", "4")
+    found = results(gpuplan, *asked, "--max-gpus", "42")
+    assert found["max_gpus_per_job"] == 40  # whole nodes
+    small, large = (point["replay"] for point in found["points"])
+    for replay in (small, large):
+        assert replay["peak_gpus"] <= 40
+        assert replay["mean_jct_s"] > replay["planned_mean_jct_s"]
+        assert 0.9 < replay["above_max_gpus_share_law"] <= 1
+        assert 0.9 < replay["above_max_gpus_share_replayed"] <= 1
+    _, out, err = gpuplan("pareto", *asked, "--max-gpus", "42")
+    assert "plans use more on average: there the queue grows" in err
+    assert "over 42" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 100
+    found = results(gpuplan, *asked, "--max-gpus", "4000")
+    assert found["points"][0]["replay"]["above_max_gpus_share_law"] < 1e-9
+    assert found["points"][0]["replay"]["above_max_gpus_share_replayed"] == 0
+
+
+def test_limits_of_classes_stay_within_the_cluster(newtrace):
+    found = study(newtrace, cluster=Cluster(max_gpus=24), limits={"bert": 30})
+    assert found.frontier.widest == 24
+
+
+def test_billing_by_the_hour_costs_more_than_renting(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "2x", "--price", "2")
+    by_second = results(gpuplan, *asked)["points"][0]["replay"]
+    by_hour = results(gpuplan, *asked, "--billing", "1h")["points"][0]["replay"]
+    assert by_hour["rented_gpu_h"] == by_second["rented_gpu_h"]
+    assert by_hour["billed_gpu_h"] > by_second["billed_gpu_h"]
+    assert by_hour["billed_usd_per_month"] == pytest.approx(by_hour["billed_gpus"] * 2 * 730)
+
+
+def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
+    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
+    _, out, err = gpuplan(*asked)
+    text = " ".join(out.split())
+    assert "Replayed on the trace's own arrivals" in text and "at the peak" in text
+    assert "in the replay, so the cloud" in err
+    heads = next(i for i, line in enumerate(out.splitlines()) if "rented" in line)
+    assert "replayed" in out.splitlines()[heads]
+    _, out, _ = gpuplan(*asked, "--output-format", "csv")
+    assert "replayed_p95_jct_s" in out.splitlines()[0]
+    _, out, _ = gpuplan(*asked, "--no-replay")
+    assert "Replayed" not in out
+    found = results(gpuplan, *asked[1:], "--no-replay")
+    assert found["cluster"] is None and "replay" not in found["knee"] and found["timeline"] == []
+    code, _, err = gpuplan(*asked, "--no-replay", "--node-gpus", "4")
+    assert code == 2 and "--node-gpus" in err
+
+
+def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
+    found = study(newtrace, cluster=Cluster())
+    replay = found.knee.trial.replay
+    rows = rented_over_time(replay)
+    width_h = rows[1]["time_h"] - rows[0]["time_h"]
+    assert sum(row["mean_gpus"] for row in rows) * width_h == pytest.approx(replay.rented_gpu_h)
+    assert max(row["peak_gpus"] for row in rows) == replay.peak_gpus
+    assert all(row["mean_gpus"] <= row["peak_gpus"] + 1e-9 for row in rows)
+
+
+def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
+    found = study(newtrace, cluster=Cluster())
+    compared = compare_baselines(found, names_of(["fixed", "recorded", "fixed"]))
+    names = [(point.baseline, point.knob) for point in compared.points]
+    assert names == [("fixed", 1), ("fixed", 2), ("fixed", 4), ("fixed", 8), ("recorded", None)]
+    for point in compared.points:
+        if point.planned is not None:
+            assert point.planned.rented_gpus <= point.replay.rented_gpus
+            assert point.planned.mean_jct_s <= 1.01 * point.replay.mean_jct_s
+            assert point.jct_saving == pytest.approx(
+                1 - point.planned.mean_jct_s / point.replay.mean_jct_s
+            )
+    summary = compared.summary()
+    assert summary[-1]["knob"] is None and summary[0]["knob_is"] == "GPUs per job"
+
+
+def test_the_plan_beside_a_baseline_uses_what_it_may(newtrace):
+    found = study(newtrace, cluster=Cluster())
+    for gpus in (120.0, 200.0, 280.0):
+        replay = replay_at(found.workload, found.frontier, gpus, Cluster())
+        assert 0.98 * gpus <= replay.rented_gpus <= gpus
+    assert replay_at(found.workload, found.frontier, 20.0, Cluster()) is None
+    most = try_plan(found.workload, found.points[-1].plan, Cluster()).replay
+    beyond = replay_at(found.workload, found.frontier, 10_000.0, Cluster())
+    assert beyond.rented_gpus == pytest.approx(most.rented_gpus)
+
+
+def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "2x", "--sample", "300")
+    picture = tmp_path / "all.svg"
+    found = results(gpuplan, *asked, "--baseline", "all", "--plot", picture)
+    names = {row["baseline"] for row in found["baselines"]}
+    assert names == {"recorded", "fixed", "equal", "pollux", "pollux-autoscaling"}
+    drawn = picture.read_text()
+    assert all(f">{name}</text>" in drawn for name in names)
+    code, out, _ = gpuplan("pareto", *asked, "--baseline", "pollux", "--baseline", "recorded")
+    assert code == 0 and "plan saves" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 100
+    for wrong, said in (("polux", "did you mean 'pollux'"), ("pollux", "not with --no-replay")):
+        code, _, err = gpuplan("pareto", *asked, "--baseline", wrong, "--no-replay")
+        assert code == 2 and said in err
+
+
+def test_a_baseline_that_cannot_run_is_told(newtrace):
+    # The jobs were recorded on four GPUs each.
+    found = study(newtrace, cluster=Cluster(max_gpus=3))
+    compared = compare_baselines(found, names_of(["fixed", "recorded"]))
+    assert [(point.baseline, point.knob) for point in compared.points] == [
+        ("fixed", 1),
+        ("fixed", 2),
+    ]
+    assert "baseline recorded left out: " in compared.notes[0]
+
+
+@pytest.mark.parametrize("method", ["convex", "paper"])
+def test_other_methods_are_never_ahead(gpuplan, newtrace, method):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.1x,1.3x,2x", "--method", method)
+    found = results(gpuplan, *asked)
+    assert found["method"] == method
+    for point in found["points"]:
+        assert point["mean_jct_s"] >= point["optimal_mean_jct_s"] * (1 - 1e-9)
+        assert point["used_gpus"] <= point["budget_gpus"] * (1 + 1e-9)
+        assert point["replay"]["mean_jct_s"] > point["mean_jct_s"]
+    _, out, err = gpuplan("pareto", *asked)
+    assert f"by --method {method}, beside the optimum" in out
+    assert ("glue configurations" in err) == (method == "paper")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--target-jct", "1h"], "needs --method exact"),
+        (["--require", "bert <= 2h"], "keeps no cap"),
+        (["--gpu", "T4=1", "--gpu", "A=2", "--price", "T4=1", "--price", "A=2"], "one GPU type"),
+    ],
+)
+def test_what_other_methods_cannot_do(gpuplan, newtrace, arguments, said):
+    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--method", "paper", *arguments)
+    code, _, err = gpuplan(*asked)
+    assert (code, said in err) == (2, True), err
+
+
+def test_a_method_that_needs_more_is_swept_from_where_it_can(newtrace):
+    frontier = study(newtrace).frontier
+    least = frontier.min_budget
+
+    class Needs:
+        def __init__(self, gpus):
+            self.gpus = gpus
+
+        def at_budget(self, gpus):
+            if gpus < self.gpus:
+                raise InfeasibleError("too few")
+            return frontier.at_budget(gpus)
+
+    every = [plan.budget_gpus for plan in sweep(frontier, frontier)]
+    assert len(every) == 8 and every[0] == pytest.approx(least)
+    assert [p.budget_gpus for p in sweep(Needs(1.1 * least), frontier)] == every[1:]

@@ -1,0 +1,174 @@
+"""Several GPU types and their prices in gpuplan pareto."""
+
+import json
+
+import pytest
+from support_pareto import results, write_hours, write_newtrace
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.prices.catalogue import CATALOGUE
+from gpuplan.analysis.prices.offers import listed_offers
+from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.prices.quoting import quote
+
+SIA = ("--gpu", "T4", "--gpu", "RTX2080Ti", "--gpu", "A100")
+USD = ("--price", "T4=0.5", "--price", "RTX2080Ti=0.4", "--price", "A100=2.5")
+
+
+@pytest.fixture
+def newtrace(tmp_path):
+    return write_newtrace(tmp_path)
+
+
+@pytest.fixture
+def hours(tmp_path):
+    return write_hours(tmp_path)
+
+
+def test_a_mix_in_dollars_as_worked_by_hand(gpuplan, hours):
+    # Work of 2 GPU-h an hour on a T4 at $1; an A100 does it twice as fast at $1.5: $1.5/h is least.
+    asked = (hours, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
+    asked += ("--price", "T4=1", "--price", "A100=1.5", "--max-width", "1")
+    found = results(gpuplan, *asked, "--budget", "$1.5/h,$1460/month")
+    assert found["min_budget_usd_per_h"] == pytest.approx(1.5)
+    assert found["load_gpus"] == pytest.approx(2)
+    (least, more) = found["points"]
+    assert least["used_gpus"] == {"T4": 0, "A100": pytest.approx(1)}
+    assert least["mean_jct_s"] == pytest.approx(1800)
+    assert more["budget_usd_per_h"] == pytest.approx(2)
+    assert more["used_usd_per_month"] == pytest.approx(1.5 * 730)  # no more is of use
+    replay = least["replay"]
+    assert set(replay["types"]) == {"A100"}
+    assert replay["rented_usd_per_h"] == pytest.approx(1.5 * replay["types"]["A100"]["rented_gpus"])
+    assert replay["planned_mean_jct_s"] == pytest.approx(1800)
+    assert found["prices"]["A100"]["usd_per_gpu_h"] == 1.5
+
+
+def test_a_measured_mix_is_no_worse_than_any_type_alone(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:sia", "--horizon", "48h")
+    mix = results(gpuplan, *asked, *SIA, *USD, "--budget", "$120/h")
+    (point,) = mix["points"]
+    assert set(point["used_gpus"]) == {"T4", "RTX2080Ti", "A100"}
+    assert sum(point["used_gpus"].values()) > 0
+    prices = {"T4": 0.5, "RTX2080Ti": 0.4, "A100": 2.5}
+    spent = sum(prices[name] * gpus for name, gpus in point["used_gpus"].items())
+    assert spent == pytest.approx(point["used_usd_per_h"])
+    for name, usd in prices.items():
+        alone = results(
+            gpuplan, *asked, "--gpu", name, "--price", f"{name}={usd}", "--budget", "$120/h"
+        )
+        # Each type alone takes the same jobs as recorded on it, and sizes come from the profile.
+        assert alone["points"][0]["mean_jct_s"] >= point["mean_jct_s"]
+        assert alone["price_usd_per_gpu_h"] == usd
+
+
+def test_tables_and_picture_of_a_mix(gpuplan, newtrace, tmp_path):
+    picture, rows = tmp_path / "mix.svg", tmp_path / "mix.parquet"
+    asked = ("pareto", newtrace, "--speedup", "profile:sia", *SIA, *USD)
+    code, out, err = gpuplan(*asked, "--budget", "$40/h,$80/h", "--plot", picture, "-o", rows)
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert "No budget under $" in text and "on any mix of T4, RTX2080Ti, A100" in text
+    assert "$0.4 per RTX2080Ti-hour (--price)" in text
+    assert "Replayed on the trace's own arrivals" in text
+    assert max(map(len, out.splitlines())) <= 100
+    assert "dollars an hour on average" in picture.read_text()
+    code, out, _ = gpuplan(*asked, "--target-jct", "20m", "--no-replay", "--weight", "bert=2")
+    assert code == 0 and "JCT 20 min" in out and " weighted " in out
+    code, out, _ = gpuplan(*asked, "--output-format", "csv", "--no-replay")
+    assert code == 0 and len(out.splitlines()) == 9
+    assert out.startswith("budget_usd_per_h,budget_usd_per_month,mean_jct_s,used_gpus_T4")
+
+
+def test_the_built_in_price_of_a_gpu_is_named(gpuplan, hours):
+    asked = ("--speedup", "power:0.5", "--prices", "builtin", "--gpu", "A100")
+    found = results(gpuplan, hours, *asked, "--provider", "aws", "--budget", "$5000/month")
+    listed = next(
+        one.typical
+        for one in CATALOGUE
+        if (one.provider, one.gpu_type, one.kind) == ("aws", "A100", "on_demand")
+    )
+    assert found["price_usd_per_gpu_h"] == listed == 2.74
+    assert found["price"]["offers"] == ["aws:on_demand"]
+    assert found["price"]["as_of"] == "2025-10-25T00:00:00+00:00"
+    assert found["points"][0]["budget_gpus"] == pytest.approx(5000 / 730 / 2.74)
+    _, out, _ = gpuplan("pareto", hours, *asked)
+    text = " ".join(out.split())
+    # On demand: lambda 1.29, aws 2.74, gcp 3.67, azure 3.67.
+    assert "at $3.205 per A100-hour (median of aws:on_demand, azure:on_demand, gcp:" in text
+    assert "as of 2025-10-25" in text
+
+
+def test_quotes():
+    offers = listed_offers()
+    assert quote(offers, "NVIDIA A100", "lambda").usd_per_gpu_h == 1.29
+    assert quote(offers, "T4", "gcp:spot").usd_per_gpu_h == 0.14
+    assert quote(offers, "T4", "vast.ai:marketplace").offers == ("vast.ai:marketplace",)
+    with pytest.raises(UsageError, match=r"no on-demand price of T4 at vast.ai\n.*aws:on_demand"):
+        quote(offers, "T4", "vast.ai")
+    with pytest.raises(UsageError, match="a kind is one of on_demand, spot"):
+        quote(offers, "T4", "aws:cheap")
+    with pytest.raises(UsageError, match="has no price of it, only of"):
+        quote(offers, "TPU")
+    assert Quote(2.0).text == "$2 per GPU-hour (--price)"
+    with pytest.raises(UsageError, match="--price must be above 0"):
+        Quote(0.0)
+
+
+def test_a_price_table_is_an_input(gpuplan, hours, tmp_path):
+    listing = tmp_path / "vast.csv"
+    listing.write_text(
+        "timestamp,provider,gpu_type,kind,price_usd_per_gpu_hour\n"
+        "2026-01-01T00:00:00Z,acme,A100,on_demand,2.0\n"
+        "2026-01-01T00:00:00Z,bolt,A100,on_demand,3.0\n"
+    )
+    table = tmp_path / "prices.parquet"
+    assert gpuplan("prices", listing, "-o", table)[0] == 0
+    asked = ("pareto", hours, "--speedup", "power:0.5", "--prices", table, "--gpu", "A100")
+    code, out, err = gpuplan(*asked, "--output-format", "json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["results"]["price_usd_per_gpu_h"] == 2.5
+    assert [source["path"] for source in document["inputs"]] == [str(hours), str(table)]
+    assert document["parameters"]["prices"] == str(table)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--gpu", "T4=2"], "a speed is over that of another --gpu"),
+        (["--gpu", "T4", "--gpu", "A100"], "say how fast each is"),
+        (["--gpu", "T4", "--gpu", "A100=2", "--price", "T4=1"], "next: --price A100=USD"),
+        (["--gpu", "T4", "--gpu", "A100=2", "--price", "1"], "need a price each"),
+        (["--gpu", "T4", "--gpu", "T4"], "given twice"),
+        (["--price", "T4=1"], "next: --gpu T4 as well"),
+        (["--price", "dear"], "expected dollars per GPU-hour"),
+        (["--prices", "builtin"], "say of which GPU"),
+        (["--provider", "aws"], "needs --prices"),
+        (["--recorded-on", "T4"], "expected one of several --gpu TYPE"),
+        (["--gpu", "T4", "--gpu", "A100=2", "--price", "T4=1", "--price", "A100=2", "--budget",
+          "60"], "have budgets in dollars"),
+        (["--speedup", "profile:sia", "--gpu", "T4", "--gpu", "A100=2"], "types are measured"),
+        (["--speedup", "profile:sia", "--gpu", "H100"], "knows no GPU 'H100'"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit(gpuplan, hours, arguments, said):
+    code, _, err = gpuplan("pareto", hours, *arguments)
+    assert (code, said in err) == (2, True), err
+
+
+def test_a_measured_curve_does_not_change_with_the_name_of_a_gpu(gpuplan, newtrace):
+    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--gpu", "A100", "--price", "2")
+    code, out, err = gpuplan(*asked)
+    assert code == 0 and "--gpu A100 only names the price" in err
+    assert "--gpu" not in gpuplan(*asked[:4])[2]
+
+
+def test_too_small_a_budget_for_a_mix(gpuplan, hours):
+    asked = (hours, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
+    asked += ("--price", "T4=1", "--price", "A100=1.5")
+    code, _, err = gpuplan("pareto", *asked, "--budget", "$100/month")
+    assert code == 4
+    assert "$100.00/month: " in err and "next: raise --budget to at least '$1095.00/month'" in err
+    code, _, err = gpuplan("pareto", *asked, "--budget", "$1095.00/month")
+    assert code == 0, err
