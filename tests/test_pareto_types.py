@@ -159,7 +159,7 @@ def test_options_that_do_not_fit(gpuplan, hours, arguments, said):
 
 def test_a_measured_curve_does_not_change_with_the_name_of_a_gpu(gpuplan, newtrace):
     asked = ("pareto", newtrace, "--speedup", "profile:t4", "--gpu", "A100", "--price", "2")
-    code, out, err = gpuplan(*asked)
+    code, _, err = gpuplan(*asked)
     assert code == 0 and "--gpu A100 only names the price" in err
     assert "--gpu" not in gpuplan(*asked[:4])[2]
 
