@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.cli import talk
@@ -81,6 +81,22 @@ def check_gates(results: dict[str, Any], conditions: Sequence[str]) -> None:
         raise GateFailed(NEXT_ERROR.join(tripped))
 
 
+class Verdict(NamedTuple):
+    """What came of a condition: whether it holds, of which field, and a value that says so.
+
+    ``value`` is None where the field has none: such a condition was not checked.
+    """
+
+    holds: bool
+    path: str
+    value: float | None
+
+
+def judge(results: dict[str, Any], condition: str) -> Verdict:
+    """Return what comes of one condition. Raises `UsageError` where it names no field."""
+    return _judged(_fields(results), condition)
+
+
 def read_condition(condition: str) -> re.Match[str]:
     """Return the parts of a condition: field, op, usd, value, unit. Raises `UsageError`."""
     match = CONDITION.match(condition)
@@ -98,19 +114,24 @@ Fields = dict[str, list[Any]]
 
 def _tripped(fields: Fields, condition: str) -> list[str]:
     """Return what to say of a condition that holds, nothing of one that does not."""
+    holds, path, value = _judged(fields, condition)
+    if value is None:
+        talk.warn(f"--fail-if {condition!r} is not checked: {path} has no value")
+    return [f"gate tripped: {condition} ({path} is {value:g})"] if holds else []
+
+
+def _judged(fields: Fields, condition: str) -> Verdict:
     match = read_condition(condition)
     try:
         path = _lookup(fields, match["field"])
         limit = _limit(match, path)
     except UsageError as error:
         raise UsageError(f"--fail-if {condition!r}: {error}") from error
-    values = [value for value in fields[path] if value is not None and not math.isnan(value)]
-    if not values:
-        talk.warn(f"--fail-if {condition!r} is not checked: {path} has no value")
+    values = [float(one) for one in fields[path] if one is not None and not math.isnan(one)]
     for value in values:
-        if OPERATORS[match["op"]](float(value), limit):
-            return [f"gate tripped: {condition} ({path} is {value:g})"]
-    return []
+        if OPERATORS[match["op"]](value, limit):
+            return Verdict(True, path, value)
+    return Verdict(False, path, values[0] if values else None)
 
 
 def _fields(results: dict[str, Any]) -> Fields:

@@ -29,7 +29,7 @@ def as_json(report: Report) -> str:
         "warnings": list(report.warnings),
         "gpuplan_version": gpuplan_version(),
     }
-    return json.dumps(_plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def as_csv(report: Report) -> str:
@@ -39,7 +39,7 @@ def as_csv(report: Report) -> str:
     main = report.tables[0]
     kept = [position for position, column in enumerate(main.columns) if column.key]
     writer.writerow([main.columns[position].key for position in kept])
-    writer.writerows([_plain(row[position]) for position in kept] for row in main.rows)
+    writer.writerows([plain(row[position]) for position in kept] for row in main.rows)
     return stream.getvalue()
 
 
@@ -77,7 +77,7 @@ def as_text(report: Report, stream: TextIO) -> str:
             widest = _widest_number(table, columns, console.width)
             for position, column in columns:
                 # Names are folded where they must be, and a number is never broken.
-                if _is_numeric(table, position):
+                if is_numeric(table, position):
                     least, whole = _width(table, position), _natural(table, position)
                     shown.add_column(
                         column.header, justify="right", width=max(least, min(whole, widest))
@@ -92,15 +92,15 @@ def as_text(report: Report, stream: TextIO) -> str:
 
 
 def _markdown_table(table: Table) -> str:
-    kept = _for_people(table)
-    rules = (_is_numeric(table, position) for position, _ in kept)
+    kept = people_columns(table)
+    rules = (is_numeric(table, position) for position, _ in kept)
     lines = [
-        f"### {_escaped(table.title)}\n",
-        "| " + " | ".join(_escaped(column.header) for _, column in kept) + " |",
+        f"### {escaped(table.title)}\n",
+        "| " + " | ".join(escaped(column.header) for _, column in kept) + " |",
         "|" + "|".join("---:" if numeric else "---" for numeric in rules) + "|",
     ]
     for row in table.rows:
-        cells = (_escaped(column.text(row[position])) for position, column in kept)
+        cells = (escaped(column.text(row[position])) for position, column in kept)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -110,19 +110,19 @@ MARKUP = str.maketrans(
 )
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text that Markdown shows as it is: names come from logs."""
     return text.translate(MARKUP)
 
 
-def _for_people(table: Table) -> list[tuple[int, Column]]:
+def people_columns(table: Table) -> list[tuple[int, Column]]:
     """Return the columns that people see, each with its position in a row."""
     return [(i, column) for i, column in enumerate(table.columns) if column.header]
 
 
 def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
     """Return the columns in groups that fit the width, each led by the first column."""
-    first, *others = _for_people(table)
+    first, *others = people_columns(table)
     groups, room = [[first]], width - _width(table, first[0])
     for position, column in others:
         needed = GAP + _width(table, position)
@@ -138,7 +138,7 @@ def _width(table: Table, position: int) -> int:
     """Return the least width in which nothing is broken that should stay whole."""
     column = table.columns[position]
     cells = [column.text(row[position]) for row in table.rows]
-    if not _is_numeric(table, position):
+    if not is_numeric(table, position):
         cells = [word[:LONGEST_WORD] for cell in cells for word in cell.split()]
     return max(map(len, [*column.header.split(), *cells]), default=0)
 
@@ -162,12 +162,13 @@ def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) 
     return widest
 
 
-def _is_numeric(table: Table, position: int) -> bool:
+def is_numeric(table: Table, position: int) -> bool:
+    """Return whether a column holds numbers, which stand right."""
     return any(_is_number(row[position]) for row in table.rows)
 
 
 def _is_number(cell: Any) -> bool:
-    raw = _plain(cell)
+    raw = plain(cell)
     return isinstance(raw, int | float) and not isinstance(raw, bool)
 
 
@@ -179,14 +180,14 @@ def _can_encode(stream: TextIO, text: str) -> bool:
     return True
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return ``value`` made of what JSON has; NumPy scalars become Python's."""
     if isinstance(value, Shown):
         value = value.value
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if hasattr(value, "item") and not isinstance(value, str):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

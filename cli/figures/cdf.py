@@ -109,6 +109,7 @@ def tick_durations(axes: Axes, low: float, high: float) -> None:
     ticks = [(at, name) for at, name in TICKS if low <= at <= high]
     while len(ticks) > 6:
         ticks = ticks[::2]
+    axes.fmt_xdata = show_duration
     axes.xaxis.set_minor_locator(NullLocator())
     if len(ticks) > 1:
         axes.xaxis.set_major_locator(FixedLocator([at for at, _ in ticks]))

@@ -6,6 +6,7 @@ that an SVG can swap both where the reader prefers a dark page; PNG keeps the pa
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -83,15 +84,25 @@ def new_figure(
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure to an ``.svg`` or ``.png`` file, byte for byte the same each time."""
+    if path.suffix.lower() == ".svg":
+        path.write_text(svg_of(figure), encoding="utf-8", newline="\n")
+    else:
+        path.write_bytes(png_of(figure))
+
+
+def svg_of(figure: Figure) -> str:
+    """Return a figure as SVG that follows the reader's preference for dark pages."""
+    buffer = io.BytesIO()
     with matplotlib.rc_context(SETTINGS):
-        if path.suffix.lower() == ".svg":
-            figure.savefig(path, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
-            text = path.read_text(encoding="utf-8")
-            head, found, tail = text.partition(" <defs>")
-            path.write_text(
-                f"{head}{DARK_CSS}\n{found}{tail}" if found else text,
-                encoding="utf-8",
-                newline="\n",
-            )
-        else:
-            figure.savefig(path, format="png", dpi=150, metadata={"Software": "gpuplan"})
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
+    text = buffer.getvalue().decode()
+    head, found, tail = text.partition(" <defs>")
+    return f"{head}{DARK_CSS}\n{found}{tail}" if found else text
+
+
+def png_of(figure: Figure) -> bytes:
+    """Return a figure as PNG."""
+    buffer = io.BytesIO()
+    with matplotlib.rc_context(SETTINGS):
+        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "gpuplan"})
+    return buffer.getvalue()

@@ -1,0 +1,32 @@
+"""``report.json``: the JSON outputs of all studies in one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from gpuplan.cli.document.study import Document
+from gpuplan.cli.render import JSON_SCHEMA_VERSION
+
+
+def as_json(document: Document) -> str:
+    """Return the contract: each study as its command writes it, with its name and headline."""
+    contract = {
+        "schema_version": JSON_SCHEMA_VERSION,
+        "command": "report",
+        "title": document.title,
+        "time": document.time,
+        "inputs": document.inputs,
+        "gates": [asdict(gate) for gate in document.gates],
+        "studies": [
+            {
+                "name": study.name,
+                "arguments": list(study.arguments),
+                "headline": study.headline,
+                **study.contract,
+            }
+            for study in document.studies
+        ],
+        "gpuplan_version": document.version,
+    }
+    return json.dumps(contract, indent=2, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,0 +1,111 @@
+"""Write a document as files: all of them, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from gpuplan.analysis.errors import OutputError
+from gpuplan.analysis.files import atomic_output
+from gpuplan.cli.document.study import Document
+
+FIGURES = "figures"
+
+
+def _json(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.document.contract import as_json
+
+    yield "report.json", as_json(document)
+
+
+def _junit(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.document.junit import as_junit
+
+    yield "junit.xml", as_junit(document)
+
+
+def _svg(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    for study in document.studies:
+        yield from ((f"{FIGURES}/{one.name}.svg", one.svg) for one in study.pictures)
+
+
+def _png(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    for study in document.studies:
+        yield from ((f"{FIGURES}/{one.name}.png", one.png) for one in study.pictures)
+
+
+FORMS: dict[str, Callable[[Document], Iterator[tuple[str, str | bytes]]]] = {
+    "json": _json,
+    "junit": _junit,
+    "svg": _svg,
+    "png": _png,
+}
+"""What a document can be written as, by the names that options and scenario files use."""
+
+
+def write_document(
+    document: Document, folder: Path, forms: Sequence[str] = tuple(FORMS)
+) -> list[Path]:
+    """Write a document into a folder, which is made where it is missing; return the files.
+
+    Everything is written under temporary names first, and renamed when all of it is there. What
+    else is in the folder stays.
+
+    Raises:
+        OutputError: the folder cannot be made or written in, or there is no room.
+    """
+    contents = {name: text for form in forms for name, text in FORMS[form](document)}
+    with _folders(folder, [FIGURES] if forms_draw(forms) else []), ExitStack() as files:
+        for name, text in contents.items():
+            path = folder / name
+            temporary = files.enter_context(atomic_output(path))
+            try:
+                temporary.write_bytes(text.encode() if isinstance(text, str) else text)
+            except OSError as error:
+                why = error.strerror or error
+                raise OutputError(f"{path}: cannot be written: {why}") from error
+    return [folder / name for name in contents]
+
+
+def forms_draw(forms: Sequence[str]) -> bool:
+    """Return whether pictures are among the forms."""
+    return bool({"svg", "png"} & set(forms))
+
+
+def check_folder(folder: Path, forms: Sequence[str] = tuple(FORMS)) -> None:
+    """Refuse a folder that cannot be written in, before the work; leave nothing behind.
+
+    Raises:
+        OutputError: it cannot be made or written in.
+    """
+    within = [FIGURES] if forms_draw(forms) else []
+    with suppress(_OnlyAsked), _folders(folder, within):
+        for place in (folder, *(folder / name for name in within)):
+            with suppress(_OnlyAsked), atomic_output(place / "report"):
+                raise _OnlyAsked
+        raise _OnlyAsked
+
+
+class _OnlyAsked(Exception):
+    """Leaves an output before anything is written."""
+
+
+@contextmanager
+def _folders(folder: Path, within: Sequence[str]) -> Iterator[None]:
+    """Make a folder and those within it; take away what was made if the block fails."""
+    made: list[Path] = []
+    try:
+        for path in (*reversed(folder.parents), folder, *(folder / name for name in within)):
+            if not path.is_dir():
+                try:
+                    path.mkdir()
+                except OSError as error:
+                    raise OutputError(f"{path}: cannot be made: {error.strerror}") from error
+                made.append(path)
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir()
+        raise
