@@ -111,7 +111,7 @@ def run() -> list[dict]:
             "ours_s": processes_s,
             "reference_s": threads_s,
             "ratio": processes_s / threads_s,
-            "bar": None,
+            "bar": "",
             "peak_mb": None,
         },
     ]

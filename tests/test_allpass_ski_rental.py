@@ -1,5 +1,7 @@
 """The closed form is the formula, agrees with the simulation, and is best where it says so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from gpuplan.planner.allpass.ski_rental import serverful_price, ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 from gpuplan.simkit.allpass.run import run_allpass
-from gpuplan.simkit.workload import Workload
+from gpuplan.simkit.workload import Workload, to_micros
 
 ONE_PRICE = Allpass(controller="fixed", marketplace_prices=(), conventional_price=1.29)
 JOBS = st.lists(
@@ -114,6 +116,43 @@ def test_the_competitive_threshold_worked_by_hand():
     assert form.competitive_s == pytest.approx(42 * (2.10 + 1.29) / 0.81)
     dear = Allpass(controller="fixed", marketplace_prices=(), conventional_price=3.0)
     assert ski_rental(Workload.from_seconds([0], [1], [1], [0]), dear).competitive_s == np.inf
+
+
+def test_jobs_may_differ_in_what_leaving_takes():
+    work = Workload.from_seconds([0, 0, 0], [100, 200, 300], [1, 2, 4], [9e3] * 3)
+    work = replace(work, checkpoint_us=to_micros([1, 10, 100]), restore_us=to_micros([2, 20, 200]))
+    form = ski_rental(work, ONE_PRICE)
+    # Left at 150 s: 100 s + 2 x 150 s + 4 x 150 s and 2 x 10 s + 4 x 100 s to save them, then
+    # 2 x 50 s + 4 x 150 s and 2 x 20 s + 4 x 200 s to load them.
+    expected = (2.10 * (1000 + 420) + 1.29 * (700 + 840)) / 3600
+    assert form.cost_usd(150.0) == pytest.approx(expected)
+    assert form.delay_s(150.0) == pytest.approx((30 + 300) / 3)
+    assert (form.checkpoint_s, form.restore_s) == pytest.approx((421 / 7, 842 / 7))
+    run = run_allpass(work, replace(ONE_PRICE, threshold_s=150.0), np.random.default_rng(0))
+    attributable = run.serverless_usd.sum() + 1.29 * run.worker_us.sum() / 3.6e9
+    assert form.cost_usd(150.0) == pytest.approx(attributable)
+
+
+@settings(max_examples=60, deadline=None)
+@given(JOBS, st.sampled_from([0.0, 2.0, 50.0]))
+def test_below_the_break_even_threshold_nothing_is_saved(drawn, value_of_time):
+    form = ski_rental(build(drawn), ONE_PRICE, value_of_time)
+    never, from_s = form.objective_usd(np.inf), form.break_even_s()
+    below = np.linspace(0, 5001, 500)
+    if from_s is not None:
+        assert form.objective_usd(from_s) < never
+        below = below[below < from_s]
+    assert (form.objective_usd(below) >= never * (1 - 1e-9)).all()
+
+
+def test_the_break_even_threshold_worked_by_hand():
+    # Without a checkpoint moving at once saves; with one of 42 s, jobs of 60 s alone never do.
+    short = Workload.from_seconds([0], [60], [1], [0])
+    assert ski_rental(short, replace(ONE_PRICE, checkpoint_s=0, restore_s=0)).break_even_s() == 0
+    assert ski_rental(short, ONE_PRICE).break_even_s() is None
+    # A hundred jobs of 60 s lose 0.026 $ each if moved at once; one of 6,000 s gains 1.31 $.
+    mixed = Workload.from_seconds(np.arange(101), [60] * 100 + [6000], [1] * 101, [9e3] * 101)
+    assert ski_rental(mixed, ONE_PRICE).break_even_s() == 60
 
 
 def test_the_serverful_price_is_the_median_offer_or_the_clouds():

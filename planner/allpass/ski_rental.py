@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.workload import MICROS, FloatArray, Workload
+from gpuplan.simkit.allpass.run import overheads_us
+from gpuplan.simkit.workload import MICROS, FloatArray, Workload, to_micros
 
 HOUR_S = 3600.0
 ROUNDING = 1e-12
@@ -40,10 +41,13 @@ class SkiRental:
         stay_usd: cost of finished jobs by duration: c1 x d summed over jobs up to it; shape (k+1,).
         left_gpus, left_gpu_s: serverless GPUs, and GPUs x duration on workers, of the jobs longer
             than the i-th duration; shape (k+1,), the first entry for all jobs.
-        left_workers, left_jobs: workers and number of those jobs.
+        left_workers: workers of those jobs; shape (k+1,).
+        left_saving_gpu_s, left_loading_gpu_s: their GPUs x time to save, and workers x time to
+            load; shape (k+1,).
+        left_delay_s: their times to save and load; shape (k+1,).
         jobs: number of all jobs.
         serverless_usd, serverful_usd: c1 and c2, US dollars per GPU-hour.
-        checkpoint_s, restore_s: what leaving takes.
+        checkpoint_s, restore_s: what leaving takes; means over GPUs where jobs differ.
         value_of_time: US dollars per hour of one job's delay.
     """
 
@@ -52,7 +56,9 @@ class SkiRental:
     left_gpus: FloatArray
     left_gpu_s: FloatArray
     left_workers: FloatArray
-    left_jobs: FloatArray
+    left_saving_gpu_s: FloatArray
+    left_loading_gpu_s: FloatArray
+    left_delay_s: FloatArray
     jobs: int
     serverless_usd: float
     serverful_usd: float
@@ -88,19 +94,22 @@ class SkiRental:
         """Return the money spent under each threshold, without the value of time."""
         at = np.searchsorted(self.duration_s, threshold_s, side="right")
         leaving = self.left_gpus[at] > 0
-        held_s = np.where(leaving, threshold_s, 0.0) + self.checkpoint_s
-        in_container = self.serverless_usd * self.left_gpus[at] * held_s
-        left_s = np.where(leaving, threshold_s, 0.0) - self.restore_s
-        on_workers = self.left_gpu_s[at] - self.left_workers[at] * left_s
+        until_s = np.where(leaving, threshold_s, 0.0)
+        in_container = self.serverless_usd * (
+            self.left_gpus[at] * until_s + self.left_saving_gpu_s[at]
+        )
+        on_workers = (
+            self.left_gpu_s[at] - self.left_workers[at] * until_s + self.left_loading_gpu_s[at]
+        )
         total: FloatArray = (
             self.stay_usd[at] + (in_container + self.serverful_usd * on_workers) / HOUR_S
         )
         return total
 
     def delay_s(self, threshold_s: FloatArray | float) -> FloatArray:
-        """Return the expected delay of a job: checkpoint and restore x share that leaves."""
+        """Return the expected delay of a job: checkpoint and restore of those that leave."""
         at = np.searchsorted(self.duration_s, threshold_s, side="right")
-        delay: FloatArray = self.left_jobs[at] / self.jobs * (self.checkpoint_s + self.restore_s)
+        delay: FloatArray = self.left_delay_s[at] / self.jobs
         return delay
 
     def objective_usd(self, threshold_s: FloatArray | float) -> FloatArray:
@@ -174,17 +183,27 @@ def ski_rental(workload: Workload, parameters: Allpass, value_of_time: float = 0
     rate = parameters.serverless_price / HOUR_S / MICROS
     bill = workload.service_us * workload.billed_gpus * rate
     gpus = workload.gpus[~stuck].astype(np.float64)
+    billed = workload.billed_gpus[~stuck]
+    saving_s, loading_s = (us[~stuck] / MICROS for us in overheads_us(workload, parameters))
     return SkiRental(
         duration_s=duration_s,
         stay_usd=bill[stuck].sum() + np.concatenate(([0.0], np.cumsum(by_duration(bill[~stuck])))),
-        left_gpus=left(workload.billed_gpus[~stuck]),
+        left_gpus=left(billed),
         left_gpu_s=left(gpus * (workload.service_us[~stuck] / MICROS)),
         left_workers=left(gpus),
-        left_jobs=left(np.ones(gpus.size)),
+        left_saving_gpu_s=left(billed * saving_s),
+        left_loading_gpu_s=left(gpus * loading_s),
+        left_delay_s=left(saving_s + loading_s),
         jobs=workload.size,
         serverless_usd=parameters.serverless_price,
         serverful_usd=serverful_price(parameters),
-        checkpoint_s=parameters.checkpoint_s,
-        restore_s=parameters.restore_s,
+        checkpoint_s=_mean(saving_s, billed, parameters.checkpoint_s),
+        restore_s=_mean(loading_s, gpus, parameters.restore_s),
         value_of_time=value_of_time,
     )
+
+
+def _mean(values: FloatArray, weights: FloatArray, usual: float) -> float:
+    """Return the weighted mean, and what is usual where all values are that, or there are none."""
+    alike = not values.size or (values == to_micros(usual) / MICROS).all()
+    return usual if alike else float(np.average(values, weights=weights))
