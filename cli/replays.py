@@ -72,7 +72,7 @@ class ReplayChoice:
         """
         import numpy as np
 
-        from gpuplan.analysis.trace import read_trace
+        from gpuplan.cli.inputs import read_trace
         from gpuplan.cli.thresholds import parse_deadline_factor
         from gpuplan.planner.workload import COLUMNS, jobs_of
 

@@ -115,6 +115,15 @@ def run_study(command: str, arguments: Sequence[str]) -> Report:
     return reports[0]
 
 
+def check_study(command: str, arguments: Sequence[str]) -> None:
+    """Check the options of a command without its trace; raises what the command would."""
+    from gpuplan.cli.inputs import checking
+    from gpuplan.cli.main import execute
+
+    with checking():
+        execute([command, *arguments])
+
+
 def did_you_mean(word: str, known: Mapping[str, object]) -> str:
     """Return what follows a word that is not known: the nearest known one, or all of them."""
     near = difflib.get_close_matches(word, known, n=1)

@@ -10,7 +10,7 @@ import pytest
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.emit import collecting
-from gpuplan.cli.studies import arguments_of, run_study, study_options
+from gpuplan.cli.studies import arguments_of, check_study, run_study, study_options
 
 
 @pytest.fixture
@@ -79,3 +79,17 @@ def test_collecting_ends_with_its_block(trace: Path, capsys: pytest.CaptureFixtu
 
     assert main(["characterize", str(trace)]) == 0
     assert "40 jobs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["characterize", "pareto", "sweep", "simulate", "compare"])
+def test_options_are_checked_without_the_trace(command: str) -> None:
+    check_study(command, ["not-there.parquet"])  # raises nothing
+
+
+def test_a_checked_command_finds_its_own_mistakes() -> None:
+    with pytest.raises(UsageError, match=r"--budget '1\.2y'"):
+        check_study("pareto", ["not-there.parquet", "--budget=1.2y"])
+    with pytest.raises(UsageError, match="expected key=value"):
+        check_study("compare", ["not-there.parquet", "--set=capacity"])
+    with pytest.raises(UsageError, match="--threshold"):
+        check_study("sweep", ["not-there.parquet", "--threshold=soon"])

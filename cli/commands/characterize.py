@@ -80,7 +80,7 @@ def register(app: typer.Typer) -> None:
         from gpuplan.analysis.characterize import COLUMNS
         from gpuplan.analysis.errors import UsageError
         from gpuplan.analysis.portrait import PortraitOptions, portray
-        from gpuplan.analysis.trace import read_trace
+        from gpuplan.cli.inputs import read_trace
         from gpuplan.cli.price_tables import with_prices
 
         if len(trace) > MOST_TRACES:

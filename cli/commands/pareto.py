@@ -62,7 +62,7 @@ def pareto(
 ) -> None:
     """Show what mean job completion time each GPU budget buys, and with which widths."""
     from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.trace import read_trace
+    from gpuplan.cli.inputs import read_trace
     from gpuplan.cli.pareto.ask import choices_of, cluster_of, priced, targets_of
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.planner.boa.study import study_frontier

@@ -106,7 +106,7 @@ def sweep(
     import numpy as np
 
     from gpuplan.analysis.characterize.intervals import check_level
-    from gpuplan.analysis.trace import read_trace
+    from gpuplan.cli.inputs import read_trace
     from gpuplan.cli.settings import parse_settings
     from gpuplan.cli.sweep_tables import headline, sweep_tables
     from gpuplan.cli.thresholds import (
