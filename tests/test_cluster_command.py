@@ -11,6 +11,9 @@ from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.settings import Setting
 
 
+pytestmark = pytest.mark.kernels
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")

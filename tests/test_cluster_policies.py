@@ -9,6 +9,9 @@ from gpuplan.simkit.cluster.run import peak_gpus, run_cluster
 from gpuplan.simkit.workload import MICROS, Workload
 
 
+pytestmark = pytest.mark.kernels
+
+
 def workload(*rows):
     """Jobs as (submit, run time, GPUs, deadline), seconds."""
     submit, service, gpus, deadline = (
