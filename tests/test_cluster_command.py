@@ -10,7 +10,6 @@ from gpuplan.cli.settings import parse_settings, show_setting
 from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.settings import Setting
 
-
 pytestmark = pytest.mark.kernels
 
 

@@ -8,7 +8,6 @@ from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.run import peak_gpus, run_cluster
 from gpuplan.simkit.workload import MICROS, Workload
 
-
 pytestmark = pytest.mark.kernels
 
 
