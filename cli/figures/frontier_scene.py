@@ -113,13 +113,13 @@ def scene_of_types(study: TypedStudy) -> Scene:
 
 
 def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
-    """Return the labels of points, the knee's first; none of the plans where they are many."""
+    """Return the labels of points, the knee's first; none of the plans where much is drawn."""
     found = [(scene.knee, f"knee: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")]
     if scene.recorded is not None:
         found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
     if len(scene.points) == 1 and scene.by_request and scene.points[0] != scene.knee:
         (at,) = scene.points
         return [*found, (at, f"your budget: {scene.show(at[0])}, {show_duration(at[1])}")]
-    if len(scene.points) <= labelled:
+    if len(scene.points) <= labelled and not scene.curves:
         found += [(at, show_duration(at[1])) for at in sorted(set(scene.points))]
     return found
