@@ -73,6 +73,8 @@ def _value(text: str, value: str, setting: Setting) -> Any:
             if value.lower() not in FLAGS:
                 raise UsageError(f"{option} {value!r}: expected true or false")
             return FLAGS[value.lower()]
+        case "text":
+            return value
         case "numbers":
             return tuple(_number(option, part) for part in value.replace(",", "/").split("/"))
         case _:

@@ -6,7 +6,7 @@ They run in its simulator, so prices, offers, start-up times and billing are the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ OF_WORKERS = (
     "mean_marketplace_usd_per_gpu_h",
     "mean_threshold_s",
     "never_demotable_jobs",
+    "reclaimed_workers",
     "worker_busy_share",
     "workers_mean",
     "workers_peak",
@@ -162,6 +163,9 @@ def simulate(
     from gpuplan.planner.allpass.run import check_fits, job_frame, measure, replay, warnings_of
 
     elastic = ELASTIC[policy]
+    if not elastic.has_containers:  # nobody leaves one, so nothing is saved and loaded
+        plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
+        jobs = replace(jobs, workload=plain)
     parameters = parameters_from({**elastic.usual, **settings, **elastic.fixed})
     check_fits(jobs, parameters)
     if not elastic.has_containers:

@@ -13,7 +13,8 @@ class Setting:
 
     Attributes:
         kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``numbers`` (a tuple of
-            them), ``count`` (a whole number), ``flag`` (a bool) or ``choice``.
+            them), ``count`` (a whole number), ``flag`` (a bool), ``text`` or
+            ``choice``.
         about: what it is, for people.
         choices: the words a ``choice`` may have.
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).

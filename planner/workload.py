@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.checkpoints import EVERY_OTHER
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
-from gpuplan.simkit.workload import Workload, to_micros
+from gpuplan.simkit.workload import IntArray, Workload, to_micros
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
 DEFAULT_DEADLINE_FACTOR = (1.0, 10.0)
@@ -24,11 +26,14 @@ class TraceJobs:
         workload: the jobs, times after the first submission among them.
         job_id: their names, in the same order.
         notes: what was left out or drawn, one sentence each.
+        first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
+            has no calendar.
     """
 
     workload: Workload
     job_id: pl.Series
     notes: tuple[str, ...]
+    first_submit_us: int | None = None
 
 
 def jobs_of(
@@ -37,6 +42,7 @@ def jobs_of(
     deadline_factor: tuple[float, float] | None = None,
     *,
     include_running: bool = False,
+    checkpoints: Mapping[str, tuple[float, float]] | None = None,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
@@ -50,9 +56,11 @@ def jobs_of(
         deadline_factor: bounds for all jobs; None takes the trace's own deadlines where it has
             them, and `DEFAULT_DEADLINE_FACTOR` elsewhere.
         include_running: replay jobs still running as if they had ended after the time recorded.
+        checkpoints: seconds to save and to load a job by class, ``*`` for every other one
+            (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
 
     Raises:
-        InputError: no job of the trace can be replayed.
+        InputError: no job of the trace can be replayed, or a class has no checkpoint.
         UsageError: the bounds are no bounds.
     """
     low, high = deadline_factor or DEFAULT_DEADLINE_FACTOR
@@ -105,6 +113,7 @@ def jobs_of(
             hint="leave out the times that are wrong with --since and --until",
         )
     gpus = kept["num_gpus"].to_numpy()
+    save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
     return TraceJobs(
         workload=Workload(
             submit_us=submit_us,
@@ -112,8 +121,13 @@ def jobs_of(
             gpus=np.ceil(gpus).astype(np.int64),
             deadline_us=submit_us + slack_us,
             billed_gpus=gpus,
+            checkpoint_us=save_us,
+            restore_us=load_us,
         ),
         job_id=kept["job_id"],
+        first_submit_us=None
+        if trace.provenance.relative_time
+        else int(kept["submit_time"].dt.epoch("us")[0]),
         notes=tuple(
             [
                 *_left_out(jobs.filter(gpuless).height, "use no GPU"),
@@ -123,6 +137,29 @@ def jobs_of(
             ]
         ),
     )
+
+
+def _overheads(
+    trace: Trace, jobs: pl.DataFrame, checkpoints: Mapping[str, tuple[float, float]]
+) -> tuple[IntArray, IntArray]:
+    """Return the time to save and to load each job, microseconds."""
+    usual = checkpoints.get(EVERY_OTHER)
+    times = {
+        name: usual if name is None else checkpoints.get(name, usual)
+        for name in jobs["job_class"].unique(maintain_order=True)
+    }
+    for name, known in times.items():
+        if known is None:
+            raise InputError(
+                trace.path,
+                f"jobs of class {name!r}, of which --checkpoints has nothing",
+                column="job_class",
+                expected=f"one of {', '.join(list(checkpoints)[:12])}",
+                hint=f"add it, or a row of class {EVERY_OTHER} for every other one",
+            )
+    each = [times[name] for name in jobs["job_class"]]
+    save, load = np.array(each, np.float64).T
+    return to_micros(save), to_micros(load)
 
 
 def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:

@@ -7,7 +7,12 @@ from support_traces import lab_trace, write_trace
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.planner.allpass.run import simulate
-from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
+from gpuplan.planner.allpass.settings import (
+    OF_PRICES,
+    SETTINGS,
+    parameters_from,
+    settings_of,
+)
 from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -103,7 +108,9 @@ def test_settings_make_parameters_and_show_them():
     assert shown["marketplace_usd_per_gpu_h"] == [0.69, 1.33]
     assert parameters_from({}) == Allpass()
     ladder = {key for key in SETTINGS if key.startswith("marketplace_m")}
-    assert set(shown) == set(SETTINGS) - ladder | {"marketplace_usd_per_gpu_h"}
+    assert set(shown) == set(SETTINGS) - ladder - set(OF_PRICES) | {"marketplace_usd_per_gpu_h"}
+    with pytest.raises(UsageError, match="--set provider: needs gpuplan simulate --prices"):
+        parameters_from({"provider": "vast"})
     with pytest.raises(UsageError, match="tick_s must be at least 1"):
         parameters_from({"tick_s": 0.0})
 

@@ -117,6 +117,7 @@ def _takes(setting: Setting) -> str:
         "numbers": "numbers, a/b/c",
         "count": "whole number",
         "flag": "true or false",
+        "text": "a name",
     }
     takes = " or ".join(setting.choices) or words[setting.kind]
     return f"{takes}; none" if setting.unlimited else takes

@@ -9,6 +9,7 @@ import typer
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.market_options import MarketChoice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -39,6 +40,7 @@ def simulate(
     choice: TraceChoice,
     output: Output,
     replay: ReplayChoice,
+    market: MarketChoice,
     policy: Annotated[
         str, typer.Option(help="Scheduling policy; see gpuplan list policies.")
     ] = "allpass",
@@ -66,8 +68,9 @@ def simulate(
     from gpuplan.planner.policies import find_policy
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace])
+    check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     chosen = find_policy(policy)
+    market.check(policy, chosen.settings)
     values = parse_settings(settings or [], chosen.settings)
     if gpus is not None:
         if "gpus" not in chosen.settings:
@@ -76,9 +79,10 @@ def simulate(
                 "with --set capacity=N, or see gpuplan list policies"
             )
         values["gpus"] = gpus
-    read = replay.read(trace, choice)
+    read = replay.read(trace, choice, checkpoints=market.checkpoints)
+    priced = market.fill_in(values, read.jobs.first_submit_us)
     with talk.progress("replaying"), compiling(lambda: talk.note(COMPILING)):
-        result = chosen.run(read.jobs, values, read.draws)
+        result = chosen.run(read.jobs, priced.settings, read.draws)
 
     def figure() -> Figure:
         from gpuplan.simkit.cluster.run import ClusterRun
@@ -95,13 +99,19 @@ def simulate(
         command="simulate",
         results=result.summary(),
         tables=_tables(result),
-        inputs=(trace_input(read.trace),),
-        parameters={"policy": policy, "settings": result.settings, **read.parameters},
+        inputs=(trace_input(read.trace), *priced.inputs),
+        parameters={
+            "policy": policy,
+            "settings": result.settings,
+            **priced.parameters,
+            **read.parameters,
+        },
         headline=_headline(result),
-        warnings=(*read.notes, *result.warnings),
+        warnings=(*read.notes, *priced.notes, *result.warnings),
         figure=figure,
         frame=result.to_frame,
     )
+    market.write(result.detail)
     emit(report, output)
 
 

@@ -15,7 +15,7 @@ from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
-from gpuplan.simkit.workload import MICROS
+from gpuplan.simkit.workload import FOREVER, MICROS
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
@@ -104,8 +104,9 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "workers_peak": peak_overlap(rentals.request_us, rentals.release_us),
         "workers_mean": float(held_s.sum() / end_s) if end_s else 0.0,
         "worker_busy_share": _share(_seconds(rentals.busy_us).sum(), held_s.sum()),
+        "reclaimed_workers": int(rentals.reclaimed.sum()),
         "mean_marketplace_usd_per_gpu_h": _share(
-            (rentals.price * held_s)[market].sum(), held_s[market].sum()
+            rentals.metered_usd[market].sum(), held_s[market].sum() / 3600
         ),
         "makespan_s": end_s - float(_seconds(work.submit_us[0])),
     }
@@ -142,6 +143,34 @@ def job_frame(jobs: TraceJobs, run: AllpassRun) -> pl.DataFrame:
         "startup_s",
         "queue_s",
         "demotion_s",
+    )
+
+
+def timeline_frame(run: AllpassRun) -> pl.DataFrame:
+    """Return one row per tick at which anything changed, after what it decided.
+
+    Columns: ``time_s`` after the first submission, ``threshold_s`` (inf where it is), ``pressure``,
+    ``queued`` jobs, ``serverless_gpus``, workers that are ``ready``, ``starting`` and ``idle``,
+    those of the ``marketplace`` and ``conventional`` ones, ``offers``, and ``paid_usd_per_h`` for
+    all workers.
+    """
+    line = run.timeline
+    threshold_s = np.where(line.threshold_us < FOREVER, _seconds(line.threshold_us), np.inf)
+    return pl.DataFrame(
+        {
+            "time_s": _seconds(line.time_us),
+            "threshold_s": threshold_s,
+            "pressure": line.pressure,
+            "queued": line.queued,
+            "serverless_gpus": line.serverless,
+            "ready": line.ready,
+            "starting": line.starting,
+            "idle": line.idle,
+            "marketplace": line.marketplace,
+            "conventional": line.ready + line.starting - line.marketplace,
+            "offers": line.offers,
+            "paid_usd_per_h": line.paid_usd_per_h,
+        }
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.settings import Setting
 from gpuplan.simkit.allpass.parameters import (
     CONTROLLERS,
+    PRICING_RULES,
     SCALE_OUT_RULES,
     SCALING_RULES,
     THRESHOLD_RULES,
@@ -26,6 +27,9 @@ LADDER = {
     "marketplace_median_usd_per_gpu_h": 1.08,
     "marketplace_max_usd_per_gpu_h": 1.66,
 }
+OF_PRICES = ("provider", "gpu", "region", "serverless_provider", "conventional_provider")
+"""What chooses among prices; `gpuplan.planner.allpass.prices.with_prices` uses them up."""
+DAY_US = 86_400e6
 PROVIDERS = ("serverless", "marketplace", "conventional")
 PRICES = {
     "serverless_usd_per_gpu_h": "serverless_price",
@@ -53,6 +57,19 @@ SETTINGS: dict[str, Setting] = {
         for provider in PROVIDERS
         for part, word in (("", "mean"), ("sd_", "standard deviation of the"))
     },
+    "provider": Setting("text", "marketplace of --prices", unlimited=True),
+    "gpu": Setting("text", "GPU of --prices", unlimited=True),
+    "region": Setting("text", "its region", unlimited=True),
+    "serverless_provider": Setting("text", "serverless provider of --prices", unlimited=True),
+    "conventional_provider": Setting("text", "conventional cloud of --prices", unlimited=True),
+    "pricing": Setting("choice", "which price of its offer a rental costs", PRICING_RULES),
+    "reclaim": Setting("flag", "whether an offer that is gone takes its worker back"),
+    "save_every_s": Setting(
+        "duration",
+        "work after which a job is saved, for when its workers are reclaimed",
+        unlimited=True,
+    ),
+    "billing_step_s": Setting("duration", "step of time a rental is billed in; 0: as held"),
     "minimum_billing_s": Setting("duration", "least time a rental is billed for"),
     "checkpoint_s": Setting("duration", "time to save a job, in its container"),
     "restore_s": Setting("duration", "time to load it, on its workers"),
@@ -75,6 +92,9 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
         UsageError: values that no run can have, alone or together.
     """
     plain = {field.name for field in fields(Allpass)}
+    for name in OF_PRICES:
+        if values.get(name) is not None:
+            raise UsageError(f"--set {name}: needs gpuplan simulate --prices FILE or builtin")
     given = {PRICES.get(name, name): value for name, value in values.items()}
     changes = {name: value for name, value in given.items() if name in plain}
     try:
@@ -97,18 +117,30 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
 def default_settings() -> dict[str, Any]:
     """Return the value that every setting has where it is not set."""
     usual = settings_of(Allpass()) | LADDER
-    return {name: usual[name] for name in SETTINGS}
+    return {name: usual.get(name) for name in SETTINGS}
 
 
 def settings_of(parameters: Allpass) -> dict[str, Any]:
-    """Return the effective value of every setting; the offers as the list of their prices."""
-    found = asdict(parameters)
+    """Return the effective value of every setting; the offers as the list of their prices.
+
+    Offers that change are ``market``: days, steps, how many there are and their median price.
+    """
+    found = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+    market = parameters.market
     result: dict[str, Any] = {}
     for name in SETTINGS:
         if name in found:
             result[name] = found[name]
         elif name in PRICES:
             result[name] = found[PRICES[name]]
+        elif name == "marketplace_offers" and market is not None:
+            result["market"] = {
+                "days": market.period_us / DAY_US,
+                "steps": market.start_us.size,
+                "least_offers": int(market.offers.min()),
+                "most_offers": int(market.offers.max()),
+                "median_usd_per_gpu_h": market.median_usd,
+            }
         elif name == "marketplace_offers":
             result[name] = len(parameters.marketplace_prices)
             result["marketplace_usd_per_gpu_h"] = [

@@ -1,0 +1,135 @@
+"""What a marketplace offers over time: how many GPUs, and the price of each, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.prices.book import PriceBook, stretches
+from gpuplan.analysis.prices.hourly import FloatArray, IntArray
+from gpuplan.analysis.prices.schema import PRICE
+from gpuplan.analysis.prices.supply import availability_steps
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Offers of one GPU each, in steps without gaps.
+
+    Where nothing is known for a time, what was last known holds on.
+
+    Attributes:
+        edges_us: begin of each step and end of the last, microseconds of the Unix epoch;
+            ascending; shape (k + 1,).
+        offers: how many there are; shape (k,).
+        price: US dollars per GPU-hour of each, step after step, ascending within one; shape
+            (offers.sum(),). None where the source has availability alone.
+        counted: whether the source says how many; else all steps have the number assumed.
+    """
+
+    edges_us: IntArray
+    offers: IntArray
+    price: FloatArray | None
+    counted: bool
+
+
+def ladder_of(
+    book: PriceBook,
+    *,
+    gpu: str,
+    provider: str,
+    kind: str,
+    region: str | None = None,
+    assumed: int,
+    most: int | None = None,
+) -> Ladder:
+    """Return the offers of one source, all of its regions and instance types together.
+
+    Where n are available, the i-th cheapest asks the quantile (i - 1/2) / n of the prices in force,
+    which count by what is available at each, or alike where that is not told.
+
+    Args:
+        book: the prices.
+        gpu, provider, kind: the source; the GPU may be any that can be ``gpu`` (see `same_gpu`).
+        region: one of its regions; None for all.
+        assumed: how many offers there are where the source does not say it.
+        most: how many of the cheapest to keep; None for all.
+
+    Raises:
+        ValueError: the book has nothing of such a source.
+    """
+    wanted = (pl.col("provider") == provider) & (pl.col("kind").cast(pl.String) == kind)
+    if region is not None:
+        wanted &= pl.col("region") == region
+    rows = book.prices.filter(wanted)
+    rows = rows.filter(pl.col("gpu_type").map_elements(lambda g: same_gpu(gpu, g), pl.Boolean))
+    priced = stretches(
+        rows, pl.col(PRICE).alias("prices"), pl.col("available").fill_null(1).alias("weights")
+    ).filter(pl.col("end_us") > pl.col("start_us"))
+    counts = [
+        steps
+        for steps in availability_steps(book, gpu)
+        if (steps.provider, steps.kind) == (provider, kind) and region in (None, steps.region)
+    ]
+    times = [priced["start_us"].to_numpy(), priced["end_us"].to_numpy()]
+    times += [edge for steps in counts for edge in (steps.start_us, steps.end_us)]
+    edges = np.unique(np.concatenate(times).astype(np.int64))
+    if edges.size < 2:
+        raise ValueError(f"no prices or availability of {gpu} at {provider} ({kind})")
+    offers = np.full(edges.size - 1, assumed, np.int64)
+    if counts:
+        offers = _counted(edges, counts)
+    if most is not None:
+        kept = np.minimum(offers, most)
+    else:
+        kept = offers
+    price = _prices(edges, priced, offers, kept) if priced.height else None
+    return Ladder(edges, kept, price, counted=bool(counts))
+
+
+def _counted(edges: IntArray, counts: list) -> IntArray:  # type: ignore[type-arg]
+    """Add up availability by step; carry it over steps in which none is known."""
+    change, known = np.zeros((2, edges.size), np.int64)
+    for steps in counts:
+        at = np.searchsorted(edges, steps.start_us), np.searchsorted(edges, steps.end_us)
+        np.add.at(change, at[0], steps.available)
+        np.add.at(change, at[1], -steps.available)
+        np.add.at(known, at[0], 1)
+        np.add.at(known, at[1], -1)
+    told = np.flatnonzero(known.cumsum()[:-1])
+    total: IntArray = change.cumsum()[_carried(told, edges.size - 1)]
+    return total
+
+
+def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntArray) -> FloatArray:
+    """Return the price of each offer kept, step after step."""
+    first = np.searchsorted(edges, priced["start_us"].to_numpy())
+    spans = np.searchsorted(edges, priced["end_us"].to_numpy()) - first
+    which = np.repeat(np.arange(spans.size), spans)
+    step = first[which] + np.arange(spans.sum()) - np.repeat(np.cumsum(spans) - spans, spans)
+    lists = priced.select("prices", "weights")[which].with_columns(step=step).explode(
+        "prices", "weights"
+    )  # fmt: skip
+    lists = lists.filter(pl.col("weights") > 0).sort("step", "prices")
+    place, price = lists["step"].to_numpy(), lists["prices"].to_numpy()
+    weight = lists["weights"].to_numpy().astype(np.float64)
+    if not place.size:  # prices of nothing: of what is never there
+        return np.zeros(int(kept.sum()))
+    total = np.concatenate(([0.0], np.cumsum(weight)))
+    told = np.unique(place)
+    source = _carried(told, edges.size - 1)
+    low = total[np.searchsorted(place, source, side="left")]
+    high = total[np.searchsorted(place, source, side="right")]
+    number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    share = (number + 0.5) / np.repeat(np.maximum(offers, 1), kept)
+    wanted = np.repeat(low, kept) + share * np.repeat(high - low, kept)
+    found: FloatArray = price[np.searchsorted(total, wanted, side="right") - 1]
+    return found
+
+
+def _carried(told: IntArray, steps: int) -> IntArray:
+    """Return, for each step, the last one that is told, or the first where none was before."""
+    found: IntArray = told[np.maximum(np.searchsorted(told, np.arange(steps), side="right") - 1, 0)]
+    return found

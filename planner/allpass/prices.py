@@ -1,0 +1,234 @@
+"""Settings of Allpass from prices: a table of ``gpuplan prices``, or the built-in list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.prices.book import PriceBook
+from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
+from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.analysis.prices.ladder import Ladder, ladder_of
+from gpuplan.planner.allpass.settings import LADDER, OF_PRICES
+from gpuplan.simkit.allpass.market import Market
+from gpuplan.simkit.allpass.parameters import price_ladder
+
+MARKET_KINDS = ("marketplace", "spot")
+TIERS = {  # kind of price -> the settings that name its provider and its price
+    "serverless": ("serverless_provider", "serverless_usd_per_gpu_h"),
+    "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
+}
+USUAL_GPU = "A100"
+MOST_PRICES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """What prices make of settings.
+
+    Attributes:
+        settings: those given but for the choice among prices, and those that the prices fill in.
+        notes: where they come from, one sentence each.
+    """
+
+    settings: dict[str, Any]
+    notes: tuple[str, ...]
+
+
+def with_prices(
+    settings: Mapping[str, Any], book: PriceBook | None, first_submit_us: int | None
+) -> Priced:
+    """Return settings with the prices and offers of a book; what is set by name stays.
+
+    The marketplace follows the source's offers over time. The serverless and the conventional price
+    are the means of theirs over time. A provider that is not named is one of which the start-up
+    times are known, or else the cheapest.
+
+    Args:
+        settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
+            ``conventional_provider`` choose among the prices.
+        book: the prices; None for the built-in list.
+        first_submit_us: microseconds of the Unix epoch at which the run begins; None where the
+            trace has no calendar.
+
+    Raises:
+        UsageError: the prices have no such GPU, provider or region, or too many offers.
+    """
+    if book is None:
+        return _from_list(settings)
+    gpu = _gpu(settings, book)
+    found, notes = dict(settings), []
+    means: dict[str, dict[str, float]] = {}
+    for one in hourly_prices(book, gpu):
+        means.setdefault(one.kind, {}).setdefault(one.provider, one.mean)
+    for kind, tier in TIERS.items():
+        notes.append(_fixed(found, means.get(kind, {}), kind, *tier))
+    notes += _market(found, book, gpu, means, first_submit_us)
+    return _done(found, notes)
+
+
+def _from_list(settings: Mapping[str, Any]) -> Priced:
+    gpu = gpu_name(settings.get("gpu") or USUAL_GPU)
+    listed = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
+    if not listed:
+        names = ", ".join(sorted({one.gpu_type for one in CATALOGUE}))
+        raise UsageError(f"--set gpu={gpu}: the built-in prices have none of it, only {names}")
+    if settings.get("region"):
+        raise UsageError("--set region: the built-in prices have no regions")
+    found = dict(settings)
+    notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
+    for kind, tier in TIERS.items():
+        prices = {one.provider: one.typical or 0.0 for one in listed if one.kind == kind}
+        notes.append(_fixed(found, prices, kind, *tier))
+    market = {one.provider: one for one in listed if one.kind == "marketplace"}
+    if not market:
+        raise UsageError(f"--set gpu={gpu}: the built-in prices have no marketplace with it")
+    typical = {name: one.typical or 0.0 for name, one in market.items()}
+    one = market[_provider(settings.get("provider"), typical, "provider")]
+    for part, usd in (("min", one.least), ("median", one.typical), ("max", one.most)):
+        found.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
+    notes.append(f"marketplace: {one.provider}, {one.gpu_type}")
+    return _done(found, notes)
+
+
+def _done(found: Mapping[str, Any], notes: Iterable[str]) -> Priced:
+    left = {name: value for name, value in found.items() if name not in OF_PRICES}
+    return Priced(left, tuple(notes))
+
+
+def _fixed(
+    found: dict[str, Any], prices: Mapping[str, float], kind: str, named: str, price: str
+) -> str:
+    """Fill in the price of a tier that does not change; return where it comes from."""
+    word = kind.replace("_", "-")
+    if price in found:
+        return f"{word} price: as set"
+    if not prices:
+        if found.get(named):
+            raise UsageError(f"--set {named}={found[named]}: the prices have no {word} one")
+        return f"{word} price: the default, as the prices have none"
+    provider = _provider(found.get(named), prices, named)
+    found[price] = prices[provider]
+    return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
+
+
+def _market(
+    found: dict[str, Any],
+    book: PriceBook,
+    gpu: str,
+    means: Mapping[str, Mapping[str, float]],
+    first_submit_us: int | None,
+) -> Iterable[str]:
+    """Fill in the marketplace; return where it comes from."""
+    sources = [source for source in _sources(book) if same_gpu(gpu, source[1])]
+    providers = {
+        provider: means.get(kind, {}).get(provider, np.inf)
+        for kind in reversed(MARKET_KINDS)
+        for provider, _, its in sources
+        if its == kind
+    }
+    if not providers:
+        raise UsageError(
+            f"--prices: nothing of {gpu} on a marketplace or as spot\n  next: choose another GPU "
+            "with --set gpu=NAME"
+        )
+    provider = _provider(found.get("provider"), providers, "provider")
+    kinds = {kind for name, _, kind in sources if name == provider}
+    kind = next(kind for kind in MARKET_KINDS if kind in kinds)
+    values = LADDER | {name: found[name] for name in LADDER if name in found}
+    try:
+        ladder = ladder_of(
+            book,
+            gpu=gpu,
+            provider=provider,
+            kind=kind,
+            region=found.get("region"),
+            assumed=values["marketplace_offers"],
+            most=found.get("capacity"),
+        )
+    except ValueError as error:
+        raise UsageError(f"--set region={found.get('region')}: {error}") from error
+    if ladder.offers.sum() > MOST_PRICES:
+        raise UsageError(
+            f"--prices: {ladder.offers.sum():,} offers over time are too many\n  next: keep the "
+            "cheapest that matter with --set capacity=N"
+        )
+    found["market"], is_dated = _in_run(ladder, values, first_submit_us)
+    days = (ladder.edges_us[-1] - ladder.edges_us[0]) / 86_400e6
+    yield f"marketplace: {provider} ({kind}), {days:,.1f} days of prices and offers"
+    if not ladder.counted:
+        yield (
+            f"the prices do not say how many GPUs there are: {values['marketplace_offers']} are "
+            "assumed (--set marketplace_offers=N)"
+        )
+    if ladder.price is None:
+        yield "the source has availability alone: offers ask the prices of marketplace_..._usd"
+    if not is_dated:
+        yield "the prices are of another time than the trace: they begin with it, and repeat"
+
+
+def _in_run(
+    ladder: Ladder, values: Mapping[str, Any], first_submit_us: int | None
+) -> tuple[Market, bool]:
+    """Lay a ladder over a run, from its time of the calendar on where it is known then."""
+    begin, end = int(ladder.edges_us[0]), int(ladder.edges_us[-1])
+    is_dated = first_submit_us is not None and begin <= first_submit_us < end
+    phase = (first_submit_us or 0) - begin if is_dated else 0
+    start, period = ladder.edges_us[:-1] - begin, end - begin
+    at = int(np.searchsorted(start, phase, side="right")) - 1
+    order = np.concatenate((np.arange(at, start.size), np.arange(at)))
+    again = start[order] - phase
+    again[order < at] += period
+    again[0] = 0
+    if start[at] < phase:  # the period ends with what of this step lies before
+        order, again = np.append(order, at), np.append(again, start[at] + period - phase)
+    if ladder.price is None:
+        usd = [values[f"marketplace_{part}_usd_per_gpu_h"] for part in ("min", "median", "max")]
+        steps = {n: np.array(price_ladder(n, *usd)) for n in np.unique(ladder.offers).tolist()}
+        prices = [steps[n] for n in ladder.offers.tolist()]
+    else:
+        prices = np.split(ladder.price, np.cumsum(ladder.offers)[:-1])
+    return Market(
+        again, ladder.offers[order], np.concatenate([prices[i] for i in order.tolist()]), period
+    ), is_dated
+
+
+def _gpu(settings: Mapping[str, Any], book: PriceBook) -> str:
+    """Return the GPU to price: the one named, or the only one that is on a marketplace."""
+    offered = sorted({gpu for _, gpu, kind in _sources(book) if kind in MARKET_KINDS})
+    named = settings.get("gpu")
+    if named:
+        return gpu_name(named)
+    if len(offered) == 1:
+        return offered[0]
+    have = ", ".join(offered) or "none on a marketplace or as spot"
+    raise UsageError(f"--prices: say which GPU with --set gpu=NAME; there is {have}")
+
+
+def _sources(book: PriceBook) -> list[tuple[str, str, str]]:
+    """Return provider, GPU and kind of everything in a book, each once."""
+    rows = {
+        (str(provider), str(gpu), str(kind))
+        for table in (book.prices, book.supply)
+        for provider, gpu, kind in table.select("provider", "gpu_type", "kind").unique().rows()
+    }
+    return sorted(rows)
+
+
+def _provider(named: str | None, prices: Mapping[str, float], setting: str) -> str:
+    """Return a provider by its name or the beginning of it; without one as `with_prices` says."""
+    if not named:
+        known = [name for name in prices if name in STARTUP]
+        return min(known or prices, key=lambda name: (prices[name], name))
+    word = named.lower()
+    exact = [name for name in prices if name.lower() == word]
+    found = exact or [name for name in prices if name.lower().startswith(word)]
+    if len(found) != 1:
+        has = ", ".join(sorted(prices))
+        raise UsageError(f"--set {setting}={named}: expected one of {has}")
+    return found[0]

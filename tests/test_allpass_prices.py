@@ -1,0 +1,248 @@
+"""Prices and offers over time in a replay: from tables and the built-in list to the bill."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_prices import HEADER, ORIGIN, book
+from support_traces import lab_trace, write_trace
+
+from gpuplan.analysis.checkpoints import read_checkpoints
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.prices.book import HOUR_US
+from gpuplan.analysis.prices.ladder import ladder_of
+from gpuplan.planner.allpass.prices import with_prices
+from gpuplan.planner.allpass.settings import parameters_from
+from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
+
+START = int(ORIGIN.timestamp() * 1e6)
+VAST = {"gpu": "A100", "provider": "vast.ai", "kind": "marketplace"}
+
+
+def vast(hour, price, available=None, region=None):
+    return (hour, "vast.ai", "A100", region, "marketplace", price, available)
+
+
+def steps(ladder):
+    """Return (hour, prices) of each step, and when the last ends."""
+    hours = ((ladder.edges_us - START) / HOUR_US).tolist()
+    prices = np.split(ladder.price, np.cumsum(ladder.offers)[:-1])
+    return [(h, p.tolist()) for h, p in zip(hours, prices, strict=False)], hours[-1]
+
+
+def test_offers_are_what_is_available_at_each_price():
+    rows = [vast(0, 1.0, 2), vast(0, 3.0, 1), vast(1, 2.0, 1), vast(2, 2.0, 0), vast(2, 9.0, 2)]
+    found = ladder_of(book(rows), **VAST, assumed=50)
+    assert found.counted
+    assert steps(found) == ([(0, [1.0, 1.0, 3.0]), (1, [2.0]), (2, [9.0, 9.0])], 3)
+    assert steps(ladder_of(book(rows), **VAST, assumed=50, most=2))[0][0] == (0, [1.0, 1.0])
+
+
+def test_regions_add_up_and_one_can_be_chosen():
+    rows = [vast(0, 1.0, 1, "a"), vast(0, 0.5, 2, "b"), vast(1, 1.5, 1, "a"), vast(1, 0.5, 2, "b")]
+    assert steps(ladder_of(book(rows), **VAST, assumed=9))[0] == [
+        (0, [0.5, 0.5, 1.0]),
+        (1, [0.5, 0.5, 1.5]),
+    ]
+    assert steps(ladder_of(book(rows), **VAST, region="a", assumed=9))[0] == [
+        (0, [1.0]),
+        (1, [1.5]),
+    ]
+    with pytest.raises(ValueError, match="no prices or availability of A100"):
+        ladder_of(book(rows), **VAST, region="c", assumed=9)
+
+
+def test_where_nothing_is_counted_offers_are_spread_over_the_prices():
+    # Four offers at the quantiles 1/8, 3/8, 5/8, 7/8 of 1 and 3.
+    found = ladder_of(book([vast(0, 1.0), vast(0, 3.0)]), **VAST, assumed=4)
+    assert not found.counted
+    assert steps(found)[0] == [(0, [1.0, 1.0, 3.0, 3.0])]
+
+
+def test_what_was_last_known_holds_on_where_nothing_is():
+    # Snapshots every hour; between 3 + 3 h and 20 nothing is known. Availability comes without a
+    # price at 21, and a price of none that are available says nothing of those that are.
+    rows = [*(vast(h, 1.0, 1) for h in range(4)), *(vast(h, 2.0, 2) for h in (20, 21))]
+    found, end = steps(
+        ladder_of(book([*rows, vast(22, None, 4), vast(23, 7.0, 0)]), **VAST, assumed=9)
+    )
+    assert end == 24
+    at = dict(found)
+    assert at[3] == [1.0]
+    assert at[max(h for h in at if h < 20)] == [1.0]
+    assert at[20] == [2.0, 2.0]
+    assert at[22] == [2.0] * 4
+    assert at[23] == []
+
+
+def test_availability_alone_has_no_prices():
+    found = ladder_of(book([vast(0, None, 2), vast(1, None, 0)]), **VAST, assumed=9)
+    assert found.price is None
+    assert found.offers.tolist() == [2, 0]
+    made = with_prices({"marketplace_offers": 3}, book([vast(0, None, 2), vast(1, None, 0)]), None)
+    assert made.settings["market"].price.tolist() == list(price_ladder(2, 0.38, 1.08, 1.66))
+    assert any("availability alone" in note for note in made.notes)
+
+
+DAY = [vast(h, 1.0 + h, 1 + h) for h in range(4)]  # 4 hours: n offers at n dollars
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 4 * 3600 - 1), st.integers(0, 12 * 3600))
+def test_a_market_of_the_calendar_is_the_table_read_round(first_s, later_s):
+    found = with_prices({}, book(DAY), START + first_s * 1_000_000)
+    market = found.settings["market"]
+    assert market.period_us == 4 * HOUR_US
+    at = later_s * 1_000_000 % market.period_us
+    step = np.searchsorted(market.start_us, at, side="right") - 1
+    hour = (first_s + later_s) // 3600 % 4
+    assert market.offers[step] == 1 + hour
+    assert (np.split(market.price, market.first[1:-1])[step] == 1.0 + hour).all()
+
+
+def test_prices_of_another_time_begin_with_the_trace():
+    for first_us in (None, START - 1, START + 4 * HOUR_US):
+        found = with_prices({}, book(DAY), first_us)
+        assert found.settings["market"].offers.tolist() == [1, 2, 3, 4]
+        assert "begin with it, and repeat" in found.notes[-1]
+
+
+def test_prices_fill_in_what_is_not_set():
+    rows = [
+        *DAY,
+        *[(h, "modal", "A100", None, "serverless", 2.0 + h) for h in range(2)],
+        *[(h, "runpod", "A100", None, "serverless", 1.0) for h in range(2)],
+        (0, "aws", "A100", None, "on_demand", 4.0),
+        (0, "aws", "A100", None, "spot", 0.1),
+    ]
+    found = with_prices({}, book(rows), START).settings
+    assert found["serverless_usd_per_gpu_h"] == pytest.approx(2.5)  # its start-up time is known
+    assert found["conventional_usd_per_gpu_h"] == 4.0
+    assert found["market"].offers.tolist() == [1, 2, 3, 4]
+    chosen = {"provider": "AWS", "serverless_provider": "run", "conventional_usd_per_gpu_h": 9.0}
+    other = with_prices(chosen, book(rows), START).settings
+    assert other["serverless_usd_per_gpu_h"] == 1.0
+    assert other["conventional_usd_per_gpu_h"] == 9.0
+    assert set(other["market"].price) == {0.1}
+    assert other["market"].offers.tolist() == [50]  # assumed
+    assert not set(chosen) - {"conventional_usd_per_gpu_h"} & set(other)
+    assert parameters_from(other).offers.median_usd == 0.1
+
+
+@pytest.mark.parametrize(
+    ("chosen", "problem"),
+    [
+        ({"provider": "lambda"}, "expected one of vast.ai"),
+        ({"gpu": "H100"}, "nothing of H100"),
+        ({"region": "mars"}, "region=mars"),
+        ({"serverless_provider": "modal"}, "have no serverless one"),
+    ],
+)
+def test_a_choice_that_the_prices_lack_is_refused(chosen, problem):
+    with pytest.raises(UsageError, match=problem):
+        with_prices(chosen, book(DAY), None)
+    two = book([*DAY, (0, "vast.ai", "H100", None, "marketplace", 2.0)])
+    with pytest.raises(UsageError, match="there is A100, H100"):
+        with_prices({}, two, None)
+
+
+def test_the_built_in_list_has_the_defaults_and_other_gpus():
+    assert parameters_from(with_prices({}, None, None).settings) == Allpass()
+    h100 = parameters_from(with_prices({"gpu": "h100"}, None, None).settings)
+    assert (h100.serverless_price, h100.conventional_price) == (3.96, 2.49)
+    assert h100.marketplace_prices == price_ladder(50, 1.53, 2.05, 2.62)
+    other = with_prices({"provider": "data", "serverless_provider": "runpod"}, None, None).settings
+    assert other["marketplace_median_usd_per_gpu_h"] == 0.71
+    assert other["serverless_usd_per_gpu_h"] == 1.39
+    with pytest.raises(UsageError, match="built-in prices have none"):
+        with_prices({"gpu": "K80"}, None, None)
+
+
+def test_checkpoints_by_class(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("job_class,checkpoint_s,restore_s\nbert,10,20\n*,1,2\n")
+    assert read_checkpoints(path) == {"bert": (10, 20), "*": (1, 2)}
+    path.write_text("job_class,state_gb,gb_per_s\nbert,80,2\n")
+    assert read_checkpoints(path) == {"bert": (40, 40)}
+    for text, problem in (
+        ("job_class,restore_s\na,1\n", "expected job_class and checkpoint_s and restore_s"),
+        ("job_class,checkpoint_s,restore_s\na,1,-2\n", "seconds, at least 0"),
+        ("job_class,checkpoint_s,restore_s\na,1,2\na,1,2\n", "one row per class"),
+        ("job_class,state_gb,gb_per_s\na,1,0\n", "above 0"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=problem):
+            read_checkpoints(path)
+
+
+@pytest.fixture
+def replayed(tmp_path, gpuplan):
+    """Replay the trace of one job worked by hand in test_allpass_planner, with more options."""
+    trace = write_trace(tmp_path / "t.parquet", [0], [600.0], job_class=["bert"])
+    exact = {f"{p}_startup_sd_s": 0 for p in ("serverless", "marketplace", "conventional")}
+    exact |= {"controller": "fixed", "threshold_s": 60}
+    exact |= {"serverless_startup_s": 0, "marketplace_startup_s": 36}
+    sets = [word for name, value in exact.items() for word in ("--set", f"{name}={value}")]
+
+    def run(*more):
+        out = tmp_path / "r.json"
+        plain = ("simulate", trace, "--deadline-factor", "1", "-o", out, *sets)
+        code, _, told = gpuplan(*plain, *more)
+        assert code == 0, told
+        return json.loads(out.read_text()), told
+
+    return run
+
+
+def test_the_command_follows_prices_and_checkpoints(replayed, tmp_path, gpuplan):
+    # The rental of 618 s from 120 on costs 1 dollar per hour to minute 5 and then 7.
+    source, prices = tmp_path / "p.csv", tmp_path / "p.parquet"
+    lines = [
+        f"2025-01-01T00:{m:02}:00Z,vast.ai,A100-80GB,,marketplace,{p},2"
+        for m, p in ((0, 1), (5, 7))
+    ]
+    source.write_text("\n".join([HEADER, *lines]) + "\n")
+    assert gpuplan("prices", source, "-o", prices)[0] == 0
+    where = ("--prices", prices, "--set", "provider=vast", "--set", "gpu=A100-80GB")
+    found, told = replayed(*where)
+    assert found["results"]["cost_marketplace_usd"] == pytest.approx(618 / 3600)
+    assert "begin with it, and repeat" in told
+    assert found["parameters"]["price_choice"] == {"provider": "vast", "gpu": "A100-80GB"}
+    assert found["parameters"]["settings"]["market"]["most_offers"] == 2
+    assert [one["path"] for one in found["inputs"]][1:] == [str(prices)]
+    in_force, _ = replayed(*where, "--set", "pricing=in-force")
+    late = found["results"]["makespan_s"]
+    period_s = in_force["parameters"]["settings"]["market"]["days"] * 86_400
+    assert period_s >= 600
+    bill = sum(1 if t % period_s < 300 else 7 for t in range(120, int(late))) / 3600
+    assert in_force["results"]["cost_marketplace_usd"] == pytest.approx(bill)
+
+    table, line = tmp_path / "c.csv", tmp_path / "line.parquet"
+    table.write_text("job_class,checkpoint_s,restore_s\n*,2,3\n")
+    quick, _ = replayed("--checkpoints", table, "--timeline", line)
+    assert quick["results"]["mean_demotion_s"] == 5
+    rows = pl.read_parquet(line)
+    assert rows.columns[:4] == ["time_s", "threshold_s", "pressure", "queued"]
+    assert (rows["marketplace"] + rows["conventional"] == rows["ready"] + rows["starting"]).all()
+    assert rows["paid_usd_per_h"].max() == pytest.approx(price_ladder(50, 0.38, 1.08, 1.66)[0])
+
+
+def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
+    trace = lab_trace(tmp_path / "t.parquet", jobs=5)
+    table = tmp_path / "c.csv"
+    table.write_text("job_class,checkpoint_s,restore_s\nnone-such,2,3\n")
+    for options, problem in (
+        (("--policy", "fifo", "--prices", "builtin"), "--prices: fifo has no use for it"),
+        (("--policy", "hpa", "--checkpoints", table), "--checkpoints: hpa has no use"),
+        (("--policy", "fifo", "--timeline", tmp_path / "x.parquet"), "--timeline: fifo has no"),
+        (("--timeline", tmp_path / "x.csv"), "ends in .parquet"),
+        (("--set", "provider=vast"), "--set provider: needs"),
+        (("--prices", tmp_path / "none.parquet"), "none.parquet"),
+        (("--checkpoints", table), "of which --checkpoints has nothing"),
+    ):
+        code, _, told = gpuplan("simulate", trace, *options)
+        assert code in (2, 3, 4), told
+        assert problem in told.replace("\n", " ")
