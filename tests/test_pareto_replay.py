@@ -6,9 +6,10 @@ from support_pareto import results, write_hours, write_newtrace
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.boa.asked import sweep
 from gpuplan.planner.boa.comparison import compare_baselines, names_of, replay_at
 from gpuplan.planner.boa.replay import Cluster
-from gpuplan.planner.boa.study import study_frontier, sweep
+from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.trial import rented_over_time, try_plan
 from gpuplan.planner.boa.workload import COLUMNS, Choices
 from gpuplan.planner.speedup.registry import load_speedup
@@ -56,6 +57,14 @@ def test_gpus_at_once_give_what_was_planned(newtrace):
         assert trial.replay.mean_jct_s == pytest.approx(point.plan.mean_jct_s, rel=2e-3)
         assert trial.replay.held_gpus == pytest.approx(point.plan.used_gpus, rel=2e-3)
         assert trial.law.mean_gpus == pytest.approx(point.plan.used_gpus, rel=1e-9)
+
+
+def test_progress_runs_once_over_frontiers_and_replays(newtrace):
+    told = []
+    read = read_trace(newtrace, columns=COLUMNS)
+    study_frontier(read, load_speedup("profile:t4"), cluster=AT_ONCE, progress=told.append)
+    assert told == sorted(told) and told[-1] == 1
+    assert len(told) == 5 + 8 + 1  # classes, budgets, knee
 
 
 def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):

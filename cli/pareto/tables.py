@@ -11,8 +11,9 @@ from gpuplan.cli.units import show_count, show_duration, show_share, show_usd
 from gpuplan.planner.boa.show import show_gpus
 
 if TYPE_CHECKING:
+    from gpuplan.planner.boa.plan import Plan
     from gpuplan.planner.boa.replay import Cluster
-    from gpuplan.planner.boa.study import Point, Study
+    from gpuplan.planner.boa.study import Study
     from gpuplan.planner.boa.trial import Trial
 
 STEPS = {"gpu": "next GPU", "1pct": "+1% of GPUs", "100_usd_month": "next $100 a month"}
@@ -107,9 +108,8 @@ def replay_table(study: Study) -> Table:
     if study.price is not None:
         columns.append(Column("billed_usd_per_month", "$/month billed", show_usd))
     rows = [
-        [_cell(study, point, point.trial, column.key) for column in columns]
-        for point in study.points
-        if point.trial is not None
+        [row[column.key] for column in columns]
+        for row in (_row(study, p.plan, p.trial) for p in study.points if p.trial is not None)
     ]
     return Table(f"Replayed on the trace's own arrivals; {rented(cluster)}", tuple(columns), rows)
 
@@ -124,20 +124,19 @@ def rented(cluster: Cluster) -> str:
     return f"{nodes} are ready after {ready}, returned after {idle} idle{by}"
 
 
-def _cell(study: Study, point: Point, trial: Trial, key: str) -> Any:
-    replay = trial.replay
-    if key == "budget_gpus":
-        return point.plan.budget_gpus
-    if key == "peak_gpus":
-        ratio = replay.peak_gpus / replay.rented_gpus
-        return Shown(replay.peak_gpus, f"{replay.peak_gpus:,} ({ratio:.1f}x)")
-    if key == "node_rounding_gpus":
-        more = trial.node_rounding_gpus
-        share = more / trial.single.rented_gpus
-        return Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
-    if key == "above_max_gpus":
-        law, seen = trial.above_cap() or (0.0, None)
-        return Shown(law, f"{show_share(law)}, {'-' if seen is None else show_share(seen)}")
-    if key == "billed_usd_per_month":
-        return study.usd_per_month(replay.billed_gpus)
-    return trial.summary()[key]
+def _row(study: Study, plan: Plan, trial: Trial) -> dict[str, Any]:
+    """Return the cells of one budget by column."""
+    replay, row = trial.replay, trial.summary()
+    row["budget_gpus"] = plan.budget_gpus
+    ratio = replay.peak_gpus / replay.rented_gpus
+    row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,} ({ratio:.1f}x)")
+    more = trial.node_rounding_gpus
+    share = more / trial.single.rented_gpus
+    row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
+    law, seen = row["above_max_gpus_share_law"], row["above_max_gpus_share_replayed"]
+    if law is not None:
+        text = f"{show_share(law)}, {'-' if seen is None else show_share(seen)}"
+        row["above_max_gpus"] = Shown(law, text)
+    if study.price is not None:
+        row["billed_usd_per_month"] = study.usd_per_month(replay.billed_gpus)
+    return row

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.boa.budget import MONTH_H, Budget, within
+from gpuplan.planner.boa.asked import plan_of, refuse_others, sweep, within_cluster
+from gpuplan.planner.boa.budget import MONTH_H, Budget
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
 from gpuplan.planner.boa.hull import TOLERANCE
 from gpuplan.planner.boa.methods.registry import Solved, find_method
@@ -20,11 +19,9 @@ from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.replay import Cluster
 from gpuplan.planner.boa.trial import Trial, try_plan
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of
-from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel
 
 EXACT = "exact"
-SWEEP_POINTS = 8
 SMALL_STEP = 0.1  # of the least budget; a larger step leaps over half the frontier
 Progress = Callable[[float], None]
 
@@ -256,7 +253,7 @@ def study_frontier(
         method: what makes the plans, a name of `METHODS`.
         cluster: how GPUs are rented in the replays; None for none. No job gets more GPUs than it
             can have.
-        progress: called with the share of the frontiers done.
+        progress: called with the share done, of the frontiers or, with replays, of both: half each.
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
@@ -265,25 +262,29 @@ def study_frontier(
     choices = within_cluster(choices or Choices(), speedup, cluster)
     if method != EXACT:
         find_method(method)
-        _refuse_others(method, speedup, targets_s)
+        refuse_others(method, speedup, targets_s)
     workloads = [workload_of(trace, one, choices) for one in (speedup, *(speedup.ends or ()))]
     workload = workloads[0]
+    parts = len(workloads) * (1 if cluster is None else 2)  # the second half is for the replays
     frontier, *ends = (
-        solve_frontier(each.classes, progress=_part(progress, position, len(workloads)))
+        solve_frontier(each.classes, progress=_part(progress, position, parts))
         for position, each in enumerate(workloads)
     )
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     by_request = bool(budgets or targets_s)
     if by_request:
         plans: list[tuple[Plan, float | None]] = [
-            (_plan_of(solved, frontier, budget, price), None) for budget in budgets
+            (plan_of(solved, frontier, budget, price), None) for budget in budgets
         ]
         plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
     else:
         plans = [(plan, None) for plan in sweep(solved, frontier)]
     plans.sort(key=lambda asked: asked[0].budget_gpus)
 
+    tried = 0
+
     def point(plan: Plan, target_s: float | None = None) -> Point:
+        nonlocal tried
         at_ends = tuple(
             float(end.at_budget(plan.budget_gpus).mean_jct_s)
             if plan.budget_gpus >= end.min_budget * (1 - TOLERANCE)
@@ -291,6 +292,9 @@ def study_frontier(
             for end in ends
         )
         trial = None if cluster is None else try_plan(workload, plan, cluster)
+        tried += 1
+        if trial is not None and progress is not None:
+            progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
         return Point(plan, at_ends, target_s, trial)
 
     searched = getattr(solved, "searched", "")
@@ -307,53 +311,6 @@ def study_frontier(
         cluster=cluster,
         notes=(f"--method {method} tried {searched}",) if searched else (),
     )
-
-
-def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
-    """Return plans for budgets from the least to the saturating one, evenly spaced in ratio.
-
-    A method that finds none at the smallest budgets has fewer.
-    """
-    low, high = frontier.min_budget, frontier.saturation_budget
-    budgets = np.geomspace(low, high, SWEEP_POINTS) if high > low else np.array([low])
-    plans = []
-    for gpus in budgets.tolist():
-        try:
-            plans.append(solved.at_budget(gpus))
-        except InfeasibleError:
-            continue
-    return plans or [solved.at_budget(high)]
-
-
-def _plan_of(solved: Solved, frontier: Frontier, budget: Budget, price: Quote | None) -> Plan:
-    usd = None if price is None else price.usd_per_gpu_h
-    gpus = budget.gpus(frontier.load_gpus, usd)
-    if gpus >= frontier.min_budget * (1 - TOLERANCE):
-        return solved.at_budget(gpus)  # another method may need more, and says so
-    return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
-
-
-def within_cluster(choices: Choices, speedup: SpeedupModel, cluster: Cluster | None) -> Choices:
-    """Return choices in which no job gets more GPUs than can be rented."""
-    if cluster is None or cluster.max_gpus is None:
-        return choices
-    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
-    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
-    return replace(
-        choices,
-        max_width=min(choices.max_width or usual, room),
-        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
-    )
-
-
-def _refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:
-    """Raise where something is asked for that only the exact method answers."""
-    if targets_s:
-        raise UsageError(f"--method {method} plans for budgets; --target-jct needs --method exact")
-    if speedup.ends:
-        raise UsageError(
-            f"--method {method} needs one speedup, not a range\n  next: --speedup {speedup.name}"
-        )
 
 
 def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:

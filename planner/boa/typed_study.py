@@ -13,6 +13,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.arrivals import FloatArray
+from gpuplan.planner.boa.asked import SWEEP_POINTS, within_cluster
 from gpuplan.planner.boa.budget import DOLLARS, MONTH_H, Budget, within
 from gpuplan.planner.boa.heterogeneous import (
     TypedFrontier,
@@ -22,7 +23,6 @@ from gpuplan.planner.boa.heterogeneous import (
 )
 from gpuplan.planner.boa.replay import Cluster, Replay, replay_types
 from gpuplan.planner.boa.show import round_up
-from gpuplan.planner.boa.study import SWEEP_POINTS, within_cluster
 from gpuplan.planner.boa.trial import planned_jct_s
 from gpuplan.planner.boa.workload import Choices, Workload
 from gpuplan.planner.speedup.model import SpeedupModel
