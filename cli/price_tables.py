@@ -121,13 +121,15 @@ def _offers(offers: Sequence[Offer]) -> Table:
         Column("daily_volatility", "day vol." if dated else "", show_share),
         Column("saving", "saving" if saved else "", show_share),
         Column("age_days", "age (d)" if aged else "", show_count),
+        Column("begins_after_days", "", show_count),
     )
     rows = [
         (
             *(one.gpu_type, one.provider, _words(one.kind), one.median),
             *(_range(one.least, one.most), one.least, one.most),
             *(_range(one.p25, one.p75), one.p25, one.p75),
-            *(one.mean, one.daily_volatility, one.saving, one.age_days),
+            *(one.mean, one.daily_volatility, one.saving),
+            *(one.age_days, one.begins_after_days),
         )
         for one in offers
     ]

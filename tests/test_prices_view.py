@@ -155,6 +155,67 @@ def test_a_trace_is_billed_hour_by_hour():
     assert cost.notes == ()
 
 
+def test_an_offer_that_did_not_exist_then_is_not_the_cheapest():
+    rows = [(h, "real", "L4", None, "on_demand", 2.0) for h in range(49)]
+    rows += [(10_000, "flash", "L4", None, "on_demand", 0.05)]
+    found = market(book(rows), as_of=ORIGIN + timedelta(hours=48))
+    cost = trace_cost(jobs((0, 0, 10, 3), (5, 1, 20, 1)), found)
+    (least,) = cost.cheapest
+    assert (least.cost_usd, least.hourly_share) == (pytest.approx(2.0 * 50), 1.0)
+    flash = bill(cost, "flash", "on_demand")
+    assert (flash.cost_usd, flash.hourly_share) == (pytest.approx(0.05 * 50), 0.0)
+    # Its price and the reference's have no hour in common, so nothing is saved by it.
+    offers = {offer.provider: offer for offer in found.offers}
+    assert (offers["flash"].saving, flash.saving) == (None, None)
+    assert (offers["real"].saving, bill(cost, "real", "on_demand").saving) == (0.0, 0.0)
+    assert any("no saving is told of 1 of 2 offers" in note for note in found.notes)
+
+
+def test_a_source_that_begins_later_is_told_by_name():
+    rows = [(h, "real", "L4", None, "on_demand", 2.0) for h in range(49)]
+    rows += [(48 + 24 * 400, "flash", "L4", None, "spot", 0.05)]
+    found = market(book(rows), as_of=ORIGIN + timedelta(hours=48))
+    days = {offer.provider: offer.begins_after_days for offer in found.offers}
+    assert days == {"flash": 400.0, "real": 0.0}
+    assert any(note.startswith("later prices: 1 of 2 begin 400 days after 2026-01-07: flash:spot")
+               for note in found.notes)  # fmt: skip
+    assert all(offer.begins_after_days is None for offer in market(book(rows)).offers)
+
+
+def test_savings_are_of_the_hours_that_both_sources_know():
+    # The reference halves its price when the other begins: 1.5 is half of 3, not 1/3 of 4.5.
+    rows = [(h, "a", "L4", None, "on_demand", 6.0 if h < 10 else 3.0) for h in range(20)]
+    rows += [(h, "b", "L4", None, "spot", 1.5) for h in range(10, 20)]
+    offers = {offer.provider: offer for offer in market(book(rows)).offers}
+    assert offers["b"].saving == pytest.approx(0.5)
+
+
+def test_a_bills_saving_is_against_the_reference_of_its_own_gpu():
+    rows = [(0, "a", "A100", None, "on_demand", 4.0), (0, "a", "A100", None, "spot", 1.0),
+            (0, "a", "A100-80GB", None, "on_demand", 10.0),
+            (0, "a", "A100-80GB", None, "spot", 5.0),
+            (0, "b", "A100-40GB", None, "spot", 2.0)]  # fmt: skip
+    cost = trace_cost(jobs((0, 0, 1, 1), gpu="A100"), market(book(rows)))
+    savings = {(b.gpu_type, b.kind): b.saving for b in cost.bills}
+    assert savings.pop(("A100-40GB", "spot")) is None  # nobody has it on demand
+    assert savings == {
+        ("A100", "on_demand"): 0.0,
+        ("A100", "spot"): pytest.approx(0.75),
+        ("A100-80GB", "on_demand"): 0.0,
+        ("A100-80GB", "spot"): pytest.approx(0.5),
+    }
+
+
+def test_whole_and_no_hours_are_exact_shares():
+    # Odd lengths and widths far from the epoch, where sums of products lose digits.
+    rows = [(h, "a", "L4", None, "spot", 1.0) for h in range(200)]
+    rows += [(h, "b", "L4", None, "spot", 2.0) for h in range(500, 600)]
+    drawn = [(1 / 3 + i / 7, i / 11, 1 / 3600 + i * i / 13, 1 / (i + 1)) for i in range(50)]
+    cost = trace_cost(jobs(*drawn), market(book(rows)))
+    assert {b.provider: b.hourly_share for b in cost.bills} == {"a": 1.0, "b": 0.0}
+    assert cost.cheapest[0].hourly_share == 1.0
+
+
 def test_outside_of_the_prices_the_mean_is_billed_and_said():
     rows = [(h, "aws", "L4", "z", "spot", p) for h, p in ((0, 1.0), (3, 5.0), (4, 5.0))]
     found = market(book(rows, changes=[SPOT]))
@@ -271,15 +332,29 @@ def test_a_constant_price_costs_gpu_hours_times_price(drawn, price, change, n):
         min_size=1, max_size=6, unique_by=lambda one: one[:2],
     ),
 )  # fmt: skip
-def test_each_hours_cheapest_is_never_above_a_source(drawn, series):
+def test_each_hours_cheapest_is_of_those_known_in_it(drawn, series):
     rows, changes = [], []
     for provider, region, change, start, asked in series:
         rows += [(start + 1.7 * i, provider, "L4", region, "spot", p) for i, p in enumerate(asked)]
         changes += [(provider, "L4", "spot", region)] if change else []
-    cost = trace_cost(jobs(*drawn), market(book(rows, changes=changes)))
+    prices = book(rows, changes=changes)
+    cost = trace_cost(jobs(*drawn), market(prices))
     for one in cost.bills:
         assert one.lowest_usd <= one.cost_usd * (1 + 1e-9) + 1e-9
-        assert cost.cheapest[0].cost_usd <= one.lowest_usd * (1 + 1e-9) + 1e-9
+        assert 0 <= one.hourly_share <= 1
+    known = {}
+    for one in hourly_prices(prices):
+        for hour, price in enumerate(one.lowest, one.first_hour - FIRST_HOUR):
+            if not np.isnan(price):
+                known.setdefault(hour, []).append(price)
+    least_mean = min(one.mean_lowest for one in hourly_prices(prices))
+    paid = 0.0
+    for submit, wait, lasting, gpus in drawn:
+        for hour in range(60):
+            held = min(hour + 1, submit + wait + lasting) - max(hour, submit + wait)
+            paid += gpus * max(0.0, held) * min(known.get(hour, [least_mean]))
+    if cost.cheapest:
+        assert cost.cheapest[0].cost_usd == pytest.approx(paid, rel=1e-9, abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None)

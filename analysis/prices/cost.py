@@ -47,17 +47,15 @@ class Demand:
 
     def in_hours(self, first: int, count: int) -> FloatArray:
         """Return the GPU-hours in each of ``count`` hours from ``first`` on; shape (count,)."""
-        edges = np.arange(count + 1, dtype=np.float64)
-        held = self._until(self.start_h - first, edges) - self._until(self.end_h - first, edges)
-        return np.maximum(np.diff(held), 0.0)
-
-    def _until(self, begin: FloatArray, edges: FloatArray) -> FloatArray:
-        """Return sum(GPUs x time since ``begin``) at each edge, over what has begun by then."""
-        order = np.argsort(begin, kind="stable")
-        gpus = np.concatenate([[0.0], np.cumsum(self.num_gpus[order])])
-        moments = np.concatenate([[0.0], np.cumsum((self.num_gpus * begin)[order])])
-        begun = np.searchsorted(begin[order], edges, side="right")
-        result: FloatArray = edges * gpus[begun] - moments[begun]
+        begin = np.clip(self.start_h - first, 0.0, count)
+        end = np.clip(self.end_h - first, 0.0, count)
+        into, out = begin.astype(np.int64), end.astype(np.int64)  # floors: nothing is below 0
+        gpus, within = self.num_gpus, into == out
+        held = np.bincount(into, gpus * (np.where(within, end, into + 1) - begin), count + 2)
+        held += np.bincount(out, gpus * np.where(within, 0.0, end - out), count + 2)
+        whole = np.where(within, 0.0, gpus)  # held throughout the hours between
+        steps = np.bincount(into + 1, whole, count + 2) - np.bincount(out, whole, count + 2)
+        result: FloatArray = (held + np.cumsum(steps).round(9))[:count]  # rounding leaves no GPU
         return result
 
 
@@ -98,7 +96,7 @@ class CheapestBill:
         wanted_gpu: the GPU of the jobs.
         gpu_hours: what is billed.
         cost_usd: the sum.
-        hourly_share: share of the GPU-hours in hours of which some price is known.
+        hourly_share: share of the GPU-hours billed at a price of their hour.
     """
 
     wanted_gpu: str
@@ -192,7 +190,12 @@ def _billed(
     known = series.cover > 0
     by_hour = float(held[known].sum())
     cost = float(held[known] @ price[known]) + mean * max(0.0, demand.gpu_hours - by_hour)
-    return cost, by_hour / demand.gpu_hours if demand.gpu_hours else 0.0
+    return cost, _share(by_hour, demand)
+
+
+def _share(by_hour: float, demand: Demand) -> float:
+    """Return a share of the GPU-hours, without what rounding leaves of whole and none."""
+    return round(min(1.0, by_hour / demand.gpu_hours), 6) if demand.gpu_hours else 0.0
 
 
 def cheapest_bill(
@@ -200,8 +203,8 @@ def cheapest_bill(
 ) -> CheapestBill | None:
     """Return what the GPU time costs at each hour's cheapest offer; None where nobody has the GPU.
 
-    In each hour a source asks what it asks in `bills`: its price of that hour, or its mean where
-    that is not known. So this is never above any of them.
+    Only offers whose price of that hour is known compete in it. In hours in which none is known,
+    the least mean of all sources stands for them.
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
@@ -211,28 +214,21 @@ def cheapest_bill(
         if not asked:
             return None
         return CheapestBill(demand.gpu_type, demand.gpu_hours, min(asked) * demand.gpu_hours, 0.0)
-    first, price, known = cheapest_by_hour(mine)
-    held = demand.in_hours(first, price.size)
-    rest = max(0.0, demand.gpu_hours - float(held.sum()))
-    cost = float(held @ price) + rest * min(one.mean_lowest for one in mine)
-    share = float(held[known].sum()) / demand.gpu_hours if demand.gpu_hours else 0.0
-    return CheapestBill(demand.gpu_type, demand.gpu_hours, cost, share)
+    first, price = cheapest_by_hour(mine)
+    known = ~np.isnan(price)
+    held = demand.in_hours(first, price.size)[known]
+    by_hour = float(held.sum())
+    rest = max(0.0, demand.gpu_hours - by_hour)
+    cost = float(held @ price[known]) + rest * min(one.mean_lowest for one in mine)
+    return CheapestBill(demand.gpu_type, demand.gpu_hours, cost, _share(by_hour, demand))
 
 
-def cheapest_by_hour(
-    series: Sequence[HourlyPrices],
-) -> tuple[int, FloatArray, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Return the first hour, the lowest price in each hour, and where any source has one then.
-
-    A source without a price in an hour stands with its mean.
-    """
+def cheapest_by_hour(series: Sequence[HourlyPrices]) -> tuple[int, FloatArray]:
+    """Return the first hour, and the lowest price known in each hour from it on; NaN where none."""
     first = min(one.first_hour for one in series)
     last = max(one.first_hour + one.lowest.size for one in series)
-    known = np.zeros(last - first, np.bool_)
-    asked = np.empty((len(series), last - first))
-    for row, one in zip(asked, series, strict=True):
+    least = np.full(last - first, np.nan)
+    for one in series:
         here = slice(one.first_hour - first, one.first_hour - first + one.lowest.size)
-        row[:] = one.mean_lowest
-        row[here] = np.where(one.cover > 0, one.lowest, one.mean_lowest)
-        known[here] |= one.cover > 0
-    return first, asked.min(axis=0), known
+        least[here] = np.fmin(least[here], one.lowest)
+    return first, least

@@ -67,6 +67,27 @@ def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices
     )
 
 
+def common_means(one: HourlyPrices, other: HourlyPrices) -> tuple[float, float] | None:
+    """Return the means of two typical prices over the hours in which both are known.
+
+    Hours count by the share of them in which ``one`` is in force. None without such an hour.
+    """
+    first = max(one.first_hour, other.first_hour)
+    last = min(o.first_hour + o.typical.size for o in (one, other))
+    if first >= last:
+        return None
+    mine, theirs = (slice(first - o.first_hour, last - o.first_hour) for o in (one, other))
+    both = (one.cover[mine] > 0) & (other.cover[theirs] > 0)
+    if not both.any():
+        return None
+    weight = one.cover[mine][both]
+    means = (
+        np.average(p[both], weights=weight) for p in (one.typical[mine], other.typical[theirs])
+    )
+    mean, full = map(float, means)
+    return mean, full
+
+
 def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) -> HourlyPrices:
     first = int(stretches["start_us"].min()) // HOUR_US  # type: ignore[arg-type]
     last = -(-int(stretches["end_us"].max()) // HOUR_US)  # type: ignore[arg-type]

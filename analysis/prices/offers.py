@@ -55,8 +55,10 @@ class Offer:
         first, last: first price, and the time until which it is known to hold.
         age_days: time from ``last`` to the date the prices are used for, at least 0; None without
             one.
+        begins_after_days: time from that date to ``first``, at least 0; None without one.
         available: what it has; None where that is not recorded.
-        saving: 1 - mean / mean of the reference for this GPU; None without one.
+        saving: 1 - mean / mean of the reference for this GPU, over the hours in which both have a
+            price; None without one, and where there is no such hour.
     """
 
     provider: str
@@ -77,6 +79,7 @@ class Offer:
     first: datetime | None = None
     last: datetime | None = None
     age_days: float | None = None
+    begins_after_days: float | None = None
     available: Availability | None = None
     saving: float | None = None
 
@@ -121,7 +124,8 @@ def _listed(one: ListPrice, as_of: datetime | None) -> Offer:
         most=one.most,
         first=AS_OF,
         last=AS_OF,
-        age_days=_age_days(AS_OF, as_of),
+        age_days=_days(AS_OF, as_of),
+        begins_after_days=_days(as_of, AS_OF),
     )
 
 
@@ -179,7 +183,9 @@ def _offer(
     mean = float(price[0] + np.average(price - price[0], weights=weight))
     spread = float(np.sqrt(np.average((price - mean) ** 2, weights=weight)))
     until = pl.from_epoch("end_us" if is_change else "start_us", time_unit="us").max()
-    last: datetime = rows.select(until.dt.replace_time_zone("UTC")).item()
+    first, last = rows.select(
+        pl.col("timestamp").min(), until.dt.replace_time_zone("UTC").alias("until")
+    ).row(0)
     return Offer(
         *(hourly.provider, hourly.gpu_type, hourly.kind),
         rows=rows.height,
@@ -194,9 +200,10 @@ def _offer(
         variation=spread / mean,
         daily_volatility=_daily_volatility(hourly),
         listed_share=float(np.count_nonzero(hourly.cover > 0)) / hours,
-        first=rows["timestamp"].min(),  # type: ignore[arg-type]
+        first=first,
         last=last,
-        age_days=_age_days(last, as_of),
+        age_days=_days(last, as_of),
+        begins_after_days=_days(as_of, first),
         available=None if supply is None else _availability(supply),
     )
 
@@ -233,5 +240,8 @@ def _availability(supply: pl.DataFrame) -> Availability:
     )
 
 
-def _age_days(last: datetime, as_of: datetime | None) -> float | None:
-    return None if as_of is None else max(0.0, (as_of - last).total_seconds() / 86400)
+def _days(start: datetime | None, end: datetime | None) -> float | None:
+    """Return the days from one to the other, 0 where that is before; None where one is unknown."""
+    if start is None or end is None:
+        return None
+    return max(0.0, (end - start).total_seconds() / 86400)

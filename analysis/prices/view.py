@@ -21,7 +21,7 @@ from gpuplan.analysis.prices.cost import (
     cheapest_bill,
     demands,
 )
-from gpuplan.analysis.prices.hourly import HourlyPrices, hourly_prices
+from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
 from gpuplan.analysis.prices.offers import STALE_DAYS, Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.supply import Supply, supplies
@@ -117,14 +117,15 @@ def market(
         for gpu in dict.fromkeys(offer.gpu_type for offer in offers)
         if (found := _reference_of(gpu, offers, name)) is not None
     }
+    saved = tuple(_with_saving(offer, chosen.get(offer.gpu_type), hourly) for offer in offers)
     return Market(
         source=source,
-        offers=tuple(_with_saving(offer, chosen.get(offer.gpu_type)) for offer in offers),
+        offers=saved,
         hourly=hourly,
         cheapest=cheapest_sources(hourly),
         supply=() if book is None else supplies(book),
         references={gpu: offer.name for gpu, offer in chosen.items()},
-        notes=(*notes, *_age_notes(offers, as_of)),
+        notes=(*notes, *_age_notes(offers, as_of), *_apart_notes(saved, chosen)),
     )
 
 
@@ -167,7 +168,7 @@ def trace_cost(
             continue
         least = cheapest_bill(demand, market.offers, market.hourly)
         assert least is not None
-        found += _with_savings(mine, market.references)
+        found += _with_savings(mine, market)
         cheapest.append(least)
         notes += _bill_notes(trace, market, mine, least)
     return TraceCost(tuple(found), tuple(cheapest), unpriced, tuple(dict.fromkeys(notes)))
@@ -196,19 +197,32 @@ def _reference_of(gpu: str, offers: Sequence[Offer], name: str | None) -> Offer 
     return max(known, key=lambda offer: offer.mean or 0.0, default=None)
 
 
-def _with_saving(offer: Offer, reference: Offer | None) -> Offer:
+def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyPrices]) -> Offer:
     if reference is None or offer.mean is None or not reference.mean:
         return offer
-    return replace(offer, saving=1 - offer.mean / reference.mean)
+    mean, full = offer.mean, reference.mean
+    if hourly:  # prices of different times say nothing of each other
+        of = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
+        common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
+        if common is None:
+            return offer
+        mean, full = common
+    return replace(offer, saving=1 - mean / full)
 
 
-def _with_savings(mine: Sequence[Bill], references: dict[str, str]) -> Iterator[Bill]:
-    by_name = {(bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in mine}
-    costs = [by_name.get((gpu, name)) for gpu, name in references.items()]
-    full = max((cost for cost in costs if cost), default=None)
+def _with_savings(mine: Sequence[Bill], market: Market) -> Iterator[Bill]:
+    by_source = {(bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in mine}
+    apart = {(o.gpu_type, o.provider, o.kind) for o in market.offers if o.saving is None}
     for bill in mine:
-        known = full is not None and bill.cost_usd is not None
-        yield replace(bill, saving=1 - bill.cost_usd / full) if known else bill  # type: ignore[operator]
+        full = by_source.get((bill.gpu_type, market.references.get(bill.gpu_type, "")))
+        if (
+            full
+            and bill.cost_usd is not None
+            and (bill.gpu_type, bill.provider, bill.kind) not in apart
+        ):
+            yield replace(bill, saving=1 - bill.cost_usd / full)
+        else:
+            yield bill
 
 
 def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
@@ -227,20 +241,37 @@ def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]
         return
     stale = [offer for offer in offers if offer.is_stale]
     if stale:
-        ages = [offer.age_days or 0.0 for offer in stale]
-        span = f"{min(ages):.0f}" if round(min(ages)) == round(max(ages)) else (
-            f"{min(ages):.0f} to {max(ages):.0f}"
-        )  # fmt: skip
-        names = list(dict.fromkeys(offer.name for offer in stale))
-        more = ", ..." if len(names) > MAX_NAMES_TOLD else ""
+        ages = _span([offer.age_days or 0.0 for offer in stale])
         yield (
-            f"stale prices: {len(stale)} of {len(offers)} end {span} days before "
-            f"{as_of:%Y-%m-%d}, more than {STALE_DAYS:.0f}: "
-            f"{', '.join(names[:MAX_NAMES_TOLD])}{more}"
+            f"stale prices: {len(stale)} of {len(offers)} end {ages} days before "
+            f"{as_of:%Y-%m-%d}, more than {STALE_DAYS:.0f}: {_names(stale)}"
         )
-    first = min((offer.first for offer in offers if offer.first is not None), default=None)
-    if first is not None and first > as_of:
-        yield f"the prices begin {(first - as_of).days:,} days after {as_of:%Y-%m-%d}"
+    later = [offer for offer in offers if offer.begins_after_days]
+    if later:
+        days = _span([offer.begins_after_days or 0.0 for offer in later])
+        yield (
+            f"later prices: {len(later)} of {len(offers)} begin {days} days after "
+            f"{as_of:%Y-%m-%d}: {_names(later)}"
+        )
+
+
+def _apart_notes(offers: Sequence[Offer], references: dict[str, Offer]) -> Iterator[str]:
+    apart = [o for o in offers if o.saving is None and o.mean and o.gpu_type in references]
+    if apart:
+        yield (
+            f"no saving is told of {len(apart)} of {len(offers)} offers: they have no price in an "
+            f"hour in which the reference of their GPU has one: {_names(apart)}"
+        )
+
+
+def _span(days: Sequence[float]) -> str:
+    least, most = f"{min(days):,.0f}", f"{max(days):,.0f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def _names(offers: Sequence[Offer]) -> str:
+    names = list(dict.fromkeys(offer.name for offer in offers))
+    return ", ".join(names[:MAX_NAMES_TOLD]) + (", ..." if len(names) > MAX_NAMES_TOLD else "")
 
 
 def _unpriced(demand: Demand, offered: Sequence[str]) -> str:
