@@ -51,7 +51,8 @@ class Demand:
         end = np.clip(self.end_h - first, 0.0, count)
         into, out = begin.astype(np.int64), end.astype(np.int64)  # floors: nothing is below 0
         gpus, within = self.num_gpus, into == out
-        held = np.bincount(into, gpus * (np.where(within, end, into + 1) - begin), count + 2)
+        held = np.zeros(count + 2)
+        held += np.bincount(into, gpus * (np.where(within, end, into + 1) - begin), count + 2)
         held += np.bincount(out, gpus * np.where(within, 0.0, end - out), count + 2)
         whole = np.where(within, 0.0, gpus)  # held throughout the hours between
         steps = np.bincount(into + 1, whole, count + 2) - np.bincount(out, whole, count + 2)
