@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, TextIO
 
@@ -93,15 +94,23 @@ def as_text(report: Report, stream: TextIO) -> str:
 
 def _markdown_table(table: Table) -> str:
     kept = people_columns(table)
-    rules = (is_numeric(table, position) for position, _ in kept)
+    grid = pipe_table(
+        [column.header for _, column in kept],
+        [is_numeric(table, position) for position, _ in kept],
+        ([column.text(row[position]) for position, column in kept] for row in table.rows),
+    )
+    return f"### {escaped(table.title)}\n\n{grid}"
+
+
+def pipe_table(
+    headers: Sequence[str], numeric: Sequence[bool], rows: Iterable[Sequence[str]]
+) -> str:
+    """Return a table in Markdown; what its cells hold is shown as it is."""
     lines = [
-        f"### {escaped(table.title)}\n",
-        "| " + " | ".join(escaped(column.header) for _, column in kept) + " |",
-        "|" + "|".join("---:" if numeric else "---" for numeric in rules) + "|",
+        "| " + " | ".join(map(escaped, headers)) + " |",
+        "|" + "|".join("---:" if one else "---" for one in numeric) + "|",
+        *("| " + " | ".join(map(escaped, row)) + " |" for row in rows),
     ]
-    for row in table.rows:
-        cells = (escaped(column.text(row[position])) for position, column in kept)
-        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 

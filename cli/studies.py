@@ -7,11 +7,13 @@ option of every command, its type, its limits and its default, without a second 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.cli import talk
 from gpuplan.cli.emit import collecting
 from gpuplan.cli.options import Output, OutputWithoutRows, Talk
 from gpuplan.cli.report import Report
@@ -108,8 +110,8 @@ def run_study(command: str, arguments: Sequence[str]) -> Report:
     """Run a command and return its report; what goes wrong is raised as from `main.execute`."""
     from gpuplan.cli.main import execute
 
-    with collecting() as reports:
-        execute([command, *arguments])
+    with _same_manners() as asked, collecting() as reports:
+        execute([command, *arguments, *asked])
     if len(reports) != 1:
         raise UsageError(f"gpuplan {command} is no study: it makes no report")
     return reports[0]
@@ -120,8 +122,19 @@ def check_study(command: str, arguments: Sequence[str]) -> None:
     from gpuplan.cli.inputs import checking
     from gpuplan.cli.main import execute
 
-    with checking():
-        execute([command, *arguments])
+    with _same_manners() as asked, checking():
+        execute([command, *arguments, *asked])
+
+
+@contextmanager
+def _same_manners() -> Iterator[list[str]]:
+    """Yield what makes a command as quiet as this program, and undo what it sets for itself."""
+    manners = replace(talk.manners)
+    try:
+        yield ["--quiet"] if manners.quiet else []
+    finally:
+        talk.manners.quiet, talk.manners.verbose = manners.quiet, manners.verbose
+        talk.manners.debug = manners.debug
 
 
 def did_you_mean(word: str, known: Mapping[str, object]) -> str:

@@ -93,3 +93,14 @@ def test_a_checked_command_finds_its_own_mistakes() -> None:
         check_study("compare", ["not-there.parquet", "--set=capacity"])
     with pytest.raises(UsageError, match="--threshold"):
         check_study("sweep", ["not-there.parquet", "--threshold=soon"])
+
+
+def test_a_study_talks_as_much_as_the_whole(trace: Path) -> None:
+    from gpuplan.cli import talk
+
+    talk.manners.quiet, talk.manners.debug = True, True
+    try:
+        run_study("characterize", [str(trace)])
+        assert talk.manners.quiet and talk.manners.debug
+    finally:
+        talk.manners.quiet = talk.manners.debug = False

@@ -27,6 +27,7 @@ def as_json(document: Document) -> str:
             }
             for study in document.studies
         ],
+        "warnings": list(document.notes),
         "gpuplan_version": document.version,
     }
     return json.dumps(contract, indent=2, allow_nan=False, ensure_ascii=False) + "\n"

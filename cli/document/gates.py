@@ -22,7 +22,7 @@ def _gate(studies: Sequence[StudyResult], condition: str) -> Gate:
     try:
         holds, path, value = judge({study.name: study.results for study in studies}, condition)
     except UsageError as error:
-        return Gate(condition, "error", str(error))
+        return Gate(condition, "error", str(error).removeprefix(f"--fail-if {condition!r}: "))
     if value is None:
         return Gate(condition, "unchecked", f"{path} has no value")
     return Gate(condition, "failed" if holds else "passed", f"{path} is {value:g}")
@@ -40,7 +40,7 @@ def raise_failed(gates: Sequence[Gate]) -> None:
         for gate in gates
         if gate.state == "failed"
     ]
-    wrong = [gate.detail for gate in gates if gate.state == "error"]
+    wrong = [f"{gate.condition!r}: {gate.detail}" for gate in gates if gate.state == "error"]
     if wrong:
         next_step = "\n  next: correct the condition; the documents have been written"
         raise UsageError(NEXT_ERROR.join([*failed, *wrong]) + next_step)

@@ -154,12 +154,14 @@ class Document:
         studies: in the order shown; their names differ.
         gates: shown first.
         time: when it was made, as ISO 8601, where it shall be told.
+        notes: what the reader must know of the whole, as which study could not be made.
     """
 
     title: str
     studies: tuple[StudyResult, ...]
     gates: tuple[Gate, ...] = ()
     time: str | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> list[dict[str, Any]]:

@@ -13,6 +13,18 @@ from gpuplan.cli.document.study import Document
 FIGURES = "figures"
 
 
+def _html(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.document.page import as_html
+
+    yield "report.html", as_html(document)
+
+
+def _markdown(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.document.markdown import as_markdown
+
+    yield "report.md", as_markdown(document)
+
+
 def _json(document: Document) -> Iterator[tuple[str, str | bytes]]:
     from gpuplan.cli.document.contract import as_json
 
@@ -36,6 +48,8 @@ def _png(document: Document) -> Iterator[tuple[str, str | bytes]]:
 
 
 FORMS: dict[str, Callable[[Document], Iterator[tuple[str, str | bytes]]]] = {
+    "html": _html,
+    "md": _markdown,
     "json": _json,
     "junit": _junit,
     "svg": _svg,

@@ -1,0 +1,35 @@
+"""``report.html``: one page with everything in it, which opens from disk."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from gpuplan.cli.document import view
+from gpuplan.cli.document.study import Cell, Document, Picture
+from gpuplan.cli.document.templating import fill
+
+MOST_ROWS = 500  # of one table; the rest is in report.json
+
+
+def as_html(document: Document) -> str:
+    """Return the document as a page that needs nothing beside it."""
+    return fill(
+        "report.html.j2",
+        document=document,
+        view=view,
+        drawn=_drawn,
+        key=_key,
+        most_rows=MOST_ROWS,
+    )
+
+
+def _drawn(picture: Picture) -> Markup:
+    """Return a picture as an element; its texts have been escaped where it was drawn."""
+    return Markup(picture.inline)
+
+
+def _key(cell: Cell) -> str:
+    """Return what a cell is sorted by where its text does not say it."""
+    if cell.value is None or isinstance(cell.value, str):
+        return ""
+    return f"{cell.value:.12g}"

@@ -1,0 +1,79 @@
+"""What the templates of a page and of a comment say alike."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+from gpuplan.cli.document.study import Document, Gate, StudyResult
+
+TITLES = {
+    "characterize": "The workload",
+    "compare": "Policies compared",
+    "pareto": "Completion time by budget",
+    "simulate": "One policy replayed",
+    "sweep": "Serverless threshold",
+}
+STATES = {
+    "passed": "passed",
+    "failed": "failed",
+    "unchecked": "not checked",
+    "error": "cannot be checked",
+}
+WORST_FIRST = ("error", "failed", "unchecked", "passed")
+
+
+def title_of(study: StudyResult) -> str:
+    """Return the heading of a study: what its command asks, and its name where that is another."""
+    title = TITLES.get(study.command, study.command)
+    return title if study.name == study.command else f"{title}: {study.name}"
+
+
+def lead_of(study: StudyResult) -> tuple[str, str]:
+    """Return the first sentence of a study's answer, and the others."""
+    lead, _, rest = re.sub(r"(?<=\.) (?=[A-Z])", "\n", study.headline, count=1).partition("\n")
+    return lead, rest
+
+
+def command_line(study: StudyResult) -> str:
+    """Return what to type for this study alone."""
+    return shlex.join(["gpuplan", study.command, *study.arguments])
+
+
+def parameters_of(study: StudyResult) -> list[tuple[str, str]]:
+    """Return every effective option with its value as JSON."""
+    parameters: dict[str, Any] = study.contract["parameters"]
+    return [(name, json.dumps(value, ensure_ascii=False)) for name, value in parameters.items()]
+
+
+def gates_of(document: Document) -> list[tuple[Gate, str]]:
+    """Return the gates, the worst first, each with its state in words."""
+    gates = sorted(document.gates, key=lambda gate: WORST_FIRST.index(gate.state))
+    return [(gate, STATES[gate.state]) for gate in gates]
+
+
+def state_of(document: Document) -> str:
+    """Return the state of the worst gate; empty where there is none."""
+    return gates_of(document)[0][0].state if document.gates else ""
+
+
+def verdict_of(document: Document) -> str:
+    """Return one sentence on all gates; empty where there is none."""
+    count = len(document.gates)
+    if not count:
+        return ""
+    states = [gate.state for gate in document.gates]
+    told = [
+        f"{states.count(state)} of {count} {_gates(count)} {STATES[state]}"
+        for state in WORST_FIRST
+        if state != "passed" and state in states
+    ]
+    if told:
+        return "; ".join(told) + "."
+    return "The gate passed." if count == 1 else f"All {count} gates passed."
+
+
+def _gates(count: int) -> str:
+    return "gate" if count == 1 else "gates"
