@@ -2,6 +2,9 @@
 
 import importlib.util
 import json
+import os
+import secrets
+import subprocess
 import sys
 
 import numpy as np
@@ -31,6 +34,28 @@ def dask_address():
 
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         yield cluster.scheduler_address
+
+
+RAY_HEAD = """
+import ray
+ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")
+print(ray.get_runtime_context().gcs_address, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def ray_head():
+    """A real Ray head on this machine, as its address and the environment that may use it.
+
+    It has a token of its own, and ends when its standard input does.
+    """
+    skip_without("ray")
+    allowed = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    command = [sys.executable, "-c", RAY_HEAD]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-3, text=True, env=allowed) as head:
+        yield head.stdout.readline().strip(), allowed
+        head.communicate("\n")
 
 
 @pytest.mark.parametrize("workers", [1, 3, None])
@@ -71,33 +96,35 @@ def test_dask_sends_what_is_shared_once_to_a_worker(dask_address):
     assert all(len(times) == 1 for times in loads.values()), "a worker was sent the array again"
 
 
-@pytest.mark.parametrize("name", ENGINES)
+SWEPT = ("--threshold", "0:1h:3", "--capacity", "4,none", "--price-ratio", "0.4,1")
+AS_JSON = ("--output-format", "json", "--parallel", "2")
+
+
+@pytest.mark.parametrize("name", ENGINES[:3])
 def test_a_sweep_has_the_same_bytes_on_every_engine(name, gpuplan, tmp_path, request):
-    skip_without(name)
-    lab = lab_trace(tmp_path / "lab.parquet")
-    asked = (
-        "sweep",
-        lab,
-        "--threshold",
-        "0:1h:3",
-        "--capacity",
-        "4,none",
-        "--price-ratio",
-        "0.4,1",
-    )
-    asked = (*asked, "--output-format", "json", "--parallel", 2)
+    asked = ("sweep", lab_trace(tmp_path / "lab.parquet"), *SWEPT, *AS_JSON)
     where = ("--address", request.getfixturevalue("dask_address")) if name == "dask" else ()
     code, out, err = gpuplan(*asked, "--engine", name, *where)
     assert code == 0, err
-    if name == "threads":
-        assert json.loads(out)["results"]["jobs"] == 400
-    else:
+    assert json.loads(out)["results"]["jobs"] == 400
+    if name != "threads":
         assert out == gpuplan(*asked)[1]
 
 
-def test_a_cluster_of_its_own_is_started_where_there_is_no_address():
-    skip_without("dask")
-    assert run_all(square, range(5), engine=Engine("dask", 1)) == [0, 1, 4, 9, 16]
+def test_a_sweep_has_the_same_bytes_on_a_ray_head(ray_head, gpuplan, tmp_path):
+    address, allowed = ray_head
+    asked = ("sweep", str(lab_trace(tmp_path / "lab.parquet")), *SWEPT, *AS_JSON)
+    where = ("--engine", "ray", "--address", address)
+    command = [sys.executable, "-m", "gpuplan.cli", *asked, *where]
+    found = subprocess.run(command, capture_output=True, text=True, env=allowed, check=False)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == gpuplan(*asked)[1]
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_a_cluster_of_its_own_is_started_where_there_is_no_address(name):
+    skip_without(name)
+    assert run_all(abs, [-1, 2, -3], engine=Engine(name, 1)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
