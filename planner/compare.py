@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.planner.allpass.front import non_dominated
 from gpuplan.planner.engine import run_all
 from gpuplan.planner.policies import find_policy
 from gpuplan.planner.simulation import SOON_S, Simulation
@@ -72,6 +73,7 @@ class Comparison:
     def summary(self) -> dict[str, Any]:
         """Return the comparison as plain values; keys are stable and carry their unit."""
         first = self.outcomes[0].results
+        front = non_dominated(self._values("cost_usd"), self._values("mean_jct_s"))
         return {
             "jobs": first["jobs"],
             "first": self.outcomes[0].label,
@@ -83,8 +85,9 @@ class Comparison:
                 | {
                     "cost_over_first": _ratio(one.results["cost_usd"], first["cost_usd"]),
                     "mean_jct_over_first": _ratio(one.results["mean_jct_s"], first["mean_jct_s"]),
+                    "non_dominated": index in front,
                 }
-                for one in self.outcomes
+                for index, one in enumerate(self.outcomes)
             ],
         }
 

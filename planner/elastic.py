@@ -142,7 +142,9 @@ ELASTIC: dict[str, Elastic] = {
     "hpa": Elastic(
         "runs every job on rented workers, as many as keep 70% of them busy",
         "Kubernetes' horizontal pod autoscaler; docs/compare.md",
-        fixed=WITHOUT_CONTAINERS | {"scaling": "utilization", "scale_out": "queue"},
+        # It looks at no deadline, so a short window saves the time to look ahead.
+        fixed=WITHOUT_CONTAINERS
+        | {"scaling": "utilization", "scale_out": "queue", "window_s": 60.0},
         unused=LEAVING | CONTAINERS | DEMAND,
         own=HPA,
         usual={"tick_s": 15.0, "queue_order": "submission"},

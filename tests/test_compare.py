@@ -67,10 +67,11 @@ def test_what_all_policies_have_follows_from_their_jobs(tmp_path):
         [
             Contender("a", "serverless-only", {**now, "serverless_usd_per_gpu_h": 3.6}),
             Contender("b", "fifo", {"gpus": 1, "usd_per_gpu_h": 1.8}),
+            Contender("c", "fifo", {"gpus": 1, "usd_per_gpu_h": 9.0}),
         ],
         np.random.default_rng(0),
     )
-    serverless, fifo = found.summary()["policies"]
+    serverless, fifo, dearer = found.summary()["policies"]
     assert serverless["cost_usd"] == pytest.approx(0.7)
     assert serverless["mean_wait_s"] == serverless["deadline_miss_share"] == 0
     assert serverless["finished_within_10min_share"] == 1
@@ -82,6 +83,7 @@ def test_what_all_policies_have_follows_from_their_jobs(tmp_path):
     assert fifo["cost_over_first"] == pytest.approx(0.5)
     assert fifo["mean_jct_over_first"] == pytest.approx(395 / 350)
     assert (found.cheapest, found.fastest) == (1, 0)
+    assert [row["non_dominated"] for row in (serverless, fifo, dearer)] == [True, True, False]
     assert found.outcomes[1].jct_s.tolist() == [100, 690]
 
 
@@ -143,7 +145,7 @@ def test_table_picture_and_gates(gpuplan, lab, tmp_path):
     assert code == 0
     header, first, *_ = out.splitlines()
     assert header.startswith("label,policy,cost_usd,cost_over_first,mean_jct_s")
-    assert header.endswith("paid_gpu_h,utilization")
+    assert header.endswith("paid_gpu_h,utilization,non_dominated")
     assert first.startswith("allpass,allpass,")
     gate = ("--fail-if", "policies.cost_over_first < 0.99")
     code, _, err = gpuplan("compare", lab, *given(["serverless-only", "allpass"]), *gate)

@@ -151,11 +151,17 @@ SHARES = (
 
 def _tables(found: Comparison) -> tuple[Table, ...]:
     rows = found.summary()["policies"]
+    for row in rows:
+        row["note"] = "" if row["non_dominated"] else "dominated"
     named = (Column("label", "policy"), Column("policy", ""))
-    hidden = tuple(Column(column.key, "") for column in SHARES)
+    hidden = tuple(Column(column.key, "") for column in (*SHARES, Column("non_dominated", "")))
     return (
         _table("Cost and job completion time (JCT)", (*named, *TIMES, *hidden), rows),
-        _table("Waiting (JCT less run time), and GPUs", (named[0], *SHARES), rows),
+        _table(
+            "Waiting (JCT less run time), and GPUs; dominated: another is as good in cost and mean JCT",
+            (named[0], *SHARES, Column("note", "note")),
+            rows,
+        ),
     )
 
 
