@@ -158,7 +158,7 @@ def _tables(found: Comparison) -> tuple[Table, ...]:
     return (
         _table("Cost and job completion time (JCT)", (*named, *TIMES, *hidden), rows),
         _table(
-            "Waiting (JCT less run time), and GPUs; dominated: another is as good in cost and mean JCT",
+            "Waiting (JCT less run time), GPUs; dominated: another is as good in cost and mean JCT",
             (named[0], *SHARES, Column("note", "note")),
             rows,
         ),
