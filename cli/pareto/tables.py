@@ -131,7 +131,7 @@ def _row(study: Study, plan: Plan, trial: Trial) -> dict[str, Any]:
     ratio = replay.peak_gpus / replay.rented_gpus
     row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,} ({ratio:.1f}x)")
     more = trial.node_rounding_gpus
-    share = more / trial.single.rented_gpus
+    share = more / trial.single_rented_gpus
     row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
     law, seen = row["above_max_gpus_share_law"], row["above_max_gpus_share_replayed"]
     if law is not None:

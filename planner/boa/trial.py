@@ -25,24 +25,21 @@ class Trial:
         plan: the plan.
         cluster: how GPUs were rented.
         replay: the jobs on that cluster.
-        planned_jct_s: completion time of each job if its GPUs were there at once; shape (n,).
+        planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
+            once.
         law: how many GPUs jobs ask for in the long run, with Poisson arrivals.
-        unlimited: the replay without a limit on the GPUs; the same where there is none.
-        single: the replay with nodes of one GPU; the same where nodes have one.
+        above_max_gpus_share: share of the time in which jobs ask for more than `Cluster.max_gpus`,
+            in a replay without that limit, whose queue would add to the demand; None without one.
+        single_rented_gpus: GPUs rented on average with nodes of one GPU.
     """
 
     plan: Plan
     cluster: Cluster
     replay: Replay
-    planned_jct_s: FloatArray
+    planned_p95_jct_s: float
     law: Demand
-    unlimited: Replay
-    single: Replay
-
-    @property
-    def planned_p95_jct_s(self) -> float:
-        """Completion time that 95% of the jobs keep if their GPUs are there at once."""
-        return float(np.percentile(self.planned_jct_s, 95))
+    above_max_gpus_share: float | None
+    single_rented_gpus: float
 
     @property
     def p95_jct_s(self) -> float:
@@ -57,22 +54,11 @@ class Trial:
     @property
     def node_rounding_gpus(self) -> float:
         """GPUs rented on average only because whole nodes are."""
-        return self.replay.rented_gpus - self.single.rented_gpus
-
-    def above_cap(self) -> tuple[float, float | None] | None:
-        """Return the share of the time in which jobs ask for more than the limit: law, replayed.
-
-        The replayed one is that without the limit, whose queue would add to the demand. None where
-        there is no limit.
-        """
-        cap = self.cluster.max_gpus
-        if cap is None:
-            return None
-        return self.law.above(cap), self.unlimited.share_above(cap)
+        return self.replay.rented_gpus - self.single_rented_gpus
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        law, replayed = self.above_cap() or (None, None)
+        cap = self.cluster.max_gpus
         return {
             "planned_mean_jct_s": float(self.plan.mean_jct_s),
             "planned_p95_jct_s": self.planned_p95_jct_s,
@@ -81,8 +67,8 @@ class Trial:
             "peak_over_rented": self.replay.peak_gpus / self.replay.rented_gpus,
             "node_rounding_gpus": self.node_rounding_gpus,
             "demand_law": self.law.summary(),
-            "above_max_gpus_share_law": law,
-            "above_max_gpus_share_replayed": replayed,
+            "above_max_gpus_share_law": None if cap is None else self.law.above(cap),
+            "above_max_gpus_share_replayed": self.above_max_gpus_share,
         }
 
     def timeline(self) -> list[dict[str, float]]:
@@ -97,19 +83,20 @@ def try_plan(workload: Workload, plan: Plan, cluster: Cluster) -> Trial:
         InfeasibleError, UsageError: see `replay_plan`.
     """
     replay = replay_plan(workload, plan, cluster)
-    unlimited = single = replay
+    above, single_rented_gpus = None, replay.rented_gpus
     if cluster.max_gpus is not None:
         unlimited = replay_plan(workload, plan, replace(cluster, max_gpus=None))
+        above = unlimited.share_above(cluster.max_gpus)
     if cluster.node_gpus > 1:
-        single = replay_plan(workload, plan, replace(cluster, node_gpus=1))
+        single_rented_gpus = replay_plan(workload, plan, replace(cluster, node_gpus=1)).rented_gpus
     return Trial(
         plan=plan,
         cluster=cluster,
         replay=replay,
-        planned_jct_s=planned_jct_s(workload, plan),
+        planned_p95_jct_s=float(np.percentile(planned_jct_s(workload, plan), 95)),
         law=demand_law(workload, plan),
-        unlimited=unlimited,
-        single=single,
+        above_max_gpus_share=above,
+        single_rented_gpus=single_rented_gpus,
     )
 
 
