@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.planner.allpass.front import non_dominated
-from gpuplan.planner.engine import run_all
+from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies import find_policy
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
@@ -104,6 +104,7 @@ def compare(
     contenders: Sequence[Contender],
     rng: np.random.Generator,
     *,
+    engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
     """Replay jobs under each contender, in parallel.
@@ -113,6 +114,7 @@ def compare(
         contenders: the policies; at least one, with labels of their own.
         rng: what is random is drawn from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
+        engine: where the replays run; the result does not depend on it.
         progress: called with the share done.
 
     Raises:
@@ -121,15 +123,12 @@ def compare(
     """
     if not contenders or len({one.label for one in contenders}) < len(contenders):
         raise ValueError(f"expected contenders with different labels, got {contenders}")
-
-    def replayed(contender: Contender) -> Outcome:
-        policy = find_policy(contender.policy)
-        return _outcome(contender, jobs, policy.run(jobs, contender.settings, deepcopy(rng)))
-
-    return Comparison(tuple(run_all(replayed, contenders, progress=progress)))
+    found = run_all(_replayed, contenders, shared=(jobs, rng), engine=engine, progress=progress)
+    return Comparison(tuple(found))
 
 
-def _outcome(contender: Contender, jobs: TraceJobs, run: Simulation) -> Outcome:
+def _replayed(contender: Contender, jobs: TraceJobs, rng: np.random.Generator) -> Outcome:
+    run = find_policy(contender.policy).run(jobs, contender.settings, deepcopy(rng))
     return Outcome(
         label=contender.label,
         policy=contender.policy,

@@ -49,6 +49,12 @@ def test_each_row_is_what_simulate_finds(gpuplan, lab, tmp_path):
         alone = json.loads(out)
         assert alone["results"] == {key: row[key] for key in alone["results"]}
         assert alone["parameters"]["settings"] == effective[text]
+    code, elsewhere, err = gpuplan(
+        *("compare", lab, *given(SEVERAL), *chosen, "--set", "conventional_usd_per_gpu_h=1.5"),
+        *("--engine", "processes", "--parallel", 2),
+    )
+    assert code == 0, err
+    assert json.loads(elsewhere)["results"] == document["results"]
     frame = pl.read_parquet(tmp_path / "rows.parquet")
     assert frame["cost_usd"].to_list() == [row["cost_usd"] for row in rows]
 

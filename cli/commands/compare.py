@@ -8,6 +8,7 @@ import typer
 
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.engine_options import EngineChoice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -35,6 +36,7 @@ def compare(
     choice: TraceChoice,
     output: Output,
     replay: ReplayChoice,
+    engine: EngineChoice,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,12 +75,13 @@ def compare(
 
     check_output(output, picture=True, rows=True, inputs=[trace])
     contenders = read_contenders(policy or USUAL, settings or [], gpus)
+    runner = engine.build()
     read = replay.read(trace, choice)
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
     ):
-        found = run_all(read.jobs, contenders, read.draws, progress=progress)
+        found = run_all(read.jobs, contenders, read.draws, engine=runner, progress=progress)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
