@@ -17,6 +17,8 @@ from gpuplan.analysis.prices.ladder import ladder_of
 from gpuplan.planner.allpass.prices import with_prices
 from gpuplan.planner.allpass.settings import parameters_from
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
+from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.workload import Workload
 
 START = int(ORIGIN.timestamp() * 1e6)
 VAST = {"gpu": "A100", "provider": "vast.ai", "kind": "marketplace"}
@@ -246,3 +248,18 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
         code, _, told = gpuplan("simulate", trace, *options)
         assert code in (2, 3, 4), told
         assert problem in told.replace("\n", " ")
+
+
+def test_the_picture_has_every_time_line():
+    from gpuplan.cli.figures.allpass import draw_timeline
+
+    workload = Workload.from_seconds([0], [7200], [2], [7200])
+    run = run_allpass(workload, Allpass(marketplace_prices=(0.5,)), np.random.default_rng(0))
+    threshold, pressure, gpus, queue, price = draw_timeline(run).axes
+    providers = [line.get_label() for line in gpus.lines]
+    assert providers == ["serverless", "marketplace", "conventional"]
+    assert [max(line.get_ydata()) for line in gpus.lines] == [2, 1, 1]
+    assert np.nanmax(price.lines[0].get_ydata()) == pytest.approx((0.5 + 1.29) / 2)
+    assert max(pressure.lines[0].get_ydata()) == 100
+    assert max(queue.lines[0].get_ydata()) <= 1
+    assert threshold.lines[0].get_ydata()[0] > 0

@@ -1,4 +1,4 @@
-"""The time lines of one Allpass run: threshold, workers, queue."""
+"""The time lines of one Allpass run: threshold, pressure, workers, queue, price."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gpuplan.simkit.workload import MICROS
 
 
 def draw_timeline(run: AllpassRun) -> Figure:
-    """Draw the threshold, both tiers' GPUs and the queue over time."""
-    figure = new_figure(height_in=6.0)
+    """Draw threshold, pressure, GPUs by provider, queue and the mean price paid over time."""
+    figure = new_figure(height_in=9.0)
     figure.clear()
     with matplotlib.rc_context(SETTINGS):
-        threshold, gpus, queue = figure.subplots(3, 1, sharex=True)
+        threshold, pressure, gpus, queue, price = figure.subplots(5, 1, sharex=True)
     line = run.timeline
     days = run.end_us / MICROS >= 172_800
     size, unit = (86_400, "days") if days else (3600, "hours")
@@ -31,17 +31,29 @@ def draw_timeline(run: AllpassRun) -> Figure:
     threshold.set_ylabel("minutes")
     threshold.set_title("Threshold: run time after which a job leaves its container")
 
+    draw_steps(pressure, time, line.pressure, COLOURS["blue"])
+    pressure.axhline(1, color=SOFT, linewidth=0.8)
+    pressure.set_ylabel("pressure")
+    pressure.set_yscale("symlog", linthresh=1)
+    pressure.set_title("Pressure: work due over what the ready workers can do by then")
+
     draw_steps(gpus, time, line.serverless, COLOURS["orange"], "serverless")
-    draw_steps(gpus, time, line.ready, COLOURS["green"], "rented and ready")
+    draw_steps(gpus, time, line.marketplace, COLOURS["green"], "marketplace")
+    conventional = line.ready + line.starting - line.marketplace
+    draw_steps(gpus, time, conventional, COLOURS["purple"], "conventional")
     gpus.set_ylabel("GPUs")
     gpus.set_title("GPUs held")
-    gpus.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, frameon=False, fontsize=9)
+    gpus.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, fontsize=9)
 
     draw_steps(queue, time, line.queued, COLOURS["purple"])
     queue.set_ylabel("jobs")
     queue.set_title("Jobs waiting for workers")
-    queue.set_xlabel(f"{unit} after the first submission")
-    for axes in (threshold, gpus, queue):
+
+    draw_steps(price, time, line.mean_price, COLOURS["orange"])
+    price.set_ylabel("$/GPU-h")
+    price.set_title("Mean price of a rented worker")
+    price.set_xlabel(f"{unit} after the first submission")
+    for axes in (threshold, pressure, gpus, queue, price):
         axes.set_ylim(bottom=0)
         axes.set_xlim(0, time[-1])
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)

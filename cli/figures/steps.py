@@ -16,6 +16,6 @@ def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: 
     if time.size > STEPS:
         begin = np.linspace(time[0], time[-1], STEPS)
         most = height[np.searchsorted(time, begin, side="right") - 1]  # carried into the stretch
-        np.maximum.at(most, np.searchsorted(begin, time, side="right") - 1, height)
+        np.fmax.at(most, np.searchsorted(begin, time, side="right") - 1, height)
         time, height = begin, most
     axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)
