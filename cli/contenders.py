@@ -51,7 +51,7 @@ def read_contenders(
         mine = [other for other in owned if _owner(other) == names[text]]
         values: dict[str, Any] = {}
         for texts in (
-            [new for old in (*size, *shared) for new in _taken(old, policy)],
+            [new for old in (*size, *shared) for new in taken(old, policy)],
             [other.strip()[len(names[text]) + 1 :] for other in mine],
             [part for part in text.partition(":")[2].split(",") if part.strip()],
         ):
@@ -65,7 +65,7 @@ def _owner(text: str) -> str:
     return text.partition("=")[0].strip().rpartition(".")[0]
 
 
-def _taken(text: str, policy: Policy) -> list[str]:
+def taken(text: str, policy: Policy) -> list[str]:
     """Return a shared setting as a policy takes it: as it is, by its other name, or not at all."""
     key, _, value = text.partition("=")
     for name in (key.strip(), SAME.get(key.strip())):
@@ -78,7 +78,7 @@ def _check_known(text: str, policies: dict[str, Policy]) -> None:
     """Raise `UsageError` where no policy takes a shared setting."""
     if "=" not in text:
         raise UsageError(f"--set {text!r}: expected key=value or policy.key=value")
-    if any(_taken(text, policy) for policy in policies.values()):
+    if any(taken(text, policy) for policy in policies.values()):
         return
     key = text.partition("=")[0].strip()
     every = sorted({name for policy in policies.values() for name in policy.settings})

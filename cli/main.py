@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _told("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
-        return _told(_usage_message(error), USAGE)
+        return _told(usage_message(error), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
     except BaseException as error:  # a panic of polars is no Exception
@@ -150,7 +150,8 @@ def _was_interrupted(error: BaseException | None) -> bool:
     return False
 
 
-def _usage_message(error: Exception) -> str:
+def usage_message(error: Exception) -> str:
+    """Return what the parser of the command line says, in plain words, and the next step."""
     message: str = error.format_message()  # type: ignore[attr-defined]
     for said, plain in PLAIN:
         message = message.replace(said, plain)
