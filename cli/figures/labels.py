@@ -46,7 +46,7 @@ def place_labels(
         points: data coordinates, one per text.
         texts: the labels.
         colours: of the labels.
-        line: vertices of a line that labels should not cross.
+        line: vertices of a line that labels should not cross; one that is NaN breaks it.
     """
     figure = axes.figure
     assert isinstance(figure, Figure)
@@ -56,6 +56,8 @@ def place_labels(
     taken = [_around(at, POINT_RADIUS * scale) for at in axes.transData.transform(points)]
     if len(line) > 1:
         for start, end in pairwise(axes.transData.transform(line)):
+            if np.isnan([*start, *end]).any():
+                continue
             dots = max(2, int(np.hypot(*(end - start)) / (2 * scale)))
             taken += [_around(at, scale) for at in np.linspace(start, end, dots)]
     for at, text, colour in zip(points, texts, colours, strict=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -35,7 +37,7 @@ def draw_sweep(found: Sweep) -> Figure:
     at = [(point.mean_jct_s / size, point.cost_usd) for point in found.points]
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, found, case, at)
-        axes.margins(0.14)
+        axes.margins(0.14 if len(_lines(found, case)) == 1 else 0.22)  # names of lines are longer
         axes.set_xlabel(f"mean job completion time ({unit})")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: show_usd(usd)))
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
@@ -93,32 +95,46 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
-    """Name the points, of several lines only what matters and the capacity at their ends."""
+    """Name the points; of several lines only what matters, and each line's capacity once."""
     lines = _lines(found, case)
-    ends = {_line_end(found, line) for line in lines} if len(lines) > 1 else set()
+    named = _loneliest(lines, at) if len(lines) > 1 else set()
     order = sorted(
         (index for line in lines for index in line),
-        key=lambda index: (index != case.recommended, index != case.knee, index not in ends),
+        key=lambda index: (index != case.recommended, index != case.knee, index not in named),
     )
+    drawn: list[Place] = []
+    for line in lines:
+        fixed = [at[index] for index in line if found.points[index].policy == "fixed"]
+        drawn += [*fixed, (math.nan, math.nan)]
     place_labels(
         axes,
         [at[index] for index in order],
-        [_label(found, case, index, several=len(lines) > 1, end=index in ends) for index in order],
+        [
+            _label(found, case, index, several=len(lines) > 1, named=index in named)
+            for index in order
+        ],
         [INK] * len(order),
-        [at[index] for index in lines[0]] if len(lines) == 1 else (),
+        drawn,
     )
 
 
-def _line_end(found: Sweep, line: Sequence[int]) -> int:
-    fixed = [index for index in line if found.points[index].policy == "fixed"]
-    return (fixed or line)[-1]
+def _loneliest(lines: Sequence[Sequence[int]], at: Sequence[Place]) -> set[int]:
+    """Return the point of each line that is farthest from all others, where a name is clear."""
+    places = np.array([at[index] for line in lines for index in line])
+    size = np.maximum(np.ptp(places, axis=0), 1e-12)
+
+    def room(line: Sequence[int], index: int) -> float:
+        others = [at[other] for rest in lines if rest is not line for other in rest]
+        return float(np.hypot(*((np.array(others) - at[index]) / size).T).min())
+
+    return {max(line, key=lambda index: room(line, index)) for line in lines}
 
 
-def _label(found: Sweep, case: Case, index: int, *, several: bool, end: bool) -> str:
+def _label(found: Sweep, case: Case, index: int, *, several: bool, named: bool) -> str:
     point = found.points[index]
     roles = ["recommended"] if index == case.recommended else []
     roles += ["knee"] if index == case.knee else []
-    if end:
+    if named:
         roles.insert(0, "no limit" if point.capacity is None else f"{point.capacity:,} workers")
     matters = point.policy == "adaptive" or index in case.non_dominated
     if not roles and (several or (len(found.points) > MANY and not matters)):
