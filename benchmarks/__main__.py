@@ -15,6 +15,7 @@ NAMES = (
     "boa",
     "boa_epochs",
     "boa_replay",
+    "pareto",
     "allpass",
     "cluster",
 )

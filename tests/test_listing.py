@@ -7,8 +7,11 @@ import pytest
 from gpuplan.analysis.ingest.registry import format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
 from gpuplan.analysis.prices.registry import price_format_named
+from gpuplan.cli.commands.listing import Kind
+from gpuplan.cli.pareto.options import MethodName
 from gpuplan.cli.settings import parse_settings, show_setting
 from gpuplan.planner.allpass.settings import default_settings, parameters_from
+from gpuplan.planner.boa.comparison import names_of
 from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 
@@ -102,7 +105,15 @@ def test_speedups_have_sources(gpuplan):
     assert all(row["source"] for row in rows)
 
 
-@pytest.mark.parametrize("kind", ["formats", "policies", "speedups", "providers"])
+def test_methods_and_baselines_are_those_that_can_be_asked_for(gpuplan):
+    methods = listed(gpuplan, "methods")
+    assert {row["name"] for row in methods} == {name.value for name in MethodName}
+    baselines = listed(gpuplan, "baselines")
+    assert names_of([row["name"] for row in baselines]) == names_of(["all"])
+    assert [row["name"] for row in baselines if row["knob"] is None] == ["recorded"]
+
+
+@pytest.mark.parametrize("kind", list(Kind))
 def test_lists_fit_a_hundred_columns(gpuplan, kind):
     code, out, _ = gpuplan("list", kind)
     assert code == 0

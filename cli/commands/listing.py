@@ -22,6 +22,8 @@ class Kind(StrEnum):
     formats = "formats"
     policies = "policies"
     speedups = "speedups"
+    methods = "methods"
+    baselines = "baselines"
     providers = "providers"
 
 
@@ -35,7 +37,7 @@ def list_built_in(
     output_format: OutputFormat = Format.table,
     out: TextFiles = None,
 ) -> None:
-    """List the log formats, policies, speedups or GPU providers that are built in."""
+    """List what is built in: log formats, policies, speedups, methods, baselines, providers."""
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
     results, tables = LISTS[kind]()
@@ -133,6 +135,26 @@ def _speedups() -> Listed:
     )
 
 
+def _methods() -> Listed:
+    from gpuplan.planner.boa.methods.registry import METHODS
+
+    return _listed(
+        "Methods, for gpuplan pareto --method",
+        {"name": "name", "about": "what it does", "source": "source"},
+        [(name, one.about, one.source) for name, one in METHODS.items()],
+    )
+
+
+def _baselines() -> Listed:
+    from gpuplan.planner.boa.baselines.registry import BASELINES
+
+    return _listed(
+        "Baselines, for gpuplan pareto --baseline",
+        {"name": "name", "about": "what it does", "knob": "knob", "source": "source"},
+        [(name, one.about, one.knob or None, one.source) for name, one in BASELINES.items()],
+    )
+
+
 def _providers() -> Listed:
     from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
     from gpuplan.cli.price_tables import show_price
@@ -167,5 +189,7 @@ LISTS: dict[Kind, Callable[[], Listed]] = {
     Kind.formats: _formats,
     Kind.policies: _policies,
     Kind.speedups: _speedups,
+    Kind.methods: _methods,
+    Kind.baselines: _baselines,
     Kind.providers: _providers,
 }

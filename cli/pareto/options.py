@@ -40,7 +40,7 @@ class Overflow(StrEnum):
     squeeze = "squeeze"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScalingChoice:
     """How jobs are told apart, and how each kind gains from GPUs."""
 
@@ -78,7 +78,7 @@ class ScalingChoice:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class WidthChoice:
     """Which GPU counts a job may get, and what its class must keep."""
 
@@ -141,7 +141,7 @@ class WidthChoice:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class MoneyChoice:
     """What a GPU costs, and which types there are."""
 
@@ -197,7 +197,7 @@ class MoneyChoice:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RentingChoice:
     """How the replay rents GPUs."""
 
@@ -255,7 +255,7 @@ class RentingChoice:
     ] = Overflow.queue
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ComparedChoice:
     """What the plans are compared with."""
 
