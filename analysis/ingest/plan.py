@@ -65,6 +65,10 @@ class Rule:
     broken: pl.Expr
 
 
+EARLY = "jobs that start before their submission (no wait recorded)"
+"""What a `Tally` of waits below 0 is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Something to count over the kept rows and to tell in a note, ``<what>: <count>``.
@@ -91,6 +95,7 @@ class Plan:
         tallies: what to count among the kept rows.
         notes: what to tell in any case.
         time_zone: zone or offset of the source's times; None where they are relative.
+        zone_columns: source columns of times whose offsets tell the zone, the submissions first.
         relative_time: whether times count from the start of the log.
         made_ids: whether the log has no ids, so that equal rows are told and kept.
         nothing: words that stand for an empty cell, in any column.
@@ -106,6 +111,7 @@ class Plan:
     tallies: tuple[Tally, ...] = ()
     notes: tuple[str, ...] = ()
     time_zone: str | None = None
+    zone_columns: tuple[str, ...] = ()
     relative_time: bool = False
     made_ids: bool = False
     nothing: tuple[str, ...] = ()

@@ -20,7 +20,8 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Batch, Refused
 from gpuplan.analysis.ingest.format import Choices, Format, SideTable, Sight
 from gpuplan.analysis.ingest.joins import KEY, Join, Parts
-from gpuplan.analysis.ingest.plan import Outcome, Plan
+from gpuplan.analysis.ingest.offsets import Offsets, mixed_note, zone_of
+from gpuplan.analysis.ingest.plan import EARLY, Outcome, Plan
 from gpuplan.analysis.ingest.rejects import RejectLog
 from gpuplan.analysis.ingest.repeats import Hashes
 from gpuplan.analysis.ingest.sides import pieces
@@ -57,6 +58,8 @@ class Reading:
     plans: list[Plan] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     words: Counter[str] = field(default_factory=Counter)
+    offsets: Offsets = field(default_factory=Counter)
+    waits: int = 0
     seen: set[str] = field(default_factory=set)
     parts: Parts = field(default_factory=Parts)
     lost: set[tuple[str, ...]] = field(default_factory=set)
@@ -132,10 +135,27 @@ class Reading:
             rows_kept=self.kept,
             rows_rejected=dict(sorted(self.log.by_reason.items())),
             relative_time=plan.relative_time,
-            time_zone=plan.time_zone,
+            time_zone=self._zone(),
             notes=tuple(self._notes()),
             gpuplan_version=gpuplan_version(),
         )
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what makes the trace doubtful: most of its jobs start before their submission."""
+        early = self.counts[EARLY]
+        if early <= self.waits:
+            return ()
+        return (
+            f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
+            "submission, so most waits are lost\n  next: look whether the times of submission and "
+            "start are of one zone, and from the same columns as in the log's description",
+        )
+
+    def _zone(self) -> str | None:
+        plan = self.plans[0]
+        if not plan.zone_columns:
+            return plan.time_zone
+        return zone_of(self.offsets, plan.zone_columns[0], plan.time_zone)
 
     def _notes(self) -> Iterator[str]:
         yield from self.notes
@@ -144,6 +164,8 @@ class Reading:
         for what in dict.fromkeys([w for plan in self.plans for w in plan.counted()] + joins):
             if self.counts[what]:
                 yield f"{what}: {self.counts[what]:,}"
+        if (mixed := mixed_note(self.offsets, self._zone())) is not None:
+            yield mixed
         if self.words:
             told = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
             more = ", ..." if len(self.words) > MAX_WORDS_TOLD else ""
@@ -219,6 +241,8 @@ class Reading:
         for what, n in zip(plan.counted(), outcome.tallies, strict=True):
             self.counts[what] += n
         self.words.update(hashed.unknown_words)
+        self.offsets.update(hashed.offsets)
+        self.waits += jobs.height - jobs["queue_s"].null_count()
         return jobs
 
     def _without_parts(self, outcome: Outcome, join: Join) -> tuple[pl.DataFrame, list[Refused]]:

@@ -33,6 +33,7 @@ class IngestResult:
         output: the trace.
         rejects_file: the rejected rows; None where there are none.
         recognized_by: the sign that told the format; None where the user said it.
+        warnings: what makes the trace doubtful.
     """
 
     provenance: Provenance
@@ -40,6 +41,7 @@ class IngestResult:
     output: Path
     rejects_file: Path | None
     recognized_by: str | None = None
+    warnings: tuple[str, ...] = ()
 
     def summary(self) -> dict[str, Any]:
         """Return the counts and facts; read = kept + rejected."""
@@ -128,6 +130,7 @@ def ingest(
         output=output,
         rejects_file=rejects if len(done.log) else None,
         recognized_by=evidence,
+        warnings=done.warnings(),
     )
 
 

@@ -136,7 +136,7 @@ class _Layout:
         if match["fraction"]:
             form, shape = form + "%.f", shape + r"[.]\d+"
         tail = match["space"] + (match["offset"] or "")
-        offset = None if match["offset"] is None else _offset_s(match["offset"])
+        offset = None if match["offset"] is None else offset_s(match["offset"])
         return cls(form + tail, f"^{shape}{re.escape(tail)}$", offset)
 
     def read(self, cells: pl.Series, zone: str | None, twice: Twice) -> pl.Series:
@@ -151,7 +151,8 @@ class _Layout:
         return local.dt.convert_time_zone("UTC")
 
 
-def _offset_s(offset: str) -> int:
+def offset_s(offset: str) -> int:
+    """Return the seconds east of UTC of ``Z``, ``UTC``, ``+08:00``, ``+0800`` or ``+08``."""
     if offset in ("Z", "UTC"):
         return 0
     digits = offset[1:].replace(":", "").ljust(4, "0")

@@ -12,6 +12,7 @@ from typing import TypeVar
 import polars as pl
 
 from gpuplan.analysis.ingest.batch import ROW, Batch
+from gpuplan.analysis.ingest.offsets import Offsets, offsets_of
 from gpuplan.analysis.ingest.plan import Outcome, Plan, apply
 from gpuplan.analysis.ingest.repeats import HashArray, hashes_of
 
@@ -28,11 +29,13 @@ class Hashed:
     Attributes:
         ids: hashes of the ids; None where they are made.
         rows: hashes of the kept rows, where ids are made.
+        offsets: of the times whose offsets tell the zone.
         unknown_words: the source's words for states that are not known, with their counts.
     """
 
     ids: HashArray | None
     rows: HashArray | None
+    offsets: Offsets
     unknown_words: dict[str, int]
 
 
@@ -45,7 +48,8 @@ def work(plan: Plan, task: Callable[[], Batch]) -> tuple[Outcome, Hashed]:
         kept = batch.cells if outcome.positions is None else batch.cells[outcome.positions]
         rows = hashes_of(kept.drop(ROW))
     ids = None if plan.made_ids else hashes_of(outcome.jobs.select("job_id"))
-    return outcome, Hashed(ids, rows, _unknown_words(outcome.jobs))
+    offsets = offsets_of(outcome.batch.cells, plan.zone_columns)
+    return outcome, Hashed(ids, rows, offsets, _unknown_words(outcome.jobs))
 
 
 def _unknown_words(jobs: pl.DataFrame) -> dict[str, int]:

@@ -188,7 +188,7 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
     if told.notes:
         tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
-    warnings = (unused,) if rejected else ()
+    warnings = ((unused,) if rejected else ()) + result.warnings
     return Report(
         command="ingest",
         results=summary,

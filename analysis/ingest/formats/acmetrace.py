@@ -13,7 +13,17 @@ from functools import partial
 import polars as pl
 
 from gpuplan.analysis.ingest.format import Format, Sight, has_columns, need
-from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, count, number, states, text
+from gpuplan.analysis.ingest.plan import (
+    EARLY,
+    Field,
+    Plan,
+    Rule,
+    Tally,
+    count,
+    number,
+    states,
+    text,
+)
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.ingest.states import SLURM
 from gpuplan.analysis.ingest.times import moment, seconds_between
@@ -46,7 +56,7 @@ def cluster_log(
 
     Args:
         own: the fields that a log has beside those of `COMMON`, its ids among them.
-        time_zone: zone of its clock.
+        time_zone: zone of its clock, unless the offsets of its times are others.
         zone: zone of times without an offset; None where all have one.
         own_durations: whether the column ``duration`` counts, not end - start.
     """
@@ -101,10 +111,11 @@ def cluster_log(
                 "jobs that never started (no duration)",
                 ~started,
             ),
-            Tally("jobs that start before their submission (no wait recorded)", waited < 0),
+            Tally(EARLY, waited < 0),
         ),
         notes=(OWN_DURATIONS,) if own_durations else (),
         time_zone=time_zone,
+        zone_columns=("submit_time", "start_time", "end_time") if zone is None else (),
     )
 
 

@@ -12,6 +12,7 @@ from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
 from gpuplan.analysis.ingest.parquets import open_parquet
 from gpuplan.analysis.ingest.plan import (
+    EARLY,
     Field,
     Plan,
     Rule,
@@ -68,9 +69,7 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
     if "start_time" in columns and "queue_s" not in columns:
         waited = seconds_between("start_time", "submit_time")
         jobs["queue_s"] = pl.when(waited >= 0).then(waited)
-        tallies.append(
-            Tally("jobs that start before their submission (no wait recorded)", waited < 0)
-        )
+        tallies.append(Tally(EARLY, waited < 0))
     for name, default in (("num_workers", 1), ("attempts", 1)):
         if name in columns:
             jobs[name] = pl.col(name).fill_null(default)
@@ -91,9 +90,20 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
         tallies=tuple(tallies),
         notes=tuple(notes),
         time_zone=None if relative else zone,
+        zone_columns=_told_zones(sight, columns),
         relative_time=relative,
         made_ids="job_id" not in columns,
     )
+
+
+def _told_zones(sight: Sight, columns: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose offsets count: none where the user says the zone.
+
+    Nor do those of Parquet, whose instants have lost theirs.
+    """
+    if sight.choices.time_zone is not None or sight.head.is_parquet:
+        return ()
+    return tuple(columns[name] for name in TIMES if name in columns)
 
 
 def _time(sight: Sight, source: str, zone: str) -> tuple[pl.Expr, str, bool]:

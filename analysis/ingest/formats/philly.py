@@ -13,7 +13,17 @@ import polars as pl
 
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight, has_columns, need
-from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, states, text
+from gpuplan.analysis.ingest.plan import (
+    EARLY,
+    Field,
+    Plan,
+    Rule,
+    Tally,
+    made_id,
+    number,
+    states,
+    text,
+)
 from gpuplan.analysis.ingest.records import Cell, open_records
 from gpuplan.analysis.ingest.records import text as text_cell
 from gpuplan.analysis.ingest.source import Head, SourceStream
@@ -149,7 +159,7 @@ def _plan_records(zone: str) -> Plan:
                   open_ended),
             Tally("jobs with an attempt without start or end, which adds no duration",
                   ~open_ended & (_count(runs_us) < pl.col("runs"))),
-            Tally("jobs that start before their submission (no wait recorded)", waited < 0),
+            Tally(EARLY, waited < 0),
             Tally("jobs that ran more than once (their duration is the sum over the attempts)",
                   pl.col("runs") > 1),
         ),

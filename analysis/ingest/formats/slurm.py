@@ -31,7 +31,7 @@ from gpuplan.analysis.ingest.formats.slurm_cells import (
     tres_gpus,
     tres_type,
 )
-from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, count, number, text
+from gpuplan.analysis.ingest.plan import EARLY, Field, Plan, Rule, Tally, count, number, text
 from gpuplan.analysis.ingest.records import open_records
 from gpuplan.analysis.ingest.source import Head, SourceStream, header_names
 from gpuplan.analysis.ingest.tables import Layout, open_table
@@ -134,7 +134,7 @@ def _plan(sight: Sight) -> Plan:
                   pl.col("job_id").str.contains("[", literal=True)),
             Tally("jobs whose Elapsed is not End - Start by more than 1 s (Elapsed counts, without "
                   "suspended time)", ~never & ((span - value("elapsed_s")).abs() > CLOCK_S)),
-            Tally("jobs that start before their submission (no wait recorded)",
+            Tally(EARLY,
                   ~never & (waited < 0)),
             Tally("jobs with GPUs of several types (none is told)", is_mixed),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
