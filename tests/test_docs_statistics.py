@@ -1,36 +1,13 @@
 """Every key that ``gpuplan characterize`` writes is a word in code type in its page of docs/."""
 
 import json
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support_docs import undocumented, words_of
 from support_traces import frame, write
 
 from gpuplan.analysis.schema import Provenance
-
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-NAMES = {"references": "GPUs", "statistics": "paths, which are documented by themselves"}
-"""Keys whose value has names for keys, and what these are."""
-
-
-def words_of(page):
-    """The words within backticks on a page."""
-    text = (DOCS / page).read_text(encoding="utf-8")
-    return {w for code in re.findall(r"`([^`\n]+)`", text) for w in re.findall(r"\w+", code)}
-
-
-def paths_of(value, path=""):
-    """Every path of a JSON value, lists by all of their elements."""
-    if isinstance(value, list):
-        for entry in value:
-            yield from paths_of(entry, path)
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield f"{path}.{key}"
-            if key not in NAMES:
-                yield from paths_of(inner, f"{path}.{key}")
 
 
 @pytest.fixture(scope="module")
@@ -67,12 +44,6 @@ def price_list(tmp_path_factory):
         + "2026-01-05T00:00:00Z,d,A100 80GB,r,on-demand,5,\n"
     )
     return path
-
-
-def undocumented(results, pages):
-    known = set().union(*map(words_of, pages))
-    # The suffix of a path is the key; a list of bare values has no keys of its own.
-    return sorted({path for path in paths_of(results) if path.rpartition(".")[2] not in known})
 
 
 def test_every_statistic_of_a_trace_is_documented(traces, gpuplan):
