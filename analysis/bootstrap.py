@@ -89,6 +89,11 @@ def draw_blocks(size: int, block: int, resamples: int, rng: np.random.Generator)
     return Blocks(size, starts, ends)
 
 
+def share_hint(level: float) -> str:
+    """Return what to add to the refusal of a level that may be meant as a share: 0.95 for 95."""
+    return f"; in percent, did you mean {100 * level:g}?" if 0 < level < 1 else ""
+
+
 def interval(values: FloatArray, level: float) -> tuple[float, float] | None:
     """Return the middle ``level`` percent of resampled values (Efron's percentile interval).
 

@@ -202,6 +202,8 @@ def test_what_is_asked_is_checked():
     for level in (49, 100, float("nan")):
         with pytest.raises(UsageError, match=r"--ci must be between 50 and 99\.9"):
             bootstrap_frontier(one, frontier, level=level, rng=rng)
+    with pytest.raises(UsageError, match=r"got 0\.9; in percent, did you mean 90\?"):
+        bootstrap_frontier(one, frontier, level=0.9, rng=rng)
     with pytest.raises(ValueError, match="no jobs"):
         bootstrap_frontier(replace(one, arrivals=None), frontier, rng=rng)
     with pytest.raises(ValueError, match="the classes of the workload"):

@@ -211,6 +211,21 @@ def test_a_level_needs_enough_resamples():
             check_level(level, 1000)
 
 
+def test_a_level_is_in_percent():
+    with pytest.raises(UsageError, match=r"got 0\.95; in percent, did you mean 95\?"):
+        check_level(0.95, 200)
+    with pytest.raises(UsageError, match=r"above 1 and below 100 percent, got 1$"):
+        check_level(1, 200)
+
+
+def test_resamples_are_bounded():
+    check_level(99.96, 10_000)
+    with pytest.raises(UsageError, match="--resamples 1000000000 is too many; expected 10000"):
+        check_level(95, 1_000_000_000)
+    with pytest.raises(UsageError, match=r"--ci 99\.99: expected at most 99\.96"):
+        check_level(99.99, 200)
+
+
 def test_jobs_still_running_count_where_asked():
     jobs = in_memory(
         frame([0, 10], duration_s=[60.0, 600.0], num_gpus=[1.0, 1.0],

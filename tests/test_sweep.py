@@ -209,7 +209,7 @@ def test_a_gate_on_the_recommendation(gpuplan, lab):
         (["--price-ratio", "1", "--set", "serverless_usd_per_gpu_h=0"], "price above 0"),
         (["--value-of-time", "much"], "--value-of-time 'much': expected numbers"),
         (["--ci", "99.9"], "--resamples 200 is too few for --ci 99.9"),
-        (["--ci", "100"], "--ci must be above 0 and below 100"),
+        (["--ci", "100"], "--ci must be above 1 and below 100"),
         (["--plot", "x.gif"], ".svg or .png"),
     ],
 )

@@ -21,6 +21,7 @@ from gpuplan.analysis.bootstrap import (
     block_length,
     draw_blocks,
     interval,
+    share_hint,
 )
 from gpuplan.analysis.characterize.arrivals import zone_of
 from gpuplan.analysis.characterize.distinct import distinct_interval
@@ -40,6 +41,7 @@ from gpuplan.analysis.characterize.time_resamples import (
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Trace
 
+MOST_RESAMPLES = 10_000  # all are held at once: of a million jobs in a day, some 3 GB
 PERCENTILES = (50, 90, 95, 99)
 QUEUE_PERCENTILES = (50, 90, 99)
 LONGEST_PERCENTS = (10, 1)
@@ -81,10 +83,19 @@ class Intervals:
 
 
 def check_level(level: float, resamples: int) -> None:
-    """Refuse a level that so few resamples cannot tell. Raises `UsageError`."""
-    if not 0 < level < 100:
-        raise UsageError(f"--ci must be above 0 and below 100 percent, got {level:g}")
+    """Refuse a level that so few resamples cannot tell, and too many. Raises `UsageError`."""
+    if not 1 < level < 100:
+        raise UsageError(
+            f"--ci must be above 1 and below 100 percent, got {level:g}{share_hint(level)}"
+        )
+    if resamples > MOST_RESAMPLES:
+        raise UsageError(
+            f"--resamples {resamples} is too many; expected {MOST_RESAMPLES} or fewer, which tell "
+            f"levels up to {100 - 400 / MOST_RESAMPLES:g}"
+        )
     least = int(np.ceil(round(400 / (100 - level), 6)))  # two resamples beyond each end
+    if least > MOST_RESAMPLES:
+        raise UsageError(f"--ci {level:g}: expected at most {100 - 400 / MOST_RESAMPLES:g} percent")
     if resamples < least:
         raise UsageError(
             f"--resamples {resamples} is too few for --ci {level:g}; expected {least} or more"

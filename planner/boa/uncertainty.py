@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bootstrap import Blocks, block_length, draw_blocks
+from gpuplan.analysis.bootstrap import Blocks, block_length, draw_blocks, share_hint
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals, FloatArray
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
@@ -175,7 +175,10 @@ def bootstrap_frontier(
         UsageError: a level out of range.
     """
     if not LEVELS[0] <= level <= LEVELS[1]:
-        raise UsageError(f"--ci must be between {LEVELS[0]:g} and {LEVELS[1]:g}, got {level:g}")
+        raise UsageError(
+            f"--ci must be between {LEVELS[0]:g} and {LEVELS[1]:g}, got {level:g}"
+            f"{share_hint(level)}"
+        )
     arrivals = workload.arrivals
     if arrivals is None:
         raise ValueError("this workload has no jobs to resample, only classes")
