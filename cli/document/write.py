@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from gpuplan.analysis.errors import OutputError
+from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.cli.document.study import Document
 
@@ -85,6 +85,15 @@ def write_document(
 def forms_draw(forms: Sequence[str]) -> bool:
     """Return whether pictures are among the forms."""
     return bool({"svg", "png"} & set(forms))
+
+
+def read_forms(text: str) -> list[str]:
+    """Return the forms of a comma-separated list. Raises `UsageError` for what is none."""
+    forms = [name.strip() for name in text.split(",")]
+    for name in forms:
+        if name not in FORMS:
+            raise UsageError(f"--formats {name}: no such form; there is {', '.join(FORMS)}")
+    return list(dict.fromkeys(forms))
 
 
 def check_folder(folder: Path, forms: Sequence[str] = tuple(FORMS)) -> None:

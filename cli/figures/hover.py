@@ -31,14 +31,10 @@ def spots_of(figure: Figure) -> list[Spot]:
 
 
 def _spots(figure: Figure, axes: Axes) -> Iterator[Spot]:
-    low, high = sorted(axes.get_xlim())
-    bottom, top = sorted(axes.get_ylim())
     to_page = axes.transData + figure.transFigure.inverted()
     width, height = figure.get_size_inches() * POINTS_PER_IN
     seen = set()
     for name, x, y in _values(axes):
-        if not (low <= x <= high and bottom <= y <= top):
-            continue
         across, up = to_page.transform((x, y))
         place = (round(float(across * width), 1), round(float((1 - up) * height), 1))
         if place not in seen:
@@ -50,12 +46,12 @@ def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
     """Yield name and data of what is drawn, the last drawn first: it lies on top."""
     for line in sorted(axes.lines, key=lambda line: -line.get_zorder()):
         if line.get_transform() == axes.transData:
-            yield from ((_name(line), x, y) for x, y in _thinned(*_data(line)))
+            yield from ((_name(line), x, y) for x, y in _seen(axes, *_data(line)))
     for patch in axes.patches:
         if isinstance(patch, StepPatch) and patch.get_fill():
             values, edges, _ = patch.get_data()
             middles = (edges[:-1] + edges[1:]) / 2
-            yield from (("", x, y) for x, y in _thinned(middles, values))
+            yield from (("", x, y) for x, y in _seen(axes, middles, values))
         elif isinstance(patch, Rectangle):
             box = patch.get_bbox()
             if box.width > box.height or not _is_upright(axes):
@@ -73,11 +69,13 @@ def _data(line: Line2D) -> tuple[Any, Any]:
     return np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
 
 
-def _thinned(x: Any, y: Any) -> Iterator[tuple[float, float]]:
-    known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if known.size > SPOTS:
-        known = known[np.linspace(0, known.size - 1, SPOTS).round().astype(int)]
-    return zip(x[known].tolist(), y[known].tolist(), strict=True)
+def _seen(axes: Axes, x: Any, y: Any) -> Iterator[tuple[float, float]]:
+    """Yield the points within the axes, of many only some."""
+    (low, high), (bottom, top) = sorted(axes.get_xlim()), sorted(axes.get_ylim())
+    within = np.flatnonzero((x >= low) & (x <= high) & (y >= bottom) & (y <= top))
+    if within.size > SPOTS:
+        within = within[np.linspace(0, within.size - 1, SPOTS).round().astype(int)]
+    return zip(x[within].tolist(), y[within].tolist(), strict=True)
 
 
 def _name(line: Line2D) -> str:

@@ -1,0 +1,207 @@
+"""Documents: what they say, that they say it safely, and that they are whole or not there."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+import support_document as made
+from markdown_it import MarkdownIt
+
+from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.cli.document.gates import judge_all, raise_failed
+from gpuplan.cli.document.junit import as_junit
+from gpuplan.cli.document.markdown import MOST_CHARACTERS, as_markdown
+from gpuplan.cli.document.page import as_html
+from gpuplan.cli.document.pictures import inline_svg
+from gpuplan.cli.document.study import StudyResult
+from gpuplan.cli.document.view import verdict_of
+from gpuplan.cli.document.write import check_folder, write_document
+from gpuplan.cli.figures.hover import spots_of
+from gpuplan.cli.figures.style import COLOURS, new_figure, svg_of
+from gpuplan.cli.gates import GateFailed
+
+
+def gates_of(*conditions: str):
+    studies = [
+        made.study("pareto", results={"mean_jct_s": 7200.0, "wait_s": None}),
+        made.study("tight", results={"mean_jct_s": 3600.0}),
+    ]
+    return judge_all(studies, conditions)
+
+
+def test_gates_find_the_fields_of_every_study():
+    gates = gates_of(
+        "pareto.mean_jct > 90m", "tight.mean_jct > 90m", "wait > 1s", "mean_jct > 1s", "x > 1"
+    )
+    assert [gate.state for gate in gates] == ["failed", "passed", "unchecked", "error", "error"]
+    assert gates[0].detail == "pareto.mean_jct_s is 7200"
+    assert gates[3].detail == "mean_jct may be pareto.mean_jct_s or tight.mean_jct_s"
+
+
+def test_gates_end_the_program_as_they_should():
+    raise_failed(gates_of("tight.mean_jct > 90m", "wait > 1s"))
+    with pytest.raises(GateFailed, match=r"gate tripped: pareto\.mean_jct"):
+        raise_failed(gates_of("pareto.mean_jct > 90m"))
+    with pytest.raises(UsageError, match=r"tripped: pareto(.|\n)*'x > 1': no field 'x'"):
+        raise_failed(gates_of("x > 1", "pareto.mean_jct > 90m"))
+
+
+def test_the_verdict_counts_what_is_wrong():
+    assert verdict_of(made.document()) == ""
+    assert verdict_of(made.document(gates=gates_of("tight.mean_jct > 90m"))) == "The gate passed."
+    gates = gates_of("pareto.mean_jct > 90m", "tight.mean_jct > 90m", "x > 1")
+    assert verdict_of(made.document(gates=gates)) == (
+        "1 of 3 gates cannot be checked; 1 of 3 gates failed."
+    )
+
+
+def test_junit_has_a_case_per_gate():
+    gates = gates_of("pareto.mean_jct > 90m", "tight.mean_jct > 90m", "wait > 1s", "x > 1")
+    document = made.document(gates=gates, time="2026-01-31T00:00:00Z")
+    root = ET.fromstring(as_junit(document).partition("\n")[2])
+    assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == (
+        *("4", "1", "1", "1"),
+    )
+    cases = {case.get("name"): [one.tag for one in case] for case in root.iter("testcase")}
+    assert cases == {
+        "pareto.mean_jct > 90m": ["failure"],
+        "tight.mean_jct > 90m": ["system-out"],
+        "wait > 1s": ["skipped"],
+        "x > 1": ["error"],
+    }
+    assert root.find("testsuite").get("timestamp") == "2026-01-31T00:00:00Z"
+
+
+def test_markdown_shows_names_as_they_are():
+    text = as_markdown(made.document(gates=gates_of("pareto.mean_jct > 90m")))
+    assert text.startswith("# Title &lt;i&gt;\n\n**1 of 1 gate failed.**\n")
+    shown = MarkdownIt("commonmark").enable("table").render(text)
+    assert "&lt;u0&gt; | *x*" in shown and "<td" in shown and "<u0>" not in shown
+    assert shown.count("<table>") == 4  # gates, two of the study, inputs
+    assert shown.count("<details>") == shown.count("</details>") == 2
+    for found in re.finditer(r"<tbody>(.*?)</tbody>", shown, re.DOTALL):
+        assert "<tr>" in found[1]
+
+
+@pytest.mark.parametrize(("studies", "rows"), [(3, 3000), (60, 50), (400, 30)])
+def test_markdown_stays_short_enough_for_a_comment(studies, rows):
+    text = as_markdown(made.document(*(made.study(f"s{i}", rows) for i in range(studies))))
+    assert len(text) <= MOST_CHARACTERS
+    assert text.count("<details>") == text.count("</details>")
+    assert "report.html" in text  # where the rest is
+
+
+def test_a_page_escapes_what_comes_from_logs_and_needs_nothing_else():
+    page = as_html(made.document())
+    assert "<u0>" not in page and "&lt;u0&gt;" in page and "look &lt;here&gt;" in page
+    assert "<title>Title &lt;i&gt;</title>" in page
+    assert not re.search(r"""(src|href)=["'](?!#|data:,)""", page)
+    assert "url(" not in page and "@import" not in page
+    ids = re.findall(r'\sid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_a_page_sorts_by_numbers_and_not_by_their_texts():
+    page = as_html(made.document(made.study(rows=2)))
+    assert '<td class="number" data-key="1">$1.00</td>' in page
+
+
+def test_pictures_share_a_page_without_their_ids_meeting():
+    figure = new_figure()
+    figure.axes[0].plot([1, 2], [3, 4], "o", color=COLOURS["blue"], label="cost")
+    figure.axes[0].set_xlabel("GPUs")
+    figure.axes[0].text(1, 3, "here", color=COLOURS["orange"])
+    svg = svg_of(figure)
+    spots = spots_of(figure)
+    one, two = (inline_svg(svg, name, "A < B", "what it is", spots) for name in ("a", "b"))
+    ids = [set(re.findall(r' id="([^"]+)"', text)) for text in (one, two)]
+    assert ids[0] and not ids[0] & ids[1]
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', one)) <= ids[0]
+    root = ET.fromstring(one)
+    assert root.get("role") == "img" and root.find("title").text == "A < B"
+    assert "fill: var(--text-orange)" in one and "var(--blue)" in one
+    assert "<style" not in one and "xlink" not in one and "<metadata" not in one
+
+
+def test_a_value_stands_where_its_point_is_drawn():
+    figure = new_figure()
+    axes = figure.axes[0]
+    axes.plot([1, 2, 3], [10, 30, 20], "o", label="cost")
+    axes.plot(range(1000), [20] * 1000)
+    axes.set_xlim(0, 4)
+    axes.set_ylim(0, 40)
+    axes.set_xlabel("GPUs")
+    axes.fmt_xdata = lambda x: f"{x:g} each"
+    drawn = re.findall(r'<use xlink:href="#m\w+" x="([\d.]+)" y="([\d.]+)" style', svg_of(figure))
+    spots = spots_of(figure)
+    cost = [spot for spot in spots if spot.text.startswith("cost")]
+    assert [spot.text.splitlines()[1] for spot in cost] == [f"GPUs: {n} each" for n in (1, 2, 3)]
+    places = [(float(x), float(y)) for x, y in drawn]
+    for spot in cost:
+        assert any(place == pytest.approx((spot.x, spot.y), abs=0.1) for place in places)
+    assert len(spots) == 3 + 4  # of the long line what is within the axes, but where a point is
+
+
+def test_a_bar_tells_its_name_and_length():
+    figure = new_figure()
+    figure.axes[0].barh(range(2), [5.0, 7.0])
+    figure.axes[0].set_yticks([0, 1], ["fifo", "las"])
+    figure.axes[0].set_xlabel("cost")
+    svg_of(figure)
+    texts = [spot.text for spot in spots_of(figure)]
+    assert len(texts) == 2 and texts[0].endswith("fifo") and "cost: 5" in texts[0]
+
+
+def test_a_result_is_the_same_after_a_cache():
+    one = made.study()
+    assert StudyResult.from_text(one.to_text()) == one
+    for damaged in ("", "[]", "{}", one.to_text()[:-5], one.to_text().replace('"rows"', '"r"')):
+        with pytest.raises(ValueError, match="no result of a study"):
+            StudyResult.from_text(damaged)
+
+
+def test_a_document_is_written_whole(tmp_path):
+    folder = tmp_path / "new" / "report"
+    written = write_document(made.document(), folder)
+    assert [path.name for path in written] == [
+        *("report.html", "report.md", "report.json", "junit.xml"),
+    ]
+    assert json.loads((folder / "report.json").read_text())["command"] == "report"
+    first = [path.read_bytes() for path in written]
+    assert first == [path.read_bytes() for path in write_document(made.document(), folder)]
+
+
+def test_without_room_nothing_is_left(tmp_path, monkeypatch):
+    write = Path.write_bytes
+
+    def full(path, data):
+        if path.suffix == ".md":
+            raise OSError(28, "No space left on device")
+        return write(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OutputError, match=r"report.md: cannot be written: No space left"):
+        write_document(made.document(), tmp_path / "new" / "report")
+    assert not (tmp_path / "new").exists()
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "report.html").write_text("before")
+    with pytest.raises(OutputError):
+        write_document(made.document(), kept)
+    assert [path.name for path in kept.iterdir()] == ["report.html"]
+    assert (kept / "report.html").read_text() == "before"
+
+
+def test_a_folder_is_tried_and_left_as_it_was(tmp_path):
+    check_folder(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="file"):
+        check_folder(tmp_path / "file")
+    with pytest.raises(OutputError, match="cannot be made"):
+        check_folder(tmp_path / "file" / "b")
