@@ -13,18 +13,7 @@ import typer
 from gpuplan.analysis.errors import GpuplanError
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
-from gpuplan.cli.commands import (
-    characterize,
-    compare,
-    ingest,
-    listing,
-    pareto,
-    prices,
-    simulate,
-    sweep,
-    synth,
-)
-from gpuplan.cli.commands import demo as demo_command
+from gpuplan.cli.lazy import LazyGroup
 
 INTERRUPTED = 130
 USAGE = 2
@@ -48,6 +37,7 @@ PLAIN = (
 """What the parser of the command line says, and what it means."""
 
 app = typer.Typer(
+    cls=LazyGroup,
     name="gpuplan",
     help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
     epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
@@ -56,11 +46,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (
-    *(ingest, prices, characterize, pareto, sweep, simulate, compare, synth),
-    *(listing, demo_command),
-):
-    module.register(app)
 
 
 def _show_version(asked: bool) -> None:

@@ -51,15 +51,12 @@ def study_options(command: str) -> dict[str, StudyOption]:
     Raises:
         UsageError: there is no such command; the message names the nearest.
     """
-    import typer
+    from gpuplan.cli.lazy import COMMANDS, command_named
 
-    from gpuplan.cli.main import app
-
-    commands = typer.main.get_group(app).commands
-    if command not in commands:
-        raise UsageError(f"no command {command!r}{did_you_mean(command, commands)}")
+    if command not in COMMANDS:
+        raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
     found = {}
-    for parameter in commands[command].params:
+    for parameter in command_named(command).params:
         if parameter.param_type_name != "option":
             continue
         long = max(parameter.opts, key=len)

@@ -1,0 +1,84 @@
+"""The commands by name; the module of one is imported when it runs, and not for ``--help``."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+COMMANDS = {
+    "ingest": "Bring a job log into the canonical schema, and account for every row of it.",
+    "prices": "Bring GPU price lists and histories into one table, and say what GPUs cost.",
+    "characterize": (
+        "Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."
+    ),
+    "pareto": "Show what mean job completion time each GPU budget buys, and with which widths.",
+    "sweep": "Replay a trace under many serverless thresholds: cost against completion time.",
+    "simulate": "Replay a trace under one policy: what each job waits and costs.",
+    "compare": "Compare policies on one trace: what each costs and how soon jobs are done.",
+    "report": (
+        "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
+    ),
+    "synth": ("Draw a synthetic trace with the statistics of a real one, and say how near it is."),
+    "init": "Write a commented scenario that runs as it is, for gpuplan run.",
+    "run": "Run the studies of a scenario file, write its documents, check its gates.",
+    "list": (
+        "List what is built in: log formats, policies, speedups, methods, baselines, providers."
+    ),
+    "demo": ("Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep."),
+}
+"""Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
+
+MODULES = {"list": "listing"}
+"""The module of a command in `gpuplan.cli.commands`, where it is not named like the command."""
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are in `COMMANDS`, each imported when it is asked for."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self._brief = False
+        self.commands = {
+            name: TyperCommand(name, help=about, rich_markup_mode="rich")
+            for name, about in COMMANDS.items()
+        }
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; only its name and first sentence where commands are listed."""
+        if self._brief or cmd_name not in COMMANDS:
+            return self.commands.get(cmd_name)
+        return command_named(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help, which names every command and needs none of them."""
+        self._brief = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._brief = False
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return what may follow, also without importing a command."""
+        self._brief = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._brief = False
+
+
+@cache
+def command_named(name: str) -> Any:
+    """Return a command of `COMMANDS` with its options; its module is imported now."""
+    module = import_module(f"gpuplan.cli.commands.{MODULES.get(name, name)}")
+    app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    app.callback()(_nothing)  # so that one command stays a command of a group
+    module.register(app)
+    return typer.main.get_group(app).commands[name]
+
+
+def _nothing() -> None:
+    """Stand for the options of the group that a single command is built in."""
