@@ -1,0 +1,39 @@
+"""``gpuplan init``: a scenario file to begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.cli import talk
+from gpuplan.cli.options import command
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "init", example="gpuplan init scenario.toml")(init)
+
+
+def init(
+    path: Annotated[
+        Path, typer.Argument(help="The file to write (.toml).", metavar="[FILE]")
+    ] = Path("scenario.toml"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a file that is there.")
+    ] = False,
+) -> None:
+    """Write a commented scenario that runs as it is, for gpuplan run."""
+    from importlib.resources import files
+
+    from gpuplan.analysis.files import atomic_output
+
+    if path.suffix.lower() != ".toml":
+        raise UsageError(f"{path}: expected a name that ends in .toml")
+    if path.exists() and not force:
+        raise OutputError(f"{path}: is there already\n  next: another name, or --force")
+    with atomic_output(path) as temporary:
+        temporary.write_bytes((files("gpuplan.cli.scenario") / "example.toml").read_bytes())
+    talk.note(f"wrote {path}\n  next: gpuplan run {path}")

@@ -1,0 +1,179 @@
+"""``gpuplan run``: all studies that a scenario file declares, with its documents and gates."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuplan.cli import talk
+from gpuplan.cli.options import OUTPUT_PANEL, command
+
+if TYPE_CHECKING:
+    from gpuplan.cli.document.study import Document
+    from gpuplan.cli.scenario.cache import Cache
+    from gpuplan.cli.scenario.scenario import Scenario
+
+EXAMPLE = "gpuplan run scenario.toml --set study.pareto.budget=1.2x,2x --output report"
+CACHE_PANEL = "Cache"
+PLANNED = ("study", "cached", "what runs")
+
+
+class RunFormat(StrEnum):
+    """How the results of a scenario are written to standard output."""
+
+    table = "table"
+    json = "json"
+    md = "md"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "run", example=EXAMPLE)(run)
+
+
+def run(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="The scenario (TOML); [bold]gpuplan init[/bold] writes one to begin with.",
+            show_default=False,
+            metavar="SCENARIO",
+        ),
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A value in place of the one in the file, for example "
+            "study.pareto.budget=1.5x, workload.trace=other.parquet or clouds.capacity=30; may "
+            "be repeated.",
+            metavar="KEY=VALUE",
+            show_default=False,
+        ),
+    ] = None,
+    listed: Annotated[
+        bool,
+        typer.Option("--list", help="Check the scenario and show what would run; run nothing."),
+    ] = False,
+    output_format: Annotated[
+        RunFormat,
+        typer.Option("--output-format", help="Form of the results.", rich_help_panel=OUTPUT_PANEL),
+    ] = RunFormat.table,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the documents, in place of dir in the scenario; made where it is "
+            "missing.",
+            metavar="DIR",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of results that need not be computed again; safe to delete. Default: "
+            "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
+            metavar="DIR",
+            rich_help_panel=CACHE_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    no_cache: Annotated[
+        bool,
+        typer.Option(
+            "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
+        ),
+    ] = False,
+) -> None:
+    """Run the studies of a scenario file, write its documents, check its gates.
+
+    The file is checked as a whole before anything runs, and only what has changed since is computed
+    again.
+    """
+    from gpuplan.analysis.errors import UsageError
+    from gpuplan.cli.document.assemble import time_stamp
+    from gpuplan.cli.document.gates import raise_failed
+    from gpuplan.cli.document.write import FORMS, check_folder, write_document
+    from gpuplan.cli.emit import write_stdout
+    from gpuplan.cli.scenario.cache import open_cache, usual_folder
+    from gpuplan.cli.scenario.loading import load_scenario
+    from gpuplan.cli.scenario.running import run_scenario
+
+    if cache is not None and no_cache:
+        raise UsageError("--no-cache: not with --cache DIR")
+    scenario = load_scenario(source, settings or ())
+    with open_cache(None if no_cache else cache or usual_folder()) as kept:
+        if listed:
+            _show_plan(scenario, kept, output_format)
+            return
+        folder, forms = out, tuple(FORMS)
+        if scenario.documents is not None:
+            folder = out or scenario.folder / scenario.documents.folder
+            forms = scenario.documents.forms
+        if folder is not None:
+            check_folder(folder, forms)
+        document = run_scenario(scenario, kept, time=time_stamp(None))
+    for path in write_document(document, folder, forms) if folder is not None else ():
+        talk.note(f"wrote {path}")
+    for study in document.studies:
+        for warning in study.warnings:
+            talk.warn(f"{study.name}: {warning}")
+    write_stdout(_text(document, output_format))
+    raise_failed(document.gates)
+
+
+def _text(document: Document, form: RunFormat) -> str:
+    match form:
+        case RunFormat.json:
+            from gpuplan.cli.document.contract import as_json
+
+            return as_json(document)
+        case RunFormat.md:
+            from gpuplan.cli.document.markdown import as_markdown
+
+            return as_markdown(document)
+        case RunFormat.table:
+            from gpuplan.cli.scenario.showing import as_text
+
+            return as_text(document, sys.stdout)
+
+
+def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
+    import shlex
+
+    from gpuplan.cli.emit import emit
+    from gpuplan.cli.options import Format, Output
+    from gpuplan.cli.report import Column, Report, Table
+    from gpuplan.cli.scenario.running import planned
+
+    for warning in scenario.warnings:
+        talk.warn(warning)
+    workload = scenario.workload
+    made = [workload.command, *workload.arguments] if workload.command else []
+    studies, rows = [], []
+    for study, cached in planned(scenario, cache):
+        arguments = [workload.trace, *study.arguments]
+        studies.append(
+            {"name": study.name, "command": study.command, "arguments": arguments, "cached": cached}
+        )
+        words = shlex.join(["gpuplan", study.command, *arguments])
+        rows.append((study.name, "yes" if cached else "no", words))
+    emit(
+        Report(
+            command="run",
+            results={
+                "workload": {"trace": workload.trace, "made_by": made},
+                "studies": studies,
+                "gates": list(scenario.gates),
+            },
+            tables=(Table("What would run", tuple(Column(name, name) for name in PLANNED), rows),),
+        ),
+        Output(output_format=Format(form.value)),
+    )

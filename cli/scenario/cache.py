@@ -1,0 +1,121 @@
+"""Results kept by what they come from, so that a re-run does only what has changed.
+
+An entry is one file, written whole, named by the hash of everything its content depends on, with
+the hash of its content in it. So runs may share a folder, it may be deleted at any time, and an
+entry that is damaged is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from gpuplan.analysis.errors import OutputError
+from gpuplan.analysis.files import atomic_output, sha256_of
+from gpuplan.analysis.version import gpuplan_version
+from gpuplan.cli import talk
+
+
+def usual_folder() -> Path:
+    """Return ``$XDG_CACHE_HOME/gpuplan``, or ``~/.cache/gpuplan``.
+
+    Raises:
+        OutputError: there is no home folder.
+    """
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):  # others are to be ignored, says the XDG specification
+        return Path(named) / "gpuplan"
+    try:
+        return Path.home() / ".cache" / "gpuplan"
+    except RuntimeError as error:
+        raise OutputError("no home folder for the cache; name one with --cache") from error
+
+
+@contextmanager
+def open_cache(folder: Path | None) -> Iterator[Cache]:
+    """Yield the cache in a folder, or one that lasts no longer than the block for None."""
+    if folder is not None:
+        yield Cache(folder.absolute())
+        return
+    with TemporaryDirectory(prefix="gpuplan.") as temporary:
+        yield Cache(Path(temporary))
+
+
+def key_of(kind: str, **parts: Any) -> str:
+    """Return the name of what depends on these parts, and on the version of gpuplan."""
+    told = json.dumps([gpuplan_version(), kind, parts], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def hashes_of(*texts: str) -> dict[str, str]:
+    """Return the hashes of the files and folders that are named in arguments.
+
+    A file may stand in any part of an argument (``--speedup=table:FILE``), and a name that is
+    one by chance does no harm.
+    """
+    names = {
+        text[start:]
+        for text in texts
+        for start in (0, *(i + 1 for i, sign in enumerate(text) if sign in "=:,"))
+    }
+    found: dict[str, str] = {}
+    for name in sorted(names - {""}):
+        path = Path(name)
+        try:
+            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+            found |= {str(one): sha256_of(one) for one in inside if one.is_file()}
+        except OSError:  # too long for a name, or not ours to read: the command will tell
+            continue
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A folder of entries, made when the first is kept.
+
+    Attributes:
+        folder: where.
+    """
+
+    folder: Path
+
+    def read(self, kind: str, key: str) -> str | None:
+        """Return what was kept; None where nothing was, or where it is damaged."""
+        try:
+            digest, _, text = self.path(kind, f"{key}.json").read_bytes().decode().partition("\n")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return text if _digest(text) == digest else None
+
+    def keep(self, kind: str, key: str, text: str) -> None:
+        """Keep a text; where it cannot be, say so."""
+        path = self.path(kind, f"{key}.json")
+        try:
+            self.make(kind)
+            with atomic_output(path) as temporary:
+                temporary.write_bytes(f"{_digest(text)}\n{text}".encode())
+        except OutputError as error:
+            talk.warn(f"not cached: {error}")
+
+    def make(self, kind: str) -> None:
+        """Make the folder of a kind. Raises `OutputError`."""
+        try:
+            self.path(kind, "").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = error.strerror or error
+            raise OutputError(f"{self.folder}: no cache can be made here: {why}") from error
+
+    def path(self, kind: str, name: str) -> Path:
+        """Return the path of an entry."""
+        return self.folder / kind / name
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

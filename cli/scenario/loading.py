@@ -1,0 +1,361 @@
+"""From a scenario file to a checked `Scenario`: every mistake is told, with its line, at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.files import existing_file
+from gpuplan.cli.scenario.handed import (
+    SECTIONS,
+    setting_names,
+    settings_of,
+    takes,
+    without_idle,
+)
+from gpuplan.cli.scenario.scenario import (
+    Documents,
+    Places,
+    Scenario,
+    ScenarioError,
+    Study,
+    Workload,
+)
+from gpuplan.cli.scenario.source import Keys, Source, read_source
+from gpuplan.cli.studies import arguments_of, check_study, did_you_mean, study_options
+
+STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare")
+WORKLOADS = ("trace", "log", "synth")
+TOP = ("title", "workload", "prices", "speedups", "clouds", "policies", "study", "output", "gates")
+NAME = re.compile(r"\w+", re.ASCII)
+
+
+def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Scenario:
+    """Read a scenario and check it, up to where its studies read the trace.
+
+    Args:
+        path: the TOML file.
+        overrides: ``a.b=value``, each in place of what the file says.
+
+    Raises:
+        InputError: no such file, or it is no TOML.
+        ScenarioError: keys or values that cannot be meant, each with its line.
+        UsageError: an override that is none.
+    """
+    loader = _Loader(read_source(path, overrides))
+    with chdir(path.absolute().parent):
+        scenario = loader.scenario()
+    if loader.problems:
+        raise ScenarioError(loader.problems)
+    return scenario
+
+
+class _Loader:
+    """Reads the sections of one file and gathers what is wrong with them."""
+
+    def __init__(self, source: Source) -> None:
+        """Take the file."""
+        self.source = source
+        self.problems: list[tuple[str, GpuplanError]] = []
+        self.warnings: list[str] = []
+
+    def scenario(self) -> Scenario:
+        """Return the scenario; it means something where no problem was found."""
+        data = self.source.data
+        self.known((), data, TOP)
+        workload = self.workload()
+        studies = self.studies(workload)
+        gates = self.table("gates")
+        self.known(("gates",), gates, ("fail_if",))
+        return Scenario(
+            path=self.source.path,
+            title=self.text((), data, "title") or self.source.path.stem,
+            workload=workload,
+            studies=studies,
+            documents=self.documents(),
+            gates=self.gates(gates.get("fail_if", [])),
+            warnings=tuple(self.warnings),
+        )
+
+    def workload(self) -> Workload:
+        """Read where the jobs come from; the other keys of the section are handed to studies."""
+        table = self.table("workload")
+        self.known(("workload",), table, (*WORKLOADS, *SECTIONS["workload"]))
+        given = [name for name in WORKLOADS if name in table]
+        given = [name for name in given if self.is_overridden(("workload", name))] or given
+        if len(given) != 1:
+            found = " and ".join(given) or "none"
+            expected = f"[workload] expected one of {', '.join(WORKLOADS)}; found {found}"
+            self.problem(("workload",), expected)
+        elif given[0] == "trace":
+            trace = self.text(("workload",), table, "trace") or ""
+            with self.placed(("workload", "trace")):
+                existing_file(Path(trace))
+            return Workload("", (), trace, Places(self.source.place(("workload", "trace"))))
+        else:
+            value = table[given[0]]
+            options = value if isinstance(value, dict) else {"file": value}
+            return self.log(options) if given[0] == "log" else self.synth(options)
+        return Workload("", (), "", Places(""))
+
+    def log(self, options: Mapping[str, Any]) -> Workload:
+        """Read a log that is to be ingested: its files and the options of ``gpuplan ingest``."""
+        named = options.get("file", [])
+        files = [str(file) for file in (named if isinstance(named, list) else [named])]
+        with self.placed(("workload", "log")):
+            if not files:
+                raise UsageError("log: expected the file, or { file = ..., and options }")
+            for file in files:
+                if not Path(file).is_dir():  # all the logs in it
+                    existing_file(Path(file))
+        rest = {key: value for key, value in options.items() if key != "file"}
+        return self.made("ingest", "log", files, rest, Path(files[0]).name if files else "log")
+
+    def synth(self, options: Mapping[str, Any]) -> Workload:
+        """Read a trace that is to be drawn: the options of ``gpuplan synth``."""
+        with self.placed(("workload", "synth")):
+            if len({"preset", "like", "model"} & options.keys()) != 1:
+                raise UsageError("synth: expected one of preset, like and model")
+            if "jobs" not in options:
+                raise UsageError("synth: expected jobs = how many to draw")
+        return self.made("synth", "synth", [], options, str(options.get("preset", "synth")))
+
+    def made(
+        self, command: str, key: str, files: list[str], options: Mapping[str, Any], name: str
+    ) -> Workload:
+        """Return a workload that a command makes."""
+        keys = ("workload", key)
+        places = {option: self.source.place((*keys, option)) for option in options}
+        return Workload(
+            command,
+            (*files, *self.arguments(command, options, keys)),
+            f"{name.partition('.')[0]}.parquet",
+            Places(self.source.place(keys), places),
+        )
+
+    def studies(self, workload: Workload) -> tuple[Study, ...]:
+        """Read the studies, and check each as its command would before it reads the trace."""
+        shared = {name: self.shared(name) for name in SECTIONS}
+        clouds, policies = self.clouds(), self.policies()
+        taken: set[Keys] = set()
+        studies = []
+        tables = self.table("study")
+        if not tables:
+            self.problem((), "expected a study, as [study.pareto]")
+        for name, table in tables.items():
+            keys = ("study", name)
+            if not isinstance(table, dict):
+                self.problem(keys, f"expected a table [study.NAME]; found {name} = {table!r}")
+                continue
+            options = dict(table)
+            command = options.pop("command", name)
+            if not NAME.fullmatch(name):
+                self.problem(keys, f"[study.{name}] expected a name of letters, digits and _")
+            if command not in STUDIES:
+                place = (*keys, "command")
+                near = did_you_mean(str(command), dict.fromkeys(STUDIES))
+                hint = "" if "command" in table else "; or give command ="
+                self.problem(place, f"[study.{name}] no study {command!r}{near}{hint}")
+                continue
+            found = self.study(name, command, options, shared, clouds, policies, taken)
+            studies.append(found)
+            trace = workload.trace or "trace.parquet"
+            with self.placed(None), found.places.told():
+                check_study(command, [*found.arguments, trace])
+        for section, table in shared.items():
+            for key in table:
+                if studies and (section, key) not in taken:
+                    at = self.source.place((section, key))
+                    self.warnings.append(f"{at}: no study takes [{section}] {key}")
+        return tuple(studies)
+
+    def study(
+        self,
+        name: str,
+        command: str,
+        options: dict[str, Any],
+        shared: Mapping[str, Mapping[str, Any]],
+        clouds: Mapping[str, str],
+        policies: Mapping[str, Mapping[str, str]],
+        taken: set[Keys],
+    ) -> Study:
+        """Return a study with what it takes of the shared sections; ``taken`` learns of it."""
+        handed = {
+            SECTIONS[section][key]: value
+            for section, table in shared.items()
+            for key, value in table.items()
+            if takes(command, section, SECTIONS[section][key], value)
+        }
+        handed = without_idle(command, options, handed)
+        for section, table in shared.items():
+            taken |= {(section, key) for key in table if SECTIONS[section][key] in handed}
+        known = study_options(command)
+        own = {
+            key: value
+            for key, value in options.items()
+            # false, for what takes a value, is that it is not given here
+            if value is not False or key not in handed or known[key].is_flag
+        }
+        handed = {key: value for key, value in handed.items() if key not in options}
+        arguments = self.arguments(command, handed, ())
+        arguments += [
+            f"--set={text}" for text in settings_of(command, handed | own, clouds, policies)
+        ]
+        arguments += self.arguments(command, own, ("study", name))
+        return Study(name, command, tuple(arguments), self.places(name, options))
+
+    def arguments(self, command: str, options: Mapping[str, Any], keys: Keys) -> list[str]:
+        """Return options as arguments; a table is a repeated ``key=value``."""
+        arguments: list[str] = []
+        known = study_options(command)
+        for key, value in options.items():
+            with self.placed((*keys, key) if keys else self.shared_keys(key)):
+                if isinstance(value, dict) and key in known and known[key].multiple:
+                    value = [f"{inner}={_text(each)}" for inner, each in value.items()]
+                arguments += arguments_of(command, {key: value})
+        return arguments
+
+    def places(self, name: str, options: Mapping[str, Any]) -> Places:
+        """Return where a study says what it says, and where others say it for it."""
+        shared = {
+            option: self.source.place((section, key))
+            for section, keys in SECTIONS.items()
+            for key, option in keys.items()
+            if key in self.table(section)
+        }
+        own = {key: self.source.place(("study", name, key)) for key in options}
+        return Places(self.source.place(("study", name)), shared | own)
+
+    def shared_keys(self, option: str) -> Keys:
+        """Return where a shared section gives an option; nothing where none does."""
+        for section, keys in SECTIONS.items():
+            for key, name in keys.items():
+                if name == option and key in (self.source.data.get(section) or {}):
+                    return (section, key)
+        return ()
+
+    def shared(self, section: str) -> dict[str, Any]:
+        """Return what a section hands to the studies."""
+        table = self.table(section)
+        if section != "workload":
+            self.known((section,), table, SECTIONS[section])
+        return {key: value for key, value in table.items() if key in SECTIONS[section]}
+
+    def clouds(self) -> dict[str, str]:
+        """Read the settings of all policies."""
+        table = self.table("clouds")
+        if not table:
+            return {}
+        return self.settings(("clouds",), table, frozenset().union(*setting_names().values()))
+
+    def policies(self) -> dict[str, dict[str, str]]:
+        """Read the settings of single policies."""
+        found = {}
+        for name, table in self.table("policies").items():
+            keys = ("policies", name)
+            if not isinstance(table, dict):
+                self.problem(keys, f"[policies] expected a table [policies.{name}]")
+            elif name not in setting_names():
+                self.problem(keys, f"no policy {name!r}{did_you_mean(name, setting_names())}")
+            else:
+                found[name] = self.settings(keys, table, setting_names()[name])
+        return found
+
+    def settings(
+        self, keys: Keys, table: Mapping[str, Any], names: Collection[str]
+    ) -> dict[str, str]:
+        """Return settings as texts, each checked by the first policy that has it."""
+        from gpuplan.cli.settings import parse_settings
+        from gpuplan.planner.policies import POLICIES
+
+        self.known(keys, table, names)
+        found = {}
+        for key in table.keys() & names:
+            own = [POLICIES[keys[1]]] if len(keys) > 1 else POLICIES.values()
+            settings = next(one.settings for one in own if key in one.settings)
+            with self.placed((*keys, key)):
+                parse_settings([f"{key}={_text(table[key])}"], settings)
+                found[key] = _text(table[key])
+        return {key: found[key] for key in table if key in found}
+
+    def documents(self) -> Documents | None:
+        """Read what is written."""
+        from gpuplan.cli.document.write import FORMS
+
+        table = self.table("output")
+        if not table:
+            return None
+        self.known(("output",), table, ("dir", "formats"))
+        folder = self.text(("output",), table, "dir")
+        if folder is None:
+            self.problem(("output",), "[output] expected dir = the folder to write to")
+        forms = table.get("formats", list(FORMS))
+        forms = forms if isinstance(forms, list) else [forms]
+        for form in forms:
+            if not isinstance(form, str) or form not in FORMS:
+                near = did_you_mean(str(form), FORMS)
+                self.problem(("output", "formats"), f"[output] no format {form!r}{near}")
+        return Documents(folder or "", tuple(map(str, forms)))
+
+    def gates(self, given: Any) -> tuple[str, ...]:
+        """Read the conditions."""
+        from gpuplan.cli.gates import read_condition
+
+        conditions = given if isinstance(given, list) else [given]
+        for condition in conditions:
+            with self.placed(("gates", "fail_if")):
+                if not isinstance(condition, str):
+                    raise UsageError(f"fail_if: expected texts in quotes, found {condition!r}")
+                read_condition(condition)
+        return tuple(map(str, conditions))
+
+    def table(self, name: str) -> dict[str, Any]:
+        """Return a section; an empty one where there is none."""
+        found = self.source.data.get(name, {})
+        if isinstance(found, dict):
+            return found
+        self.problem((name,), f"{name}: expected a table [{name}]")
+        return {}
+
+    def text(self, keys: Keys, table: Mapping[str, Any], key: str) -> str | None:
+        """Return a text; None where there is none."""
+        value = table.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        self.problem((*keys, key), f"{key}: expected a text in quotes, found {value!r}")
+        return None
+
+    def known(self, keys: Keys, table: Mapping[str, Any], names: Collection[str]) -> None:
+        """Tell of the keys of a table that mean nothing, with the nearest that does."""
+        where = f"[{'.'.join(keys)}] " if keys else ""
+        for key in table:
+            if key not in names:
+                near = did_you_mean(key, dict.fromkeys(names))
+                self.problem((*keys, key), f"{where}no key {key!r}{near}")
+
+    def is_overridden(self, keys: Keys) -> bool:
+        """Return whether an override gives this value, or one in it."""
+        return any(one[: len(keys)] == keys for one in self.source.overridden)
+
+    def problem(self, keys: Keys, message: str) -> None:
+        """Keep a mistake with its place."""
+        self.problems.append((self.source.place(keys), UsageError(message)))
+
+    @contextmanager
+    def placed(self, keys: Keys | None) -> Iterator[None]:
+        """Keep what is raised inside with its place; None where it tells its own."""
+        try:
+            yield
+        except GpuplanError as error:
+            self.problems.append(("" if keys is None else self.source.place(keys), error))
+
+
+def _text(value: Any) -> str:
+    """Return a value of TOML as it stands on a command line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "/".join(map(_text, value)) if isinstance(value, list) else str(value)

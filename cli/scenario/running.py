@@ -1,0 +1,154 @@
+"""Run a checked scenario: its trace, its studies, what its gates say; only what has changed."""
+
+from __future__ import annotations
+
+import json
+from contextlib import chdir
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpuplan.analysis.files import sha256_of
+from gpuplan.cli import talk
+from gpuplan.cli.document.gates import judge_all
+from gpuplan.cli.document.study import Document, StudyResult, result_of
+from gpuplan.cli.engine_options import EngineChoice
+from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of
+from gpuplan.cli.scenario.scenario import Scenario, Study, Workload
+from gpuplan.cli.studies import run_study
+
+WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__)
+"""Options that change no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """The trace that studies read: where it is, and what documents call it."""
+
+    path: Path
+    sha256: str
+    name: str
+
+
+def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -> Document:
+    """Run what is not in the cache, and return everything as a document.
+
+    The document is the same, byte for byte, whatever was in the cache.
+
+    Args:
+        scenario: as `load_scenario` returns it.
+        cache: what was run before.
+        time: when the document is made, where it shall tell.
+
+    Raises:
+        GpuplanError: a study cannot be done; the message names it.
+    """
+    for warning in scenario.warnings:
+        talk.warn(warning)
+    with chdir(scenario.folder):
+        trace = _trace(scenario.workload, cache)
+        results = tuple(_result(study, trace, cache) for study in scenario.studies)
+    return Document(
+        title=scenario.title,
+        studies=results,
+        gates=judge_all(results, scenario.gates),
+        time=time,
+    )
+
+
+def planned(scenario: Scenario, cache: Cache) -> list[tuple[Study, bool]]:
+    """Return the studies, each with whether its result is in the cache."""
+    with chdir(scenario.folder):
+        trace = _known_trace(scenario.workload, cache)
+        return [
+            (study, trace is not None and _kept(study, _key(study, trace), cache) is not None)
+            for study in scenario.studies
+        ]
+
+
+def _trace(workload: Workload, cache: Cache) -> _Trace:
+    """Return the trace, made where it must be."""
+    known = _known_trace(workload, cache)
+    if known is None:
+        known = _made(workload, cache)
+    if workload.command:
+        told = cache.read("traces", _trace_key(workload))
+        for warning in json.loads(told)["warnings"] if told else ():
+            talk.warn(f"{workload.command}: {warning}")
+    return known
+
+
+def _known_trace(workload: Workload, cache: Cache) -> _Trace | None:
+    """Return the trace if it is there; None where it must be made."""
+    if not workload.command:
+        path = Path(workload.trace)
+        return _Trace(path, sha256_of(path), workload.trace)
+    key = _trace_key(workload)
+    path, told = cache.path("traces", f"{key}.parquet"), cache.read("traces", key)
+    if told is None or not path.is_file() or sha256_of(path) != json.loads(told)["sha256"]:
+        return None
+    return _Trace(path, json.loads(told)["sha256"], workload.trace)
+
+
+def _made(workload: Workload, cache: Cache) -> _Trace:
+    key = _trace_key(workload)
+    path = cache.path("traces", f"{key}.parquet")
+    cache.make("traces")
+    with workload.places.told():
+        report = run_study(workload.command, [*workload.arguments, f"--output={path}"])
+    sha256 = sha256_of(path)
+    cache.keep("traces", key, json.dumps({"sha256": sha256, "warnings": report.warnings}))
+    return _Trace(path, sha256, workload.trace)
+
+
+def _trace_key(workload: Workload) -> str:
+    return key_of(
+        "trace",
+        command=workload.command,
+        arguments=workload.arguments,
+        files=hashes_of(*workload.arguments),
+    )
+
+
+def _result(study: Study, trace: _Trace, cache: Cache) -> StudyResult:
+    """Return the result of a study, from the cache or by running it."""
+    key = _key(study, trace)
+    result = _kept(study, key, cache)
+    if result is not None:
+        talk.note(f"{study.name}: from the cache")
+    else:
+        talk.note(f"{study.name}: gpuplan {study.command}")
+        with study.places.told():
+            report = run_study(study.command, [*study.arguments, str(trace.path)])
+        result = _named(result_of(study.name, study.arguments, report), trace)
+        cache.keep("studies", key, result.to_text())
+    return replace(result, arguments=(trace.name, *study.arguments))
+
+
+def _kept(study: Study, key: str, cache: Cache) -> StudyResult | None:
+    text = cache.read("studies", key)
+    try:
+        return None if text is None else StudyResult.from_text(text)
+    except ValueError:  # of another version of ours
+        return None
+
+
+def _key(study: Study, trace: _Trace) -> str:
+    arguments = [one for one in study.arguments if not one.startswith(WHERE_IT_RUNS)]
+    return key_of(
+        "study",
+        name=study.name,
+        command=study.command,
+        arguments=arguments,
+        trace=(trace.name, trace.sha256),
+        files=hashes_of(*arguments),
+    )
+
+
+def _named(result: StudyResult, trace: _Trace) -> StudyResult:
+    """Return a result that calls its trace by its name, wherever the cache is."""
+    if str(trace.path) == trace.name:
+        return result
+    path, name = (
+        json.dumps(one, ensure_ascii=False)[1:-1] for one in (str(trace.path), trace.name)
+    )
+    return StudyResult.from_text(result.to_text().replace(path, name))

@@ -1,0 +1,136 @@
+"""What a scenario file declares, checked: a workload, studies of it, documents, gates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuplan.analysis.errors import GpuplanError, UsageError
+
+FLAG = re.compile(r"--([a-z][a-z-]*)")
+NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
+
+
+class ScenarioError(GpuplanError):
+    """A scenario cannot be meant as it is written; the message names every place."""
+
+    def __init__(self, problems: Sequence[tuple[str, GpuplanError]]) -> None:
+        """Take each problem with its place."""
+        told = (f"{at}: {error}" if at else str(error) for at, error in problems)
+        super().__init__(NEXT_ERROR.join(dict.fromkeys(told)))
+        self.exit_code = problems[0][1].exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a scenario says something.
+
+    Attributes:
+        whole: where its table begins.
+        options: option -> where it is given.
+    """
+
+    whole: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Let what a command says of its options be raised with the place of the first it names.
+
+        Raises:
+            ScenarioError: a `GpuplanError`, or an error of the parser of the command line.
+        """
+        from gpuplan.cli.main import CLICK_ERROR, usage_message
+
+        try:
+            yield
+        except GpuplanError as error:
+            raise ScenarioError([(self.of(str(error)), error)]) from error
+        except CLICK_ERROR as error:
+            problem = UsageError(usage_message(error))
+            raise ScenarioError([(self.of(str(problem)), problem)]) from error
+
+    def of(self, message: str) -> str:
+        """Return the place of what a message is about."""
+        for flag in FLAG.findall(message):
+            if flag.replace("-", "_") in self.options:
+                return self.options[flag.replace("-", "_")]
+        return self.whole
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """The jobs that all studies are of.
+
+    Attributes:
+        command: ``ingest`` or ``synth``, which makes the trace; empty where there is one already.
+        arguments: what that command is given, but for its output.
+        trace: the trace, relative to the scenario; where it is made, what documents call it.
+        places: where it is declared.
+    """
+
+    command: str
+    arguments: tuple[str, ...]
+    trace: str
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """One command on the workload.
+
+    Attributes:
+        name: what documents and gates call it.
+        command: the command.
+        arguments: its options, as on a command line.
+        places: where it is declared.
+    """
+
+    name: str
+    command: str
+    arguments: tuple[str, ...]
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What is written, and where.
+
+    Attributes:
+        folder: where, relative to the scenario.
+        forms: some of `gpuplan.cli.document.write.FORMS`.
+    """
+
+    folder: str
+    forms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A checked scenario.
+
+    Attributes:
+        path: the file; every other path is relative to its folder.
+        title: what its documents are called.
+        workload: the jobs.
+        studies: in the order of the file.
+        documents: None where none are asked for.
+        gates: conditions on the fields of the studies.
+        warnings: what has no effect.
+    """
+
+    path: Path
+    title: str
+    workload: Workload
+    studies: tuple[Study, ...]
+    documents: Documents | None
+    gates: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in the scenario are relative to."""
+        return self.path.absolute().parent

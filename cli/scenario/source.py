@@ -1,0 +1,136 @@
+"""Read TOML and know the line of every key, so that a mistake can be shown where it stands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.files import existing_file
+
+Keys = tuple[str, ...]
+"""The path of a value: ``("study", "budget", "command")``."""
+
+PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A TOML file with what overrides it.
+
+    Attributes:
+        path: the file, as given.
+        data: its tables, overrides applied.
+        places: where each key was set: ``scenario.toml:12`` or the override.
+        overridden: the keys set by overrides.
+    """
+
+    path: Path
+    data: dict[str, Any]
+    places: Mapping[Keys, str]
+    overridden: frozenset[Keys]
+
+    def place(self, keys: Keys) -> str:
+        """Return where a key was set; for one that was not, where its table was."""
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        return self.places[keys] if keys else str(self.path)
+
+
+def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
+    """Read a TOML file and set what overrides it, each ``a.b=value``.
+
+    Raises:
+        InputError: no such file, or it is no TOML.
+        UsageError: an override that is none, or that sets a key within a value.
+    """
+    try:
+        text = existing_file(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        data = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"byte {error.start} is not UTF-8", expected="TOML") from error
+    except tomllib.TOMLDecodeError as error:
+        raise _no_toml(path, str(error)) from error
+    places = {keys: f"{path}:{line}" for keys, line in _lines(text)}
+    overridden = set()
+    for override in overrides:
+        keys, value = _read_override(override)
+        _put(data, keys, value, override)
+        for inside in [keys, *((*keys, *more) for more in _paths(value))]:
+            places[inside] = f"--set {override}"
+        overridden.add(keys)
+    return Source(path, data, places, frozenset(overridden))
+
+
+def _no_toml(path: Path, message: str) -> InputError:
+    found = PLACE.search(message)
+    row = int(found[1]) if found and found[1] else None
+    problem = PLACE.sub("", message)
+    hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
+    return InputError(path, f"no TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
+
+
+def _lines(text: str) -> Iterator[tuple[Keys, int]]:
+    """Give every key with its first line.
+
+    The file is known to be TOML. Lines are gathered until they are TOML by themselves: then they
+    are the header of a table, or one key with its value.
+    """
+    seen: set[Keys] = set()
+    table: Keys = ()
+    gathered, first = "", 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        first = first or number
+        gathered += line + "\n"
+        try:
+            parsed = tomllib.loads(gathered)
+        except tomllib.TOMLDecodeError:
+            continue
+        paths = list(_paths(parsed))
+        if gathered.lstrip().startswith("["):
+            table, paths = paths[-1], [()]
+        for keys in paths if parsed else ():
+            for end in range(1, len(table + keys) + 1):
+                if (table + keys)[:end] not in seen:
+                    seen.add((table + keys)[:end])
+                    yield (table + keys)[:end], first
+        gathered, first = "", 0
+
+
+def _paths(value: Any) -> Iterator[Keys]:
+    """Give the path of every key inside a value, outer ones first."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield (key,)
+            yield from ((key, *more) for more in _paths(inner))
+
+
+def _read_override(text: str) -> tuple[Keys, Any]:
+    """Return the path and the value; what is no TOML value is a text."""
+    name, found, given = text.partition("=")
+    try:
+        paths = list(_paths(tomllib.loads(f"{name} = 0")))
+    except tomllib.TOMLDecodeError:
+        paths = []
+    if not (found and paths and "\n" not in name):
+        raise UsageError(
+            f"--set {text!r}: expected key=value, for example study.pareto.budget=1.5x"
+        )
+    try:
+        value: Any = tomllib.loads(f"value = {given}")
+    except tomllib.TOMLDecodeError:
+        return paths[-1], given
+    return paths[-1], value["value"] if len(value) == 1 else given
+
+
+def _put(data: dict[str, Any], keys: Keys, value: Any, override: str) -> None:
+    for position, key in enumerate(keys[:-1]):
+        inner = data.setdefault(key, {})
+        if not isinstance(inner, dict):
+            raise UsageError(f"--set {override!r}: {'.'.join(keys[: position + 1])} is no table")
+        data = inner
+    data[keys[-1]] = value
