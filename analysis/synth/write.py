@@ -14,7 +14,7 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
 from gpuplan.analysis.synth.arrivals import US, local_midnight_s
 from gpuplan.analysis.synth.compare import Compared, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
@@ -133,6 +133,11 @@ def synthesize(
     first_s = _first_s(model, request)
     if (first_s + span_s + DAY_S) * US > LAST_INSTANT_US:
         raise UsageError("the last submission would be past the year 9999; choose --start, --days")
+    if first_s < FIRST_SUBMIT.timestamp():
+        raise UsageError(
+            f"the first submission would be before {FIRST_SUBMIT:%-d %B} of the year 1; choose a "
+            "later --start"
+        )
     drawn = draw(model, request.jobs, first_s, span_s, request.seed)
     drawn, moved = _apart(drawn, recorded, model)
     zone = model.arrivals.time_zone
