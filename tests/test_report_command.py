@@ -1,0 +1,186 @@
+"""``gpuplan report``: the studies of a trace, as files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import support_document as made
+
+FAST = ("--study", "characterize", "--study", "pareto", "--set", "pareto.budget=1.5x,2x")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made.write_trace(tmp_path_factory.mktemp("trace") / "lab.parquet")
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_the_usual_studies_byte_for_byte_twice(gpuplan, trace, tmp_path):
+    for name in ("one", "two"):
+        code, out, err = gpuplan("report", trace, "-o", tmp_path / name, "-q")
+        assert code == 0, err
+    files = files_of(tmp_path / "one")
+    assert files == files_of(tmp_path / "two")
+    pictures = {"characterize", "pareto", "sweep", "compare"}
+    assert set(files) == {
+        *("report.html", "report.md", "report.json", "junit.xml"),
+        *(f"figures/{name}.{kind}" for name in pictures for kind in ("svg", "png")),
+    }
+    contract = json.loads(files["report.json"])
+    assert [study["name"] for study in contract["studies"]] == [
+        *("characterize", "pareto", "sweep", "compare"),
+    ]
+    assert contract["inputs"][0]["rows"] == 120 and contract["time"] is None
+    for study in contract["studies"]:
+        assert study["headline"] in out.replace("\n", " ") or study["name"] in out
+        assert study["headline"].split(";")[0].encode() in files["report.md"]
+    assert err.count("wrote") == 0
+    assert files["report.html"].count(b'role="img"') == 4
+
+
+def test_each_study_has_its_options_and_all_have_the_jobs(gpuplan, trace, tmp_path):
+    folder = tmp_path / "r"
+    code, _, err = gpuplan(
+        *("report", trace, "-o", folder, *FAST, "--where", "num_gpus >= 2", "--title", "Lab"),
+        *("--set", "characterize.top=3", "--set", "pareto.weight=user0=2", "--formats", "json"),
+        *("--set", "characterize.include-running=true", "--set", "pareto.class_by=user"),
+    )
+    assert code == 0, err
+    assert list(files_of(folder)) == ["report.json"]
+    contract = json.loads((folder / "report.json").read_text())
+    first, second = (study["parameters"] for study in contract["studies"])
+    assert contract["title"] == "Lab"
+    assert first["where"] == second["where"] == "num_gpus >= 2"
+    assert first["top"] == 3 and first["include_running"] is True
+    assert second["weights"] == {"user0": 2.0} and second["class_by"] == "user"
+    assert [point["budget_x_load"] for point in contract["studies"][1]["results"]["points"]] == [
+        *(pytest.approx(1.5), pytest.approx(2.0)),
+    ]
+    assert contract["studies"][1]["arguments"][0] == str(trace)
+
+
+def test_gates_are_told_everywhere_before_the_program_ends(gpuplan, trace, tmp_path):
+    folder = tmp_path / "r"
+    code, out, err = gpuplan(
+        *("report", trace, "-o", folder, "--study", "characterize"),
+        *("--fail-if", "duration.p95 > 1s", "--fail-if", "characterize.jobs < 1"),
+    )
+    assert code == 1 and "gate tripped: duration.p95 > 1s" in err
+    assert "1 of 2 gates failed." in out
+    files = files_of(folder)
+    assert b'failures="1"' in files["junit.xml"]
+    assert files["report.md"].split(b"\n")[2] == b"**1 of 2 gates failed.**"
+    assert b"1 of 2 gates failed." in files["report.html"]
+    states = [gate["state"] for gate in json.loads(files["report.json"])["gates"]]
+    assert states == ["failed", "passed"]
+
+
+def test_a_gate_that_cannot_be_read_is_told_before_the_work(gpuplan, trace, tmp_path):
+    code, _, err = gpuplan("report", trace, "-o", tmp_path / "r", "--fail-if", "cost")
+    assert code == 2 and "expected 'field operator value'" in err
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--study", "paretto"), "did you mean 'pareto'"),
+        (("--study", "ingest"), "--study ingest: no such study"),
+        (("--study", "pareto", "--study", "pareto"), "given twice"),
+        (("--set", "pareto.budgett=2x"), "did you mean 'budget'"),
+        (("--set", "pareto.budget"), "expected study.option=value"),
+        (("--set", "simulate.policy=fifo"), "no such study"),
+        (("--set", "characterize.fits=yes"), "expected true or false"),
+        (("--formats", "html,pdf"), "--formats pdf: no such form"),
+        (("--study", "pareto", "--prices", "builtin"), "--prices: is for characterize"),
+        (("--set", "pareto.quiet=true"), "no option 'quiet'"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_the_work(gpuplan, trace, tmp_path, options, said):
+    code, out, err = gpuplan("report", trace, "-o", tmp_path / "r", *options)
+    assert code == 2 and said in err and not out
+    assert not (tmp_path / "r").exists()
+
+
+def test_the_time_is_told_only_where_it_is_asked_for(gpuplan, trace, tmp_path, monkeypatch):
+    def told(*options):
+        some = ("--study", "characterize", "--formats", "json,html,md,junit")
+        code, _, err = gpuplan("report", trace, "-o", tmp_path, *some, *options)
+        assert code == 0, err
+        names = ("report.html", "report.md", "junit.xml")
+        text = "".join((tmp_path / name).read_text() for name in names)
+        return json.loads((tmp_path / "report.json").read_text())["time"], text
+
+    assert told()[0] is None
+    assert told("--time", "2026-01-31")[0] == "2026-01-31T00:00:00Z"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
+    time, text = told()
+    assert time == "2026-01-01T00:00:00Z" and text.count(time) == 4
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "now")
+    code, _, err = gpuplan("report", trace, "-o", tmp_path)
+    assert code == 2 and "SOURCE_DATE_EPOCH=now" in err
+
+
+def test_a_study_that_cannot_be_made_is_left_out_and_told(gpuplan, tmp_path):
+    import polars as pl
+
+    path = tmp_path / "cpu.parquet"
+    frame = pl.read_parquet(made.write_trace(path)).with_columns(num_gpus=pl.lit(0.0))
+    frame.write_parquet(path)
+    code, out, err = gpuplan("report", path, "-o", tmp_path / "r")
+    assert code == 0 and "characterize" in out
+    assert "warning: without pareto: " in err
+    contract = json.loads((tmp_path / "r" / "report.json").read_text())
+    assert contract["studies"][0]["name"] == "characterize"
+    assert contract["warnings"][0].startswith("without pareto: ")
+    assert "without pareto" in (tmp_path / "r" / "report.md").read_text()
+    code, _, err = gpuplan("report", path, "-o", tmp_path / "s", "--study", "pareto")
+    assert code != 0 and "error: pareto: " in err and not (tmp_path / "s").exists()
+
+
+def test_a_trace_that_is_not_there(gpuplan, tmp_path):
+    code, _, err = gpuplan("report", tmp_path / "no.parquet", "-o", tmp_path / "r")
+    assert code == 3 and "no such file" in err and not (tmp_path / "r").exists()
+
+
+def test_without_room_it_exits_3_and_leaves_nothing(trace, tmp_path):
+    """The limit on the size of a file stands for a full disk: writing fails in the middle."""
+    resource = pytest.importorskip("resource", reason="limits are of POSIX systems")
+    folder = tmp_path / "r"
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuplan.cli", "report", trace, "-o", folder, "-q", *FAST],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)),
+    )
+    assert done.returncode == 3, done.stderr
+    assert "cannot be written" in done.stderr and "Traceback" not in done.stderr
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_read_only_folder_exits_3(gpuplan, trace, tmp_path):
+    tmp_path.chmod(0o555)
+    code, _, err = gpuplan("report", trace, "-o", tmp_path / "r")
+    tmp_path.chmod(0o755)
+    assert code == 3 and "cannot be made: Permission denied" in err
+
+
+def test_a_folder_that_is_a_file_exits_3(gpuplan, trace, tmp_path):
+    (tmp_path / "r").write_text("mine")
+    code, _, err = gpuplan("report", trace, "-o", tmp_path / "r")
+    assert code == 3 and "cannot be made" in err
+    assert (tmp_path / "r").read_text() == "mine"
