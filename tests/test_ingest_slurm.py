@@ -264,7 +264,7 @@ def test_several_gpu_types_are_told(tmp_path):
         ("5", 4.0, None),
         ("6", 10.0, None),
     ]
-    assert notes(result)["jobs with GPUs of several types (none is told)"] == "2"
+    assert notes(result)["jobs with GPUs of several types (none is told)"] == "3"
 
 
 def test_negative_elapsed_raw(tmp_path):

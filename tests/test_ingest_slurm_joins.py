@@ -28,6 +28,44 @@ def test_components_of_a_heterogeneous_job_add_up(tmp_path):
     assert [n for what, n in notes(result).items() if "joined" in what] == ["1"]
 
 
+def test_notes_count_jobs_after_rows_are_joined(tmp_path):
+    mixed, waiting = "gres/gpu:a100=1,gres/gpu:t4=1", {"Start": "Unknown", "End": "Unknown"}
+    text = log(
+        {"JobID": "704+0", "AllocTRES": "gres/gpu:a100=4"},
+        {"JobID": "704+1", "AllocTRES": "gres/gpu:v100=2"},
+        # Two runs on several types, one job; and one whose other run tells the type.
+        {"JobID": "8", "AllocTRES": mixed, **run(9, "NODE_FAIL")},
+        {"JobID": "8", "AllocTRES": mixed, **run(11, "COMPLETED")},
+        {"JobID": "9", "AllocTRES": mixed, **run(9, "NODE_FAIL")},
+        {"JobID": "9", "AllocTRES": "gres/gpu:t4=2", **run(11, "COMPLETED")},
+        # Three components that wait are one job that never started.
+        *(
+            {"JobID": f"10+{i}", **waiting, "State": "PENDING", "Elapsed": "00:00"}
+            for i in range(3)
+        ),
+    )
+    jobs, result, _ = ingest_text(tmp_path, text)
+    assert dict(jobs.select("job_id", "gpu_type").rows()) == {
+        "704": None, "8": None, "9": "T4", "10": None,
+    }  # fmt: skip
+    assert notes(result)["jobs with GPUs of several types (none is told)"] == "2"
+    assert notes(result)["jobs that never started (no duration)"] == "1"
+
+
+def test_a_running_job_without_a_start_has_never_started(tmp_path):
+    row = {"JobID": "1", "State": "RUNNING", "Start": "Unknown", "End": "Unknown"}
+    text = log({**row, "Elapsed": "00:00"}, {"JobID": "2", "State": "RUNNING", "End": "Unknown"})
+    jobs, result, _ = ingest_text(tmp_path, text)
+    assert jobs["state"].to_list() == ["not_started", "running"]
+    assert notes(result)["jobs that never started (no duration)"] == "1"
+    assert notes(result)["jobs still running (their duration is a lower bound)"] == "1"
+    job = {**SACCT_JOBS[0], "state": {"current": ["RUNNING"]}}
+    job["time"] = {**job["time"], "start": 0, "end": 0, "elapsed": 0}
+    jobs, result, _ = ingest_text(tmp_path, json.dumps({"jobs": [job]}), "log.json")
+    assert jobs["state"].to_list() == ["not_started"]
+    assert "jobs still running (their duration is a lower bound)" not in notes(result)
+
+
 def test_runs_after_requeues_are_attempts_of_one_job(tmp_path):
     text = log(
         run(12, "COMPLETED", JobID="8_2", AllocTRES="gres/gpu=2"),

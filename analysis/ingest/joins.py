@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.ingest.plan import Tally  # which knows joins
 
 KEY = ("job_id", "owner")
 
@@ -19,14 +23,18 @@ class Join:
         reused: what is told of the jobs whose id another owner has too.
         owner: whose job a row is, as text: rows of one id and two owners are two jobs.
         columns: what it reads beside the canonical columns, over these and the fields.
+        tallies: what to count among the jobs, not the rows; over the canonical columns and those
+            that both ``columns`` and ``one_job_each`` have.
         one_job_each: takes all rows whose id occurs more than once, in the order of the sources,
-            and returns one row per job (see `KEY`) in the canonical columns, each with its own id.
+            and returns one row per job (see `KEY`) with the canonical columns, each with its own
+            id, and those that ``tallies`` need.
     """
 
     what: str
     reused: str
     owner: pl.Expr
     columns: tuple[pl.Expr, ...]
+    tallies: tuple[Tally, ...]
     one_job_each: Callable[[pl.DataFrame], pl.DataFrame]
 
 

@@ -160,17 +160,20 @@ class Reading:
     def _notes(self) -> Iterator[str]:
         yield from self.notes
         yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
-        joins = [w for p in self.plans if p.join is not None for w in (p.join.what, p.join.reused)]
-        for what in dict.fromkeys([w for plan in self.plans for w in plan.counted()] + joins):
+        joins = [plan.join for plan in self.plans if plan.join is not None]
+        told = [what for plan in self.plans for what in plan.counted()]
+        told += [tally.what for join in joins for tally in join.tallies]
+        told += [what for join in joins for what in (join.what, join.reused)]
+        for what in dict.fromkeys(told):
             if self.counts[what]:
                 yield f"{what}: {self.counts[what]:,}"
         if (mixed := mixed_note(self.offsets, self._zone())) is not None:
             yield mixed
         if self.words:
-            told = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
+            words = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
             more = ", ..." if len(self.words) > MAX_WORDS_TOLD else ""
             total = sum(self.words.values())
-            yield f"jobs whose state is unknown, as its word is ({told}{more}): {total:,}"
+            yield f"jobs whose state is unknown, as its word is ({words}{more}): {total:,}"
         if equal := self.counts["equal rows"]:
             yield (
                 "rows equal to an earlier one, all kept as a log without ids cannot tell a repeat "
@@ -195,7 +198,8 @@ class Reading:
         join = next((plan.join for plan in self.plans if plan.join is not None), None)
         if join is not None and (joined := self.parts.joined(join)) is not None:
             self.counts[join.reused] = self.parts.reused()
-            yield joined
+            self._count(join, joined)
+            yield joined.select(*CANONICAL)
         self.counts["equal rows"] = len(self.rows.repeated())
 
     def _open(
@@ -232,8 +236,11 @@ class Reading:
             else:
                 jobs, more = self._without_parts(outcome, join)
             refused = refused + more
-        elif hashed.ids is not None:
-            self.ids.add(hashed.ids)
+        else:
+            if hashed.ids is not None:
+                self.ids.add(hashed.ids)
+            if plan.join is not None and outcome.beside is not None:
+                self._count(plan.join, jobs.hstack(outcome.beside))
         if hashed.rows is not None:
             self.rows.add(hashed.rows)
         self.kept += jobs.height
@@ -251,9 +258,13 @@ class Reading:
         The rows of the other jobs are set aside; each such job counts once.
         """
         is_part = outcome.jobs["job_id"].is_in(list(self.repeated))
-        if outcome.beside is None or not is_part.any():
+        if outcome.beside is None:
             return outcome.jobs, []
-        rows = outcome.jobs.hstack(outcome.beside).filter(is_part)
+        rows = outcome.jobs.hstack(outcome.beside)
+        self._count(join, rows.filter(~is_part))
+        if not is_part.any():
+            return outcome.jobs, []
+        rows = rows.filter(is_part)
         is_whole = pl.Series([key not in self.incomplete for key in rows.select(KEY).rows()])
         whole = rows.filter(is_whole)
         new = self.parts.add(whole)
@@ -262,6 +273,10 @@ class Reading:
         lost = is_part.arg_true().filter(~is_whole).to_list()
         expected = "a job none of whose rows is rejected"
         return outcome.jobs.filter(~is_part), _refuse(outcome, lost, "incomplete", expected)
+
+    def _count(self, join: Join, jobs: pl.DataFrame) -> None:
+        for tally in join.tallies:
+            self.counts[tally.what] += jobs.select(tally.counted.sum()).item()
 
     def _without_repeats(self, outcome: Outcome) -> tuple[pl.DataFrame, list[Refused]]:
         """Return the jobs whose id is new, and the others as refused rows."""

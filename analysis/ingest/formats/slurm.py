@@ -128,15 +128,10 @@ def _plan(sight: Sight) -> Plan:
             Tally("steps of jobs left out (the row of the job counts)", is_step(source["job_id"])),
         ),
         tallies=(
-            Tally("jobs that never started (no duration)", never),
-            Tally("jobs still running (their duration is a lower bound)", word == "running"),
-            Tally("arrays that wait, one row for all their tasks",
-                  pl.col("job_id").str.contains("[", literal=True)),
             Tally("jobs whose Elapsed is not End - Start by more than 1 s (Elapsed counts, without "
                   "suspended time)", ~never & ((span - value("elapsed_s")).abs() > CLOCK_S)),
             Tally(EARLY,
                   ~never & (waited < 0)),
-            Tally("jobs with GPUs of several types (none is told)", is_mixed),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
         ),
         notes=tuple(_notes(sight, has, zone)),

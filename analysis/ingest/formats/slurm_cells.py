@@ -7,6 +7,7 @@ from collections.abc import Set
 import polars as pl
 
 from gpuplan.analysis.ingest.joins import KEY, Join
+from gpuplan.analysis.ingest.plan import Tally
 from gpuplan.analysis.ingest.states import SLURM, SLURM_SHORT
 from gpuplan.analysis.ingest.times import moment, moment_after, seconds
 from gpuplan.analysis.schema import CANONICAL
@@ -168,6 +169,7 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col("num_gpus", "num_workers").sum(),
             *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
             pl.when(~is_mixed).then(pl.col("gpu_type").drop_nulls().first()),
+            is_mixed.alias("is_mixed"),
         )
     )
     jobs = (
@@ -187,13 +189,15 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             .otherwise(pl.col("source_state").filter(started).last())
             .alias("source_state"),
             *(pl.col(name).drop_nulls().first() for name in PER_JOB),
+            pl.col("is_mixed").any(),
             started.sum().clip(1).alias("attempts"),
         )
     )
     nth = pl.int_range(1, pl.len() + 1).over("job_id")
     own_id = pl.when(nth > 1).then(pl.format("{}-{}", "job_id", nth)).otherwise("job_id")
     jobs = jobs.sort("order").with_columns(own_id.alias("job_id"))
-    return jobs.select(pl.col(name).cast(kind) for name, kind in CANONICAL.items())
+    canonical = [pl.col(name).cast(kind) for name, kind in CANONICAL.items()]
+    return jobs.select(*canonical, "is_mixed")
 
 
 def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
@@ -211,6 +215,20 @@ def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
             pl.col("component"),
             start_time.alias("start_time"),
             is_mixed.alias("is_mixed"),
+        ),
+        tallies=(
+            Tally("jobs that never started (no duration)", pl.col("state") == "not_started"),
+            Tally(
+                "jobs still running (their duration is a lower bound)", pl.col("state") == "running"
+            ),
+            Tally(
+                "arrays that wait, one row for all their tasks",
+                pl.col("job_id").str.contains("[", literal=True),
+            ),
+            Tally(
+                "jobs with GPUs of several types (none is told)",
+                pl.col("is_mixed") & pl.col("gpu_type").is_null(),
+            ),
         ),
         one_job_each=one_job_each,
     )
