@@ -2,8 +2,9 @@
 
 A condition is ``field operator value``. The field is a path in ``results`` of the JSON output
 (``duration_s.p95``), with or without the unit at its end (``duration.p95``), or its last part where
-only one field has it. A field inside a list (``points.cost_usd``) trips where any element does.
-Curves and lists of bare numbers (counts by hour, intervals) are no fields.
+only one field has it. A field inside a list (``points.cost_usd``) trips where any row does, or the
+one in brackets (``policies[allpass].cost_usd``). Over several studies a path begins with the name
+of one. How fields are found is in `gpuplan.cli.fields`.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
-from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.cli import talk
+from gpuplan.cli.fields import Numbers, fields_of, layout_of, unit_of
 from gpuplan.cli.units import SECONDS_PER
 
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(
-    r"^\s*(?P<field>[\w.]+)\s*(?P<op><=|>=|==|!=|<|>)"
-    r"\s*(?P<usd>\$?)(?P<value>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
+    r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
+    rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
     r"\s*(?P<unit>%|[a-z_]*)\s*$"
 )
 OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -32,22 +35,8 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-DRAWN = ("duration_cdf", "lorenz", "timeline", "hill")
-"""Lists of points of a curve, wherever they stand in the results."""
-
-UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
-STATISTIC = re.compile(r"mean|median|min|max|p\d+")
-"""Names whose unit is that of the group they stand in, as in ``duration_s.p95``."""
-
-SHARE = re.compile(
-    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
-    r"|(daily|weekly)_strength|\w+_over_one_gpu"
-)
-"""Names of what is a fraction of 1, and so may be compared with a percentage."""
-
-NAMED_AT_MOST = 8
-NEAR = 0.6  # of 1; below it another name is no misspelling
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
+WRITTEN = "the result itself has been written"
 
 
 class GateFailed(GpuplanError):
@@ -56,158 +45,178 @@ class GateFailed(GpuplanError):
     exit_code = 1
 
 
-def check_gates(results: dict[str, Any], conditions: Sequence[str]) -> None:
-    """Check every condition against the results.
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it is written: ``field``, ``op``, ``value`` in ``unit``.
+
+    Attributes:
+        text: all of it.
+        field: the name of a field.
+        op: one of `OPERATORS`.
+        value: as written, before its unit is taken into account.
+        unit: ``h``, ``%``, ``usd`` ...; empty where none is written.
+        is_signed: whether a sign is written, as for a change.
+    """
+
+    text: str
+    field: str
+    op: str
+    value: float
+    unit: str
+    is_signed: bool
+
+    def holds(self, value: float, limit: float) -> bool:
+        """Return whether the condition holds of a value, with the limit in the value's unit."""
+        return OPERATORS[self.op](value, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What came of a condition; plain values.
+
+    Attributes:
+        condition: as given.
+        path: the field that was meant; empty where the condition names none.
+        value: of the field: one that trips the gate, or else the first; None where it has none.
+        limit: what it was compared with, in the unit of the field; None where it was not.
+        tripped: whether the condition holds.
+        detail: the field and its value, or what is wrong.
+    """
+
+    condition: str
+    path: str
+    value: float | None
+    limit: float | None
+    tripped: bool
+    detail: str
+
+    @property
+    def state(self) -> Literal["passed", "failed", "unchecked", "error"]:
+        """``unchecked`` where the field has no value, ``error`` where there is no such field."""
+        if not self.path:
+            return "error"
+        if self.value is None:
+            return "unchecked"
+        return "failed" if self.tripped else "passed"
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        return {
+            "condition": self.condition,
+            "state": self.state,
+            "path": self.path or None,
+            "value": self.value,
+            "limit": self.limit,
+            "detail": self.detail,
+        }
+
+
+def check(results: Mapping[str, Any], conditions: Sequence[str]) -> list[GateResult]:
+    """Return what comes of each condition on a result; raises nothing, so that all can be told."""
+    numbers = Numbers.of(fields_of(results, layout_of(results)))
+    return each(conditions, lambda condition: _judged(numbers, condition))
+
+
+def check_all(
+    studies: Mapping[str, Mapping[str, Any]], conditions: Sequence[str]
+) -> list[GateResult]:
+    """Return what comes of each condition on several studies, given as name -> ``results``.
+
+    A field is named as for one study, with the name of its study before it where several studies
+    have it: ``pareto.knee.mean_jct_s > 4h``.
+    """
+    return check(dict(studies), conditions)
+
+
+def each(conditions: Sequence[str], judge: Callable[[Condition], GateResult]) -> list[GateResult]:
+    """Return the judgement on each condition; one that cannot be judged is a result as well."""
+    gates = []
+    for text in conditions:
+        try:
+            gates.append(judge(_parsed(text)))
+        except UsageError as error:
+            gates.append(GateResult(text, "", None, None, False, str(error)))
+    return gates
+
+
+def raise_tripped(
+    gates: Sequence[GateResult], *, written: str = WRITTEN, given_as: str = "--fail-if"
+) -> None:
+    """End the program as its gates say, once everything has been written.
 
     A field without a value cannot trip its gate; that is said in a warning.
+
+    Args:
+        gates: what came of each condition.
+        written: what the user has all the same, for the message.
+        given_as: where the conditions come from, for the message.
 
     Raises:
         GateFailed: at least one condition holds; the message names all that do.
         UsageError: a condition cannot be read, or names no field; the message also names the
             conditions that hold.
     """
-    fields = _fields(results)
-    tripped: list[str] = []
-    problems: list[str] = []
-    for condition in conditions:
-        try:
-            tripped += _tripped(fields, condition)
-        except UsageError as error:
-            problems.append(str(error))
+    for gate in gates:
+        if gate.state == "unchecked":
+            talk.warn(f"{given_as} {gate.condition!r} is not checked: {gate.detail}")
+    tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in gates if gate.tripped]
+    problems = [
+        f"{given_as} {gate.condition!r}: {gate.detail}" for gate in gates if gate.state == "error"
+    ]
     if problems:
-        next_step = "\n  next: correct the condition; the result itself has been written"
+        next_step = f"\n  next: correct the condition; {written}"
         raise UsageError(NEXT_ERROR.join([*tripped, *problems]) + next_step)
     if tripped:
         raise GateFailed(NEXT_ERROR.join(tripped))
 
 
-class Verdict(NamedTuple):
-    """What came of a condition: whether it holds, of which field, and a value that says so.
-
-    ``value`` is None where the field has none: such a condition was not checked.
-    """
-
-    holds: bool
-    path: str
-    value: float | None
+def check_gates(results: Mapping[str, Any], conditions: Sequence[str]) -> None:
+    """Check every condition against the results of one command; raises as `raise_tripped`."""
+    raise_tripped(check(results, conditions))
 
 
-def judge(results: dict[str, Any], condition: str) -> Verdict:
-    """Return what comes of one condition. Raises `UsageError` where it names no field."""
-    return _judged(_fields(results), condition)
-
-
-def read_condition(condition: str) -> re.Match[str]:
-    """Return the parts of a condition: field, op, usd, value, unit. Raises `UsageError`."""
-    match = CONDITION.match(condition)
-    if match is None:
-        raise UsageError(
-            f"--fail-if {condition!r}: expected 'field operator value', "
-            "for example 'duration_s.p95 > 4h'"
-        )
-    return match
-
-
-Fields = dict[str, list[Any]]
-"""Path of a field -> its numbers, several where it stands inside a list."""
-
-
-def _tripped(fields: Fields, condition: str) -> list[str]:
-    """Return what to say of a condition that holds, nothing of one that does not."""
-    holds, path, value = _judged(fields, condition)
-    if value is None:
-        talk.warn(f"--fail-if {condition!r} is not checked: {path} has no value")
-    return [f"gate tripped: {condition} ({path} is {value:g})"] if holds else []
-
-
-def _judged(fields: Fields, condition: str) -> Verdict:
-    match = read_condition(condition)
+def read_condition(text: str) -> Condition:
+    """Return the parts of a condition. Raises `UsageError` for what is none."""
     try:
-        path = _lookup(fields, match["field"])
-        limit = _limit(match, path)
+        return _parsed(text)
     except UsageError as error:
-        raise UsageError(f"--fail-if {condition!r}: {error}") from error
-    values = [float(one) for one in fields[path] if one is not None and not math.isnan(one)]
-    for value in values:
-        if OPERATORS[match["op"]](value, limit):
-            return Verdict(True, path, value)
-    return Verdict(False, path, values[0] if values else None)
+        raise UsageError(f"--fail-if {text!r}: {error}") from error
 
 
-def _fields(results: dict[str, Any]) -> Fields:
-    fields: Fields = {}
-    for path, value in _numbers(results):
-        fields.setdefault(path, []).append(value)
-    groups = {group for path in fields for group in _groups(path)}
-    # A group that is missing in one element of a list is null there.
-    return {path: values for path, values in fields.items() if path not in groups}
-
-
-def _numbers(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if key not in DRAWN:
-                yield from _numbers(item, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list | tuple):
-        for item in value:
-            if isinstance(item, dict):
-                yield from _numbers(item, path)
-    elif hasattr(value, "item") and not isinstance(value, str):
-        yield from _numbers(value.item(), path)
-    elif value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        yield path, value
-
-
-def _groups(path: str) -> Iterator[str]:
-    """Return every group that a field stands in: ``a`` and ``a.b`` for ``a.b.c``."""
-    parts = path.split(".")
-    return (".".join(parts[:end]) for end in range(1, len(parts)))
-
-
-def _lookup(fields: Fields, name: str) -> str:
-    """Return the full path of the one field that is meant. Raises `UsageError`."""
-    tests: tuple[Callable[[str], bool], ...] = (
-        lambda path: path == name,
-        lambda path: _bare(path) == _bare(name),
-        lambda path: _bare(path).endswith("." + _bare(name)),
-    )
-    for test in tests:
-        found = [path for path in fields if test(path)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            raise UsageError(f"{name} may be {_some(found, ' or ')}")
-        inside = [path for path in fields if any(test(group) for group in _groups(path))]
-        if inside:
-            raise UsageError(f"{name} is a group of fields; name one of {_some(inside)}")
-    near = sorted(fields, key=lambda path: _likeness(name, path), reverse=True)[:3]
-    near = [path for path in near if _likeness(name, path) >= NEAR]
-    hint = f"did you mean {_some(near, ' or ')}?" if near else "see --output-format json"
-    raise UsageError(f"no field {name!r} with a number; {hint}")
-
-
-def _some(paths: list[str], separator: str = ", ") -> str:
-    more = len(paths) - NAMED_AT_MOST
-    return separator.join(paths[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
-
-
-def _likeness(name: str, path: str) -> float:
-    """Return how like a name is to a path or to its last part, 0 to 1."""
-    texts = (path, _bare(path), path.rpartition(".")[2])
-    return max(SequenceMatcher(None, name, text).ratio() for text in texts)
-
-
-def _bare(path: str) -> str:
-    return ".".join(UNIT_SUFFIX.sub("", part) for part in path.split("."))
-
-
-def _limit(condition: re.Match[str], path: str) -> float:
-    """Return the limit in the unit of the field. Raises `UsageError`."""
-    value, unit = float(condition["value"]), condition["unit"]
-    if condition["usd"] and unit not in ("", "usd"):
+def _parsed(text: str) -> Condition:
+    match = CONDITION.match(text)
+    if match is None:
+        raise UsageError("expected 'field operator value', for example 'duration_s.p95 > 4h'")
+    amount, unit = match["amount"], match["unit"]
+    if "$" in amount and unit not in ("", "usd"):
         raise UsageError(f"expected $ or {unit}, not both")
-    own = _unit(path)
-    unit = "usd" if condition["usd"] else unit
+    value = float(amount.replace("$", ""))
+    if not math.isfinite(value):
+        raise UsageError(f"{amount} is too large")
+    return Condition(
+        text=text,
+        field=match["field"],
+        op=match["op"],
+        value=value,
+        unit="usd" if "$" in amount else unit,
+        is_signed=amount.strip("$")[0] in "+-",
+    )
+
+
+def _judged(numbers: Numbers, condition: Condition) -> GateResult:
+    path, fields = numbers.named(condition.field)
+    limit = limit_of(condition, path)
+    values = [one.number for one in fields if one.number is not None]
+    holding = [value for value in values if condition.holds(value, limit)]
+    value = next(iter(holding or values), None)
+    detail = f"{path} has no value" if value is None else f"{path} is {value:g}"
+    return GateResult(condition.text, path, value, limit, bool(holding), detail)
+
+
+def limit_of(condition: Condition, path: str) -> float:
+    """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
+    value, unit = condition.value, condition.unit
+    own = unit_of(path)
     if not unit or unit == own or (unit == "gpu" and own == "gpus"):
         return value
     if unit in SECONDS_PER and own in SECONDS_PER:
@@ -216,15 +225,3 @@ def _limit(condition: re.Match[str], path: str) -> float:
         return value / 100
     wrong = {"%": "is no share, so it has no percentage", "usd": "is not in dollars"}
     raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")
-
-
-def _unit(path: str) -> str:
-    """Return ``s``, ``h``, ``usd``, ``gpus``, ``gpu_h``, ``share``, or nothing for a number."""
-    group, _, name = path.rpartition(".")
-    if SHARE.fullmatch(name):
-        return "share"
-    if STATISTIC.fullmatch(name):
-        name = group.rpartition(".")[2]
-    # Dollars per GPU-hour are dollars: the unit stands before "per".
-    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_", name)[0])
-    return match[1] if match else ""

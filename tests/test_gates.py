@@ -1,10 +1,13 @@
 """``--fail-if``: which field a condition means, units, and what trips it."""
 
+import json
+
 import numpy as np
 import pytest
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.gates import GateFailed, check_gates, read_condition
+from gpuplan.cli.fields import fields_of, layout_of
+from gpuplan.cli.gates import GateFailed, check, check_all, check_gates, read_condition
 
 RESULTS = {
     "jobs": 100,
@@ -143,3 +146,81 @@ def test_a_condition_that_cannot_be_meant_is_refused(condition, message):
     with pytest.raises(UsageError, match=r"^--fail-if") as caught:
         check_gates(RESULTS, [condition])
     assert message in str(caught.value)
+
+
+COMPARED = {
+    "policies": [
+        {"label": "fifo", "cost_usd": 300.0, "kinds": [{"kind": "spot"}]},
+        {"label": "las, wide", "cost_usd": 200.0},
+    ],
+    "points": [
+        {"policy": policy, "threshold_s": threshold, "capacity": None, "cost_usd": threshold}
+        for policy in ("adaptive", "fixed")
+        for threshold in (30.0, 300.0)
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        ("policies[fifo].cost_usd > $250", 300.0),
+        ("policies[label=fifo].cost > 250", 300.0),
+        ("points[threshold=30].cost_usd > $1", 30.0),
+        ("points[fixed, threshold_s=300].cost_usd > $50", 300.0),
+        ("points[300].cost_usd > $50", 300.0),
+        ("points.cost_usd > $50", 300.0),  # any row
+        ("policies[las, wide].cost_usd > $50", 200.0),  # a name with a comma
+    ],
+)
+def test_brackets_choose_rows(condition, value):
+    (gate,) = check(COMPARED, [condition])
+    assert (gate.tripped, gate.value) == (True, value)
+
+
+def test_rows_are_named_by_what_tells_them_apart():
+    fields = fields_of(COMPARED, layout_of(COMPARED))
+    addresses = [field.address for field in fields if field.path.endswith("cost_usd")]
+    assert addresses == [
+        "policies[fifo].cost_usd",
+        "policies[las, wide].cost_usd",
+        "points[adaptive, threshold_s=30].cost_usd",
+        "points[adaptive, threshold_s=300].cost_usd",
+        "points[fixed, threshold_s=30].cost_usd",
+        "points[fixed, threshold_s=300].cost_usd",
+    ]
+
+
+def test_a_row_that_is_not_there_is_an_error():
+    (gate,) = check(COMPARED, ["policies[las].cost_usd > 1"])
+    assert (gate.state, gate.tripped) == ("error", False)
+    assert gate.detail == "policies has no row 'las'; there is fifo or las, wide"
+    (gate,) = check({"a": {"b": 1}}, ["a[x].b > 1"])
+    assert gate.detail == "a has no row 'x'; it has no rows by name"
+
+
+def test_gates_over_several_studies_name_the_study():
+    studies = {
+        "pareto": {"knee": {"mean_jct_s": 7200.0}},
+        "tight": {"knee": {"mean_jct_s": 100.0}, "jobs": 5},
+        "timeline": {"cost_usd": None},  # named as a curve is
+    }
+    conditions = ["pareto.knee.mean_jct > 1h", "knee.mean_jct > 1h", "jobs > 5", "cost > $1"]
+    gates = check_all(studies, conditions)
+    assert [gate.state for gate in gates] == ["failed", "error", "passed", "unchecked"]
+    assert gates[0].summary() == {
+        "condition": "pareto.knee.mean_jct > 1h",
+        "state": "failed",
+        "path": "pareto.knee.mean_jct_s",
+        "value": 7200.0,
+        "limit": 3600.0,
+        "detail": "pareto.knee.mean_jct_s is 7200",
+    }
+    assert gates[3].path == "timeline.cost_usd"
+    json.dumps([gate.summary() for gate in gates], allow_nan=False)
+
+
+@pytest.mark.parametrize("condition", ["jobs > 1e999", "jobs > $-", "jobs > $+$5"])
+def test_an_amount_must_be_a_finite_number(condition):
+    with pytest.raises(UsageError, match=r"^--fail-if"):
+        read_condition(condition)

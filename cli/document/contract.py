@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 
 from gpuplan.cli.document.study import Document
 from gpuplan.cli.render import JSON_SCHEMA_VERSION
@@ -17,7 +16,7 @@ def as_json(document: Document) -> str:
         "title": document.title,
         "time": document.time,
         "inputs": document.inputs,
-        "gates": [asdict(gate) for gate in document.gates],
+        "gates": [gate.summary() for gate in document.gates],
         "studies": [
             {
                 "name": study.name,

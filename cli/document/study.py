@@ -10,9 +10,10 @@ import base64
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpuplan.cli.gates import GateResult
     from gpuplan.cli.report import Report, Table
 
 
@@ -130,22 +131,6 @@ class StudyResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
-    """A condition and what came of it.
-
-    Attributes:
-        condition: as given, ``field operator value``.
-        state: ``failed`` where it holds; ``unchecked`` where the field has no value; ``error``
-            where it names no field.
-        detail: the field and its value, or what is wrong.
-    """
-
-    condition: str
-    state: Literal["passed", "failed", "unchecked", "error"]
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class Document:
     """Everything that is written.
 
@@ -159,7 +144,7 @@ class Document:
 
     title: str
     studies: tuple[StudyResult, ...]
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     time: str | None = None
     notes: tuple[str, ...] = ()
 

@@ -7,7 +7,8 @@ import re
 import shlex
 from typing import Any
 
-from gpuplan.cli.document.study import Document, Gate, StudyResult
+from gpuplan.cli.document.study import Document, StudyResult
+from gpuplan.cli.gates import GateResult
 
 TITLES = {
     "characterize": "The workload",
@@ -48,7 +49,7 @@ def parameters_of(study: StudyResult) -> list[tuple[str, str]]:
     return [(name, json.dumps(value, ensure_ascii=False)) for name, value in parameters.items()]
 
 
-def gates_of(document: Document) -> list[tuple[Gate, str]]:
+def gates_of(document: Document) -> list[tuple[GateResult, str]]:
     """Return the gates, the worst first, each with its state in words."""
     gates = sorted(document.gates, key=lambda gate: WORST_FIRST.index(gate.state))
     return [(gate, STATES[gate.state]) for gate in gates]

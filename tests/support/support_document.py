@@ -6,7 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.cli.document.study import Cell, Document, Gate, Grid, Heading, StudyResult
+from gpuplan.cli.document.study import Cell, Document, Grid, Heading, StudyResult
+from gpuplan.cli.gates import GateResult
 
 
 def write_trace(path: Path, jobs: int = 120) -> Path:
@@ -46,6 +47,6 @@ def study(name: str = "pareto", rows: int = 3, results: dict[str, object] | None
     return StudyResult(name, "pareto", ("t.parquet",), "A & B. Then C.", contract, (grid, grid), ())
 
 
-def document(*studies: StudyResult, gates: tuple[Gate, ...] = (), time: str | None = None):
+def document(*studies: StudyResult, gates: tuple[GateResult, ...] = (), time: str | None = None):
     """Return a document of these studies, or of one."""
     return Document("Title <i>", studies or (study(),), gates, time)

@@ -1,0 +1,339 @@
+"""What a result holds, by the names that gates and diffs give it.
+
+A field is a path in ``results`` of the JSON output: ``duration_s.p95``, ``points.cost_usd``. Where
+it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are told
+apart by what they are about (a policy, a threshold, a class) and never by their position. Curves
+and lists of bare values (counts by hour, intervals) are no fields.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+
+DRAWN = ("duration_cdf", "lorenz", "timeline", "hill")
+"""Lists of points of a curve, wherever they stand in the results."""
+
+ROW_KEYS: tuple[tuple[str, ...], ...] = (
+    ("label",),
+    ("policy", "threshold_s", "capacity", "price_ratio"),
+    ("job_class", "epoch", "gpu_type"),
+    ("baseline", "knob"),
+    ("budget_gpus",),
+    ("budget_x_load",),
+    ("target_jct_s",),
+    ("price_ratio", "value_of_time_usd_per_h"),
+    ("wanted_gpu", "provider", "gpu_type", "kind"),
+    ("provider", "gpu_type", "kind"),
+    ("num_gpus",),
+    ("state",),
+    ("name",),
+    ("start",),
+)
+"""What tells the rows of a list apart: the first of these that does is taken."""
+
+UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
+STATISTIC = re.compile(r"mean|median|min|max|p\d+")
+"""Names whose unit is that of the group they stand in, as in ``duration_s.p95``."""
+
+SHARE = re.compile(
+    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu"
+)
+"""Names of what is a fraction of 1, and so may be compared with a percentage."""
+
+NAMED_AT_MOST = 8
+NEAR = 0.6  # of 1; below it another name is no misspelling
+SAME = 1e-5  # two numbers that name one row may differ by this much of the larger
+
+Layout = Mapping[str, tuple[str, ...]]
+"""Path of a list -> the names that tell its rows apart; no names where nothing does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a list that a field stands in: the list's path, and what tells the row apart."""
+
+    path: str
+    key: tuple[tuple[str, Any], ...]
+
+    @property
+    def label(self) -> str:
+        """The key as people read and write it: ``fixed, threshold_s=300``."""
+        return ", ".join(
+            text if isinstance(value, str) else f"{name}={text}"
+            for name, value in self.key
+            for text in (text_of(value),)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value of a result.
+
+    Attributes:
+        path: its names, joined by dots.
+        rows: the rows it stands in, the outermost first.
+        value: a number, a text, true or false, or None.
+    """
+
+    path: str
+    rows: tuple[Row, ...]
+    value: Any
+
+    @property
+    def address(self) -> str:
+        """The path with the rows: ``policies[allpass].cost_usd``."""
+        return addressed(self.path, self.rows)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a number, which None may stand for."""
+        return self.value is None or (
+            isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        )
+
+    @property
+    def number(self) -> float | None:
+        """The value where it is a number and no NaN."""
+        if self.value is None or not self.is_number or math.isnan(self.value):
+            return None
+        return float(self.value)
+
+
+def addressed(path: str, rows: Sequence[Row]) -> str:
+    """Return a path with the rows on it."""
+    written, done = "", ""
+    for row in rows:
+        written += f"{row.path[len(done) :]}[{row.label}]"
+        done = row.path
+    return written + path[len(done) :]
+
+
+def text_of(value: Any) -> str:
+    """Return a value of a key as text; two that differ in the seventh digit are the same."""
+    if value is None:
+        return "none"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def layout_of(*documents: Any) -> dict[str, tuple[str, ...]]:
+    """Return how the rows of each list are told apart, in the same way for all documents."""
+    found: dict[str, list[list[list[Any]]]] = {}  # path -> of each document, its lists there
+    for position, document in enumerate(documents):
+        for path, rows in _lists(document, ""):
+            found.setdefault(path, [[] for _ in documents])[position].append(rows)
+    return {path: _key(lists) for path, lists in found.items()}
+
+
+def _lists(value: Any, path: str) -> Iterator[tuple[str, list[Any]]]:
+    if isinstance(value, dict):
+        for name, item in _named(value, path):
+            yield from _lists(item, name)
+    elif isinstance(value, list | tuple):
+        rows = [item for item in value if isinstance(item, dict)]
+        if rows:
+            yield path, rows
+        for row in rows:
+            yield from _lists(row, path)
+
+
+def _key(documents: list[list[list[Any]]]) -> tuple[str, ...]:
+    """Return the names that tell rows apart in every list, and match most between documents."""
+    rows = [row for lists in documents for one in lists for row in one]
+    texts = tuple(name for name in rows[0] if all(isinstance(row.get(name), str) for row in rows))
+    best: tuple[str, ...] = ()
+    most = -1
+    for names in (*ROW_KEYS, texts):
+        present = tuple(name for name in names if any(name in row for row in rows))
+        if not present or present[0] != names[0]:
+            continue
+        seen = [[[_values(row, present) for row in one] for one in lists] for lists in documents]
+        if any(len(set(one)) < len(one) for lists in seen for one in lists):
+            continue
+        keys = [{key for one in lists for key in one} for lists in seen]
+        common = len(set.intersection(*keys))
+        if common > most:
+            best, most = present, common
+    varying = tuple(name for name in best if len({_values(row, (name,)) for row in rows}) > 1)
+    return varying or best[:1]
+
+
+def _values(row: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(text_of(row.get(name)) for name in names)
+
+
+def fields_of(results: Any, layout: Layout) -> list[Field]:
+    """Return every field of a result, in its order, with its rows as the layout tells them."""
+    found = list(_fields(results, "", (), layout))
+    groups = {group for one in found for group in groups_of(one.path)}
+    # A group that is missing in one element of a list is null there.
+    return [one for one in found if one.path not in groups]
+
+
+def _fields(value: Any, path: str, rows: tuple[Row, ...], layout: Layout) -> Iterator[Field]:
+    if isinstance(value, dict):
+        for name, item in _named(value, path):
+            yield from _fields(item, name, rows, layout)
+    elif isinstance(value, list | tuple):
+        names = layout.get(path, ())
+        for item in value:
+            if isinstance(item, dict):
+                row = Row(path, tuple((name, item.get(name)) for name in names))
+                yield from _fields(item, path, (*rows, row) if names else rows, layout)
+    elif hasattr(value, "item") and not isinstance(value, str):
+        yield from _fields(value.item(), path, rows, layout)
+    elif value is None or isinstance(value, int | float | str):
+        yield Field(path, rows, value)
+
+
+def _named(group: dict[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, item in group.items():
+        if name not in DRAWN or isinstance(item, dict):  # a study may be named as a curve is
+            yield f"{path}.{name}" if path else str(name), item
+
+
+def groups_of(path: str) -> Iterator[str]:
+    """Return every group that a field stands in: ``a`` and ``a.b`` for ``a.b.c``."""
+    parts = path.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers of a result, found by name.
+
+    Attributes:
+        by_path: path -> its numbers, several where it stands in a list.
+    """
+
+    by_path: dict[str, list[Field]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fields: Iterable[Field]) -> Numbers:
+        """Return those of the fields that are numbers."""
+        found = cls()
+        for one in fields:
+            if one.is_number:
+                found.by_path.setdefault(one.path, []).append(one)
+        return found
+
+    def named(self, name: str) -> tuple[str, list[Field]]:
+        """Return the path of the field that is meant, and its numbers.
+
+        Args:
+            name: a path, its end, either without units; rows in brackets, as in
+                ``policies[allpass].cost``.
+
+        Raises:
+            UsageError: no field, several, a group of them, or no such row.
+        """
+        bare, wanted = _selectors(name)
+        path = _lookup(self.by_path, bare)
+        return path, self._chosen(path, wanted)
+
+    def _chosen(self, path: str, wanted: dict[int, str]) -> list[Field]:
+        chosen = self.by_path[path]
+        depth = path.count(".") + 1
+        for from_end, terms in wanted.items():
+            place = depth - from_end
+            at = [
+                (one, row) for one in chosen for row in one.rows if row.path.count(".") + 1 == place
+            ]
+            kept = [one for one, row in at if _is_row(row, terms)]
+            if not kept:
+                group = ".".join(path.split(".")[:place])
+                labels = list(dict.fromkeys(row.label for _, row in at))
+                there = f"there is {some(labels, ' or ')}" if labels else "it has no rows by name"
+                raise UsageError(f"{group} has no row {terms.strip()!r}; {there}")
+            chosen = kept
+        return chosen
+
+
+def _selectors(name: str) -> tuple[str, dict[int, str]]:
+    """Return a name without brackets, and what they hold by their place from the end, 0 last."""
+    bare, wanted = "", {}
+    for part in re.finditer(r"([^\[\]]*)(?:\[([^\]]*)\])?", name):
+        bare += part[1]
+        if part[2] is not None:
+            wanted[bare.count(".")] = part[2]
+    return bare, {bare.count(".") - place: terms for place, terms in wanted.items()}
+
+
+def _is_row(row: Row, terms: str) -> bool:
+    """Return whether a row is meant: by its label, or by values or ``name=value``, each its own."""
+    return row.label == terms or all(_is_term(row, term) for term in terms.split(","))
+
+
+def _is_term(row: Row, term: str) -> bool:
+    name, equals, value = (part.strip() for part in term.rpartition("="))
+    return any(
+        _is_value(own, value)
+        for key, own in row.key
+        if not equals or name in (key, UNIT_SUFFIX.sub("", key))
+    )
+
+
+def _is_value(own: Any, wanted: str) -> bool:
+    if text_of(own) == wanted:
+        return True
+    try:
+        return math.isclose(float(own), float(wanted), rel_tol=SAME)
+    except (TypeError, ValueError):
+        return False
+
+
+def _lookup(paths: Iterable[str], name: str) -> str:
+    """Return the full path of the one field that is meant. Raises `UsageError`."""
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda path: path == name,
+        lambda path: _bare(path) == _bare(name),
+        lambda path: _bare(path).endswith("." + _bare(name)),
+    )
+    for test in tests:
+        found = [path for path in paths if test(path)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name} may be {some(found, ' or ')}")
+        inside = [path for path in paths if any(test(group) for group in groups_of(path))]
+        if inside:
+            raise UsageError(f"{name} is a group of fields; name one of {some(inside)}")
+    near = sorted(paths, key=lambda path: _likeness(name, path), reverse=True)[:3]
+    near = [path for path in near if _likeness(name, path) >= NEAR]
+    hint = f"did you mean {some(near, ' or ')}?" if near else "see --output-format json"
+    raise UsageError(f"no field {name!r} with a number; {hint}")
+
+
+def some(names: Sequence[str], separator: str = ", ") -> str:
+    """Return names in one text, a few of them where there are many."""
+    more = len(names) - NAMED_AT_MOST
+    return separator.join(names[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _likeness(name: str, path: str) -> float:
+    """Return how like a name is to a path or to its last part, 0 to 1."""
+    texts = (path, _bare(path), path.rpartition(".")[2])
+    return max(SequenceMatcher(None, name, text).ratio() for text in texts)
+
+
+def _bare(path: str) -> str:
+    return ".".join(UNIT_SUFFIX.sub("", part) for part in path.split("."))
+
+
+def unit_of(path: str) -> str:
+    """Return ``s``, ``h``, ``usd``, ``gpus``, ``gpu_h``, ``share``, or nothing for a number."""
+    group, _, name = path.rpartition(".")
+    if SHARE.fullmatch(name):
+        return "share"
+    if STATISTIC.fullmatch(name):
+        name = group.rpartition(".")[2]
+    # Dollars per GPU-hour are dollars: the unit stands before "per".
+    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_", name)[0])
+    return match[1] if match else ""
