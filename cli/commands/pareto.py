@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.analysis.trace import Trace
-    from gpuplan.planner.boa.study import Study
+    from gpuplan.planner.boa.study import Section, Study
     from gpuplan.planner.boa.typed_study import TypedStudy
 
 EXAMPLE = "gpuplan pareto trace.parquet --budget 1.2x,1.5x,2x --speedup power:0.8"
@@ -61,7 +61,6 @@ def pareto(
     ] = None,
 ) -> None:
     """Show what mean job completion time each GPU budget buys, and with which widths."""
-    from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.inputs import read_trace
     from gpuplan.cli.pareto.ask import choices_of, cluster_of, priced, targets_of
     from gpuplan.cli.pareto.budgets import parse_budgets
@@ -79,10 +78,7 @@ def pareto(
     names = _baselines(compared.baseline)
     model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
     market = priced(money, model)
-    if market.is_mixed and (names or compared.method.value != "exact"):
-        raise UsageError("--baseline and --method are for one GPU type, not for several --gpu")
-    if names and cluster is None:
-        raise UsageError("--baseline is replayed: not with --no-replay")
+    _check_compared(compared, mixed=market.is_mixed, replay=cluster is not None)
     with talk.progress("reading"):
         read = read_trace(trace, choice.selection(), columns=COLUMNS)
     parameters = {
@@ -108,6 +104,8 @@ def pareto(
         "replay": cluster is not None,
         "method": compared.method.value,
         "baselines": list(names),
+        "ci": compared.ci,
+        "sensitivity": compared.sensitivity,
         **choice.parameters(),
     }
     inputs = (trace_input(read), *market.inputs)
@@ -140,11 +138,7 @@ def pareto(
                 cluster=cluster,
                 progress=progress,
             )
-            if names:
-                from gpuplan.planner.boa.comparison import compare_baselines
-
-                comparison = compare_baselines(study, names, progress)
-                study = replace(study, sections=(*study.sections, comparison))
+            study = replace(study, sections=_sections(study, compared, choice.seed, progress))
             report = _report(study, read, assumed=assumed)
     warnings = (*market.notes, *report.warnings)
     emit(replace(report, parameters=parameters, inputs=inputs, warnings=warnings), output)
@@ -157,6 +151,44 @@ def _baselines(asked: list[str] | None) -> tuple[str, ...]:
     from gpuplan.planner.boa.comparison import names_of
 
     return names_of(asked)
+
+
+def _check_compared(compared: ComparedChoice, *, mixed: bool, replay: bool) -> None:
+    """Refuse what cannot be compared. Raises `UsageError`."""
+    from gpuplan.analysis.errors import UsageError
+
+    asked = {
+        "--baseline": bool(compared.baseline),
+        "--method": compared.method.value != "exact",
+        "--ci": compared.ci is not None,
+        "--sensitivity": compared.sensitivity,
+    }
+    for option, given in asked.items():
+        if given and mixed:
+            raise UsageError(f"{option} is for one GPU type, not for several --gpu")
+        if option == "--ci" and given and compared.method.value != "exact":
+            raise UsageError("--ci is of the optimum: it needs --method exact")
+        if given and not replay and option in ("--baseline", "--sensitivity"):
+            raise UsageError(f"{option} is replayed: not with --no-replay")
+
+
+def _sections(
+    study: Study, compared: ComparedChoice, seed: int, progress: talk.Advance
+) -> tuple[Section, ...]:
+    """Return what else was asked for."""
+    found: list[Section] = []
+    if compared.baseline:
+        from gpuplan.planner.boa.comparison import compare_baselines, names_of
+
+        found.append(compare_baselines(study, names_of(compared.baseline), progress))
+    if compared.ci is not None or compared.sensitivity:
+        from gpuplan.planner.boa.doubt import doubt_of, sensitivity_of
+
+        if compared.ci is not None:
+            found.append(doubt_of(study, compared.ci, seed, progress))
+        if compared.sensitivity:
+            found.append(sensitivity_of(study, seed, progress))
+    return tuple(found)
 
 
 def _report(study: Study, trace: Trace, *, assumed: bool) -> Report:

@@ -35,6 +35,7 @@ FINE_S = (  # and for times that do not
     *(HOUR_S * h for h in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 36, 48, 72, 96)),
 )
 WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic axis
+BEYOND = 1.5  # times the slowest plan, where a band without an upper end is cut off
 CURVES = {  # colour and marker of each baseline
     "recorded": (INK, "P"),
     "fixed": (SOFT, "s"),
@@ -75,6 +76,12 @@ def _draw(scene: Scene) -> Figure:
     if scene.ends:
         _band(axes, scene, end)
     _line(axes, scene.frontier, end, COLOURS["blue"], 1.8, zorder=3, label="optimum, planned")
+    if scene.ribbon:
+        x, low, high = np.array(scene.ribbon).T
+        high = np.minimum(high, BEYOND * float(scene.frontier.mean_jct_s[0]))
+        axes.fill_between(
+            x, low, high, color=COLOURS["blue"], alpha=0.15, linewidth=0, label=scene.ribbon_of
+        )
     for name, curve in scene.curves:
         colour, marker = CURVES[name]
         x, y = zip(*sorted(curve), strict=True)
@@ -99,7 +106,7 @@ def _draw(scene: Scene) -> Figure:
     if scene.recorded is not None:
         axes.plot(*scene.recorded, marker="X", color=INK, ms=8, zorder=6, **edge)
     _scales(axes, scene, log=log)
-    if others:
+    if others or scene.ribbon:
         axes.legend(loc="upper right", labelcolor=INK, frameon=False)
     if over_time:
         _rented(figure.axes[1], scene)

@@ -39,6 +39,9 @@ class Scene:
         timeline: GPUs rented over time by the plan of ``timeline_of``.
         timeline_of: what that is.
         usd_per_month: dollars a month for a unit of the budget; None without a price.
+        ribbon: budget, and low and high end of the band of the mean completion time there; an end
+            that is not known is infinite.
+        ribbon_of: what the band is.
     """
 
     title: str
@@ -56,6 +59,8 @@ class Scene:
     timeline: Sequence[dict[str, Any]] = ()
     timeline_of: str = ""
     usd_per_month: float | None = None
+    ribbon: Sequence[tuple[float, float, float]] = ()
+    ribbon_of: str = ""
 
 
 def scene_of(study: Study) -> Scene:
@@ -70,6 +75,7 @@ def scene_of(study: Study) -> Scene:
             for one in section.points:  # type: ignore[attr-defined]
                 at = (one.replay.rented_gpus, one.replay.mean_jct_s)
                 curves.setdefault(one.baseline, []).append(at)
+    doubt = next((one for one in study.sections if one.key == "bands"), None)
     record, shown = study.workload.record, study.shown
     which = "the knee" if shown is study.knee else "the budget"
     return Scene(
@@ -89,7 +95,19 @@ def scene_of(study: Study) -> Scene:
         timeline=[] if shown.trial is None else shown.trial.timeline(),
         timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
         usd_per_month=None if study.price is None else study.usd_per_month(1.0),
+        ribbon=[] if doubt is None else _ribbon(doubt),
+        ribbon_of="" if doubt is None else f"{doubt.bands.level:g}% of resamples",  # type: ignore[attr-defined]
     )
+
+
+def _ribbon(doubt: Any) -> list[tuple[float, float, float]]:
+    """Return the band over the frontier where it has a lower end."""
+    bands = zip(doubt.grid_gpus.tolist(), doubt.grid, strict=True)
+    return [
+        (gpus, band.low, float("inf") if band.high is None else band.high)
+        for gpus, band in bands
+        if band.low is not None
+    ]
 
 
 def scene_of_types(study: TypedStudy) -> Scene:

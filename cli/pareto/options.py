@@ -13,7 +13,7 @@ from gpuplan.cli.options import PRICES_PANEL
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"
 RENTING_PANEL = "How GPUs are rented, for the replay"
-COMPARED_PANEL = "What else to compare with"
+COMPARED_PANEL = "What to compare with, and how sure it is"
 
 
 class ClassBy(StrEnum):
@@ -277,3 +277,21 @@ class ComparedChoice:
             show_default=False,
         ),
     ] = None
+    ci: Annotated[
+        float | None,
+        typer.Option(
+            help="Add bands that hold this share of bootstrap resamples of the jobs, percent, for "
+            "example 90.",
+            rich_help_panel=COMPARED_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Also tell what the plan shown gives if speedups are wrong by 20%, and if "
+            "arrivals are burstier (C^2 of the gaps up to 20) at the same mean.",
+            rich_help_panel=COMPARED_PANEL,
+        ),
+    ] = False

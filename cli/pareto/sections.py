@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_count, show_duration, show_share
+from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
 from gpuplan.planner.boa.show import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.boa.comparison import Compared, Comparison
+    from gpuplan.planner.boa.doubt import Doubt, Sensitivity
     from gpuplan.planner.boa.study import Study
+    from gpuplan.planner.boa.uncertainty import Band
 
 BASELINE_COLUMNS = (
     Column("baseline", "baseline"),
@@ -28,15 +30,15 @@ KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
 
 
 def section_tables(study: Study) -> Iterator[Table]:
-    """Yield the table of every section that has one."""
+    """Yield the tables of every section that has some."""
     for section in study.sections:
         make = TABLES.get(section.key)
         if make is not None:
-            yield make(section)
+            yield from make(section)
 
 
-def baselines_table(comparison: Comparison) -> Table:
-    """Return one row per baseline and value of its knob."""
+def _baselines(comparison: Comparison) -> Iterator[Table]:
+    """Yield one row per baseline and value of its knob."""
     rows = [
         [_cell(point, column.key) for column in BASELINE_COLUMNS] for point in comparison.points
     ]
@@ -44,7 +46,7 @@ def baselines_table(comparison: Comparison) -> Table:
         "Baselines on the same jobs, each beside the replay of the optimal plan that rents as many "
         "GPUs or fewer; at: GPUs of a job or a cluster, or the efficiency aimed at"
     )
-    return Table(title, BASELINE_COLUMNS, rows)
+    yield Table(title, BASELINE_COLUMNS, rows)
 
 
 def _cell(point: Compared, key: str) -> Any:
@@ -63,5 +65,74 @@ def _knob(point: Compared) -> str:
     return KNOBS[known].format(point.knob) if known in KNOBS else f"aims at {point.knob:.0%}"
 
 
-TABLES: dict[str, Callable[[Any], Table]] = {"baselines": baselines_table}
-"""Key of a section -> what makes its table."""
+def _bands(doubt: Doubt) -> Iterator[Table]:
+    """Yield one row per figure."""
+    bands = doubt.bands
+    columns = (
+        Column("figure", "figure"),
+        Column("value", "estimate"),
+        Column("band", f"{bands.level:g}% band"),
+        Column("missed_share", "no such figure", show_share),
+    )
+    at_budget = zip(bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
+    for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
+    figures: list[tuple[str, Band, Callable[[float], str]]] = [
+        ("load (GPUs)", bands.load_gpus, show_gpus),
+        ("least budget (GPUs)", bands.min_budget_gpus, show_gpus),
+        *((f"mean JCT at {show_gpus(gpus)} GPUs", b, show_duration) for gpus, b in at_budget),
+        *((f"GPUs for a JCT of {show_duration(at)}", b, show_gpus) for at, b in for_time),
+    ]
+    rows = [
+        (
+            name,
+            Shown(band.value, "-" if band.value is None else show(band.value)),
+            show_ends(band.low, band.high, show) or "none",
+            band.missed_share,
+        )
+        for name, band, show in figures
+    ]
+    yield Table("How sure that is: other jobs of the same kind", columns, rows)
+
+
+def _sensitivity(found: Sensitivity) -> Iterator[Table]:
+    """Yield what errors of the speedups do, and what bursts do."""
+    speedup, plan = found.speedup, found.speedup.plan
+    less, more = speedup.rows[:2]
+    worst, share = speedup.worst_class, show_share(speedup.error)
+    sign = "less" if worst.error < 0 else "more"
+    yield Table(
+        f"If jobs gain {share} less or more from further GPUs, the plan at "
+        f"{show_gpus(plan.budget_gpus)} GPUs",
+        (
+            Column("case", "speedups"),
+            Column("mean_jct_s", "mean JCT", show_duration),
+            Column("used_gpus", "uses (GPUs)", show_gpus),
+        ),
+        [
+            ("as planned", plan.mean_jct_s, plan.used_gpus),
+            ("all less", less.mean_jct_s, less.used_gpus),
+            ("all more", more.mean_jct_s, more.used_gpus),
+            (f"{worst.job_class} {sign}", worst.mean_jct_s, worst.used_gpus),
+            ("the worst mix of both", speedup.worst_jct_s, speedup.worst_gpus),
+        ],
+    )
+    bursts = found.bursts
+    columns = (
+        Column("scv", "C^2 of gaps", show_number),
+        Column("mean_jct_s", "mean JCT", show_duration),
+        Column("p95_jct_s", "P95 JCT", show_duration),
+        Column("rented_gpus", "rents (GPUs)", show_gpus),
+        Column("peak_gpus", "peak (GPUs)", show_count),
+        Column("above_cap_share", f"wants over {bursts.cap_gpus:,.0f} GPUs", show_share),
+    )
+    rows = [[getattr(point, column.key).value for column in columns] for point in bursts.points]
+    title = f"If arrivals are burstier at the same mean: replays, mean of {bursts.replicas}"
+    yield Table(title, columns, rows)
+
+
+TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {
+    "baselines": _baselines,
+    "bands": _bands,
+    "sensitivity": _sensitivity,
+}
+"""Key of a section -> what makes its tables."""

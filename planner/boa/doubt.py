@@ -1,0 +1,107 @@
+"""How sure a study is, as sections of it: bands, and what errors and bursts do to its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpuplan.planner.boa.arrivals import FloatArray
+from gpuplan.planner.boa.bursts import BurstSensitivity, burst_sensitivity
+from gpuplan.planner.boa.sensitivity import SpeedupSensitivity, speedup_sensitivity
+from gpuplan.planner.boa.study import Study
+from gpuplan.planner.boa.uncertainty import Band, Bands, bootstrap_frontier
+
+GRID = 60  # budgets of the ribbon
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Bands of the frontier over resamples of the jobs.
+
+    Attributes:
+        bands: at the budgets and completion times asked for.
+        grid_gpus: budgets over the frontier; shape (G,).
+        grid: the bands there.
+    """
+
+    bands: Bands
+    grid_gpus: FloatArray
+    grid: tuple[Band, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "bands"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        return (
+            f"a band holds {self.bands.level:g}% of {self.bands.resamples} resamples of the jobs: "
+            "it says nothing of wrong speedups, other kinds of jobs, trends or peaks",
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return its results; keys are stable and carry their unit."""
+        return self.bands.summary()
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What wrong speedups and burstier arrivals do to the plan shown.
+
+    Attributes:
+        speedup: errors of the speedups.
+        bursts: arrivals of growing C^2 at the same mean.
+    """
+
+    speedup: SpeedupSensitivity
+    bursts: BurstSensitivity
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "sensitivity"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know: nothing more."""
+        return ()
+
+    def summary(self) -> dict[str, Any]:
+        """Return its results; keys are stable and carry their unit."""
+        return {"speedup": self.speedup.summary(), "bursts": self.bursts.summary()}
+
+
+def doubt_of(study: Study, level: float, seed: int, progress: Progress | None = None) -> Doubt:
+    """Return the bands of a study. Raises `UsageError` on a level out of range."""
+    budgets = [p.plan.budget_gpus for p in study.points if p.target_jct_s is None]
+    targets = [p.target_jct_s for p in study.points if p.target_jct_s is not None]
+    frontier = study.frontier
+    grid = np.geomspace(frontier.min_budget, frontier.saturation_budget, GRID)
+
+    every = bootstrap_frontier(
+        study.workload,
+        frontier,
+        [*budgets, *grid.tolist()],
+        targets,
+        level=level,
+        rng=np.random.default_rng(seed),
+        progress=progress,
+    )
+    asked = len(budgets)
+    bands = replace(
+        every, budget_gpus=every.budget_gpus[:asked], mean_jct_s=every.mean_jct_s[:asked]
+    )
+    return Doubt(bands, grid, every.mean_jct_s[asked:])
+
+
+def sensitivity_of(study: Study, seed: int, progress: Progress | None = None) -> Sensitivity:
+    """Return what errors and bursts do to the plan that a study shows first."""
+    plan, rng = study.shown.plan, np.random.default_rng(seed)
+    bursts = burst_sensitivity(study.workload, plan, study.cluster, rng=rng, progress=progress)
+    return Sensitivity(speedup_sensitivity(study.workload, plan), bursts)
