@@ -54,7 +54,7 @@ class Cluster:
         for name in ("provision_s", "release_s"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
-                option = name.removesuffix("_s")
+                option = name.removesuffix("_s") + "-delay"
                 raise UsageError(f"--{option} must be at least 0 s, got {value:g}")
         if not 1e-6 <= self.billing_s < float("inf"):
             raise UsageError(f"--billing must be above 0 s, got {self.billing_s:g}")
