@@ -99,7 +99,7 @@ def run(
     """
     from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.document.assemble import time_stamp
-    from gpuplan.cli.document.gates import raise_failed
+    from gpuplan.cli.document.gates import conclude
     from gpuplan.cli.document.write import FORMS, check_folder, write_document
     from gpuplan.cli.emit import write_stdout
     from gpuplan.cli.scenario.cache import open_cache, usual_folder
@@ -126,7 +126,7 @@ def run(
         for warning in study.warnings:
             talk.warn(f"{study.name}: {warning}")
     write_stdout(_text(document, output_format))
-    raise_failed(document.gates)
+    conclude(document)
 
 
 def _text(document: Document, form: RunFormat) -> str:

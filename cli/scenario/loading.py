@@ -50,7 +50,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Scenario:
     with chdir(path.absolute().parent):
         scenario = loader.scenario()
     if loader.problems:
-        raise ScenarioError(loader.problems)
+        raise ScenarioError(sorted(loader.problems, key=_line))
     return scenario
 
 
@@ -143,8 +143,8 @@ class _Loader:
         clouds, policies = self.clouds(), self.policies()
         taken: set[Keys] = set()
         studies = []
-        tables = self.table("study")
-        if not tables:
+        tables = self.table("study", "[study.NAME]")
+        if "study" not in self.source.data:
             self.problem((), "expected a study, as [study.pareto]")
         for name, table in tables.items():
             keys = ("study", name)
@@ -156,15 +156,15 @@ class _Loader:
             if not NAME.fullmatch(name):
                 self.problem(keys, f"[study.{name}] expected a name of letters, digits and _")
             if command not in STUDIES:
-                place = (*keys, "command")
                 near = did_you_mean(str(command), dict.fromkeys(STUDIES))
-                hint = "" if "command" in table else "; or give command ="
-                self.problem(place, f"[study.{name}] no study {command!r}{near}{hint}")
+                if "command" not in table:
+                    near = f'{near}\n  next: command = "...", where the name is another'
+                self.problem((*keys, "command"), f"[study.{name}] no command {command!r}{near}")
                 continue
             found = self.study(name, command, options, shared, clouds, policies, taken)
             studies.append(found)
             trace = workload.trace or "trace.parquet"
-            with self.placed(None), found.places.told():
+            with self.placed(), found.places.told():
                 check_study(command, [*found.arguments, trace])
         for section, table in shared.items():
             for key in table:
@@ -255,7 +255,7 @@ class _Loader:
     def policies(self) -> dict[str, dict[str, str]]:
         """Read the settings of single policies."""
         found = {}
-        for name, table in self.table("policies").items():
+        for name, table in self.table("policies", "[policies.NAME]").items():
             keys = ("policies", name)
             if not isinstance(table, dict):
                 self.problem(keys, f"[policies] expected a table [policies.{name}]")
@@ -313,12 +313,12 @@ class _Loader:
                 read_condition(condition)
         return tuple(map(str, conditions))
 
-    def table(self, name: str) -> dict[str, Any]:
+    def table(self, name: str, form: str = "") -> dict[str, Any]:
         """Return a section; an empty one where there is none."""
         found = self.source.data.get(name, {})
         if isinstance(found, dict):
             return found
-        self.problem((name,), f"{name}: expected a table [{name}]")
+        self.problem((name,), f"{name}: expected {form or f'[{name}]'}")
         return {}
 
     def text(self, keys: Keys, table: Mapping[str, Any], key: str) -> str | None:
@@ -346,12 +346,20 @@ class _Loader:
         self.problems.append((self.source.place(keys), UsageError(message)))
 
     @contextmanager
-    def placed(self, keys: Keys | None) -> Iterator[None]:
-        """Keep what is raised inside with its place; None where it tells its own."""
+    def placed(self, keys: Keys = ()) -> Iterator[None]:
+        """Keep what is raised inside with its place, where it does not tell one itself."""
         try:
             yield
+        except ScenarioError as error:
+            self.problems += error.problems
         except GpuplanError as error:
-            self.problems.append(("" if keys is None else self.source.place(keys), error))
+            self.problems.append((self.source.place(keys), error))
+
+
+def _line(problem: tuple[str, GpuplanError]) -> int:
+    """Return the line of a problem; overrides come first."""
+    line = problem[0].rpartition(":")[2]
+    return int(line) if line.isdecimal() else 0
 
 
 def _text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,11 +23,31 @@ WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """The trace that studies read: where it is, and what documents call it."""
+    """The trace that studies read.
+
+    Attributes:
+        path: where it is.
+        sha256: of its bytes.
+        name: what documents call it.
+        warnings: what was said when it was made.
+    """
 
     path: Path
     sha256: str
     name: str
+    warnings: tuple[str, ...] = ()
+
+    def named(self, text: str, write: Callable[[str], str] = str) -> str:
+        """Return a text that calls the trace, and files beside it, by its name.
+
+        Args:
+            text: the text.
+            write: how names are written in it.
+        """
+        if Path(self.name) == self.path:
+            return text
+        known = write(str(self.path.with_suffix("")))
+        return text.replace(known, write(self.name.removesuffix(".parquet")))
 
 
 def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -> Document:
@@ -42,16 +63,18 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     Raises:
         GpuplanError: a study cannot be done; the message names it.
     """
-    for warning in scenario.warnings:
-        talk.warn(warning)
     with chdir(scenario.folder):
-        trace = _trace(scenario.workload, cache)
+        trace = _known_trace(scenario.workload, cache) or _made(scenario.workload, cache)
+        told = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
+        for warning in (*scenario.warnings, *told):
+            talk.warn(warning)
         results = tuple(_result(study, trace, cache) for study in scenario.studies)
     return Document(
         title=scenario.title,
         studies=results,
         gates=judge_all(results, scenario.gates),
         time=time,
+        notes=tuple(trace.named(warning) for warning in told),
     )
 
 
@@ -65,28 +88,19 @@ def planned(scenario: Scenario, cache: Cache) -> list[tuple[Study, bool]]:
         ]
 
 
-def _trace(workload: Workload, cache: Cache) -> _Trace:
-    """Return the trace, made where it must be."""
-    known = _known_trace(workload, cache)
-    if known is None:
-        known = _made(workload, cache)
-    if workload.command:
-        told = cache.read("traces", _trace_key(workload))
-        for warning in json.loads(told)["warnings"] if told else ():
-            talk.warn(f"{workload.command}: {warning}")
-    return known
-
-
 def _known_trace(workload: Workload, cache: Cache) -> _Trace | None:
     """Return the trace if it is there; None where it must be made."""
     if not workload.command:
         path = Path(workload.trace)
         return _Trace(path, sha256_of(path), workload.trace)
     key = _trace_key(workload)
-    path, told = cache.path("traces", f"{key}.parquet"), cache.read("traces", key)
-    if told is None or not path.is_file() or sha256_of(path) != json.loads(told)["sha256"]:
+    path, text = cache.path("traces", f"{key}.parquet"), cache.read("traces", key)
+    if text is None or not path.is_file():
         return None
-    return _Trace(path, json.loads(told)["sha256"], workload.trace)
+    told = json.loads(text)
+    if sha256_of(path) != told["sha256"]:
+        return None
+    return _Trace(path, told["sha256"], workload.trace, tuple(told["warnings"]))
 
 
 def _made(workload: Workload, cache: Cache) -> _Trace:
@@ -95,9 +109,9 @@ def _made(workload: Workload, cache: Cache) -> _Trace:
     cache.make("traces")
     with workload.places.told():
         report = run_study(workload.command, [*workload.arguments, f"--output={path}"])
-    sha256 = sha256_of(path)
-    cache.keep("traces", key, json.dumps({"sha256": sha256, "warnings": report.warnings}))
-    return _Trace(path, sha256, workload.trace)
+    made = _Trace(path, sha256_of(path), workload.trace, report.warnings)
+    cache.keep("traces", key, json.dumps({"sha256": made.sha256, "warnings": made.warnings}))
+    return made
 
 
 def _trace_key(workload: Workload) -> str:
@@ -119,8 +133,10 @@ def _result(study: Study, trace: _Trace, cache: Cache) -> StudyResult:
         talk.note(f"{study.name}: gpuplan {study.command}")
         with study.places.told():
             report = run_study(study.command, [*study.arguments, str(trace.path)])
-        result = _named(result_of(study.name, study.arguments, report), trace)
-        cache.keep("studies", key, result.to_text())
+        result = result_of(study.name, study.arguments, report)
+        text = trace.named(result.to_text(), _inside_json)
+        result = StudyResult.from_text(text)
+        cache.keep("studies", key, text)
     return replace(result, arguments=(trace.name, *study.arguments))
 
 
@@ -144,11 +160,5 @@ def _key(study: Study, trace: _Trace) -> str:
     )
 
 
-def _named(result: StudyResult, trace: _Trace) -> StudyResult:
-    """Return a result that calls its trace by its name, wherever the cache is."""
-    if str(trace.path) == trace.name:
-        return result
-    path, name = (
-        json.dumps(one, ensure_ascii=False)[1:-1] for one in (str(trace.path), trace.name)
-    )
-    return StudyResult.from_text(result.to_text().replace(path, name))
+def _inside_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]

@@ -19,8 +19,8 @@ class ScenarioError(GpuplanError):
 
     def __init__(self, problems: Sequence[tuple[str, GpuplanError]]) -> None:
         """Take each problem with its place."""
-        told = (f"{at}: {error}" if at else str(error) for at, error in problems)
-        super().__init__(NEXT_ERROR.join(dict.fromkeys(told)))
+        super().__init__(NEXT_ERROR.join(dict.fromkeys(f"{at}: {told}" for at, told in problems)))
+        self.problems = tuple(problems)
         self.exit_code = problems[0][1].exit_code
 
 
@@ -50,7 +50,7 @@ class Places:
         except GpuplanError as error:
             raise ScenarioError([(self.of(str(error)), error)]) from error
         except CLICK_ERROR as error:
-            problem = UsageError(usage_message(error))
+            problem = UsageError(usage_message(error).partition("\n")[0])  # no other --help
             raise ScenarioError([(self.of(str(problem)), problem)]) from error
 
     def of(self, message: str) -> str:

@@ -62,6 +62,8 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
         _put(data, keys, value, override)
         for inside in [keys, *((*keys, *more) for more in _paths(value))]:
             places[inside] = f"--set {override}"
+        for end in range(1, len(keys)):  # tables that only this makes
+            places.setdefault(keys[:end], f"--set {override}")
         overridden.add(keys)
     return Source(path, data, places, frozenset(overridden))
 
