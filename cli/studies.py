@@ -20,7 +20,7 @@ from gpuplan.cli.report import Report
 
 NOT_HERE = frozenset(
     name for group in (Output, OutputWithoutRows, Talk) for name in group.__dataclass_fields__
-) | {"help"}
+) | {"help", "output", "save_model", "timeline"}
 """Where a result goes is for the document to say, not for a study in it."""
 
 
