@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -119,9 +119,17 @@ def emit(report: Report, output: Output) -> None:
         _write(report, path)
     write_stdout(_text(report, output.output_format, sys.stdout))
     if output.fail_if:
-        from gpuplan.cli.gates import check_gates
+        _judge(report, output.fail_if)
 
-        check_gates(report.results, output.fail_if)
+
+def _judge(report: Report, conditions: Sequence[str]) -> None:
+    from gpuplan.cli.annotations import announce, gates_table
+    from gpuplan.cli.gates import check, raise_tripped
+    from gpuplan.cli.render import as_markdown
+
+    gates = check(report.results, conditions)
+    announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
+    raise_tripped(gates)
 
 
 def _files(output: Output) -> list[Path]:

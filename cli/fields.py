@@ -205,6 +205,10 @@ def groups_of(path: str) -> Iterator[str]:
     return (".".join(parts[:end]) for end in range(1, len(parts)))
 
 
+class NoField(UsageError):
+    """Nothing has the name; other errors say that several things have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """The numbers of a result, found by name.
@@ -232,7 +236,8 @@ class Numbers:
                 ``policies[allpass].cost``.
 
         Raises:
-            UsageError: no field, several, a group of them, or no such row.
+            NoField: no such field or row.
+            UsageError: several fields, or a group of them.
         """
         bare, wanted = _selectors(name)
         path = _lookup(self.by_path, bare)
@@ -251,7 +256,7 @@ class Numbers:
                 group = ".".join(path.split(".")[:place])
                 labels = list(dict.fromkeys(row.label for _, row in at))
                 there = f"there is {some(labels, ' or ')}" if labels else "it has no rows by name"
-                raise UsageError(f"{group} has no row {terms.strip()!r}; {there}")
+                raise NoField(f"{group} has no row {terms.strip()!r}; {there}")
             chosen = kept
         return chosen
 
@@ -290,7 +295,7 @@ def _is_value(own: Any, wanted: str) -> bool:
 
 
 def _lookup(paths: Iterable[str], name: str) -> str:
-    """Return the full path of the one field that is meant. Raises `UsageError`."""
+    """Return the full path of the one field that is meant. Raises as `Numbers.named`."""
     tests: tuple[Callable[[str], bool], ...] = (
         lambda path: path == name,
         lambda path: _bare(path) == _bare(name),
@@ -308,7 +313,7 @@ def _lookup(paths: Iterable[str], name: str) -> str:
     near = sorted(paths, key=lambda path: _likeness(name, path), reverse=True)[:3]
     near = [path for path in near if _likeness(name, path) >= NEAR]
     hint = f"did you mean {some(near, ' or ')}?" if near else "see --output-format json"
-    raise UsageError(f"no field {name!r} with a number; {hint}")
+    raise NoField(f"no field {name!r} with a number; {hint}")
 
 
 def some(names: Sequence[str], separator: str = ", ") -> str:

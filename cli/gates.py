@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.cli import talk
-from gpuplan.cli.fields import Numbers, fields_of, layout_of, unit_of
+from gpuplan.cli.fields import Field, NoField, Numbers, fields_of, layout_of, some, unit_of
 from gpuplan.cli.units import SECONDS_PER
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -123,9 +123,13 @@ def check_all(
     """Return what comes of each condition on several studies, given as name -> ``results``.
 
     A field is named as for one study, with the name of its study before it where several studies
-    have it: ``pareto.knee.mean_jct_s > 4h``.
+    have it: ``pareto.knee.mean_jct_s > 4h``. Paths are returned with the study's name.
     """
-    return check(dict(studies), conditions)
+    found = {
+        name: Numbers.of(fields_of(results, layout_of(results)))
+        for name, results in studies.items()
+    }
+    return each(conditions, lambda condition: _judged_in(found, condition))
 
 
 def each(conditions: Sequence[str], judge: Callable[[Condition], GateResult]) -> list[GateResult]:
@@ -204,11 +208,59 @@ def _parsed(text: str) -> Condition:
 
 
 def _judged(numbers: Numbers, condition: Condition) -> GateResult:
-    path, fields = numbers.named(condition.field)
+    return _judged_as("", *numbers.named(condition.field), condition)
+
+
+def _judged_in(studies: Mapping[str, Numbers], condition: Condition) -> GateResult:
+    study, path, fields = find(studies, condition.field)
+    return _judged_as(f"{study}.", path, fields, condition)
+
+
+def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Field]]:
+    """Return the study and the path in it that a name means, and the numbers there.
+
+    Raises:
+        UsageError: no field, several, a group of them, or no such row.
+    """
+    first, _, rest = name.partition(".")
+    if rest and first in studies:
+        try:
+            return (first, *studies[first].named(rest))
+        except UsageError as error:
+            wrong = [UsageError(f"{first}: {error}")]
+    else:
+        wrong = []
+    found, unclear = [], []
+    for study, numbers in studies.items():
+        try:
+            found.append((study, *numbers.named(name)))
+        except NoField as error:
+            wrong.append(error)
+        except UsageError as error:
+            unclear.append(UsageError(f"{study}: {error}" if len(studies) > 1 else str(error)))
+    if len(found) == 1 and not unclear:
+        return found[0]
+    if found:
+        paths = [f"{study}.{path}" for study, path, _ in found]
+        unclear = [UsageError(f"{name} may be {some(paths, ' or ')}"), *unclear]
+    if unclear:
+        raise UsageError("; ".join(map(str, unclear)))
+    if (rest and first in studies) or len(studies) == 1:
+        raise wrong[0]
+    known = {
+        f"{study}.{path}": one for study, n in studies.items() for path, one in n.by_path.items()
+    }
+    path, fields = Numbers(known).named(name)  # names the nearest of all
+    study, _, path = path.partition(".")
+    return study, path, fields
+
+
+def _judged_as(prefix: str, path: str, fields: Sequence[Field], condition: Condition) -> GateResult:
     limit = limit_of(condition, path)
     values = [one.number for one in fields if one.number is not None]
     holding = [value for value in values if condition.holds(value, limit)]
     value = next(iter(holding or values), None)
+    path = prefix + path
     detail = f"{path} has no value" if value is None else f"{path} is {value:g}"
     return GateResult(condition.text, path, value, limit, bool(holding), detail)
 

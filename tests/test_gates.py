@@ -220,6 +220,29 @@ def test_gates_over_several_studies_name_the_study():
     json.dumps([gate.summary() for gate in gates], allow_nan=False)
 
 
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("pareto.jobs > 1", "pareto.jobs"),  # the whole path of one study
+        ("characterize.jobs > 1", "characterize.jobs"),  # and not that of its durations
+        ("best > 1", "pareto.best_s"),
+        ("jobs > 1", "jobs may be characterize.jobs or pareto.jobs"),
+        ("p95 > 1", "characterize: p95 may be duration_s.p95 or queue_s.p95"),
+        ("mean > 1", "mean may be pareto.mean; characterize: mean may be duration_s.mean or "),
+        ("pareto.jops > 1", "pareto: no field 'jops' with a number; did you mean jobs"),
+        ("bast > 1", "no field 'bast' with a number; did you mean pareto.best_s?"),
+    ],
+)
+def test_a_name_means_one_field_of_one_study(condition, found):
+    statistics = {"jobs": 9, "p95": 8.0, "mean": 7.0}
+    studies = {
+        "characterize": {"jobs": 10, "duration_s": statistics, "queue_s": statistics},
+        "pareto": {"jobs": 10, "best_s": 3.0, "mean": 4.0},
+    }
+    (gate,) = check_all(studies, [condition])
+    assert gate.path == found or gate.detail.startswith(found), gate
+
+
 @pytest.mark.parametrize("condition", ["jobs > 1e999", "jobs > $-", "jobs > $+$5"])
 def test_an_amount_must_be_a_finite_number(condition):
     with pytest.raises(UsageError, match=r"^--fail-if"):

@@ -110,7 +110,7 @@ def report(
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file
     from gpuplan.cli.document.assemble import USUAL, read_options, run_all, time_stamp
-    from gpuplan.cli.document.gates import judge_all, raise_failed
+    from gpuplan.cli.document.gates import conclude, judge_all
     from gpuplan.cli.document.say import said
     from gpuplan.cli.document.study import Document
     from gpuplan.cli.document.write import check_folder, read_forms, write_document
@@ -143,4 +143,4 @@ def report(
     write_stdout(said(document))
     for path in written:
         talk.note(f"wrote {path}")
-    raise_failed(document.gates)
+    conclude(document)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuplan.cli.document.study import StudyResult
+from gpuplan.cli.annotations import announce
+from gpuplan.cli.document.markdown import as_markdown
+from gpuplan.cli.document.study import Document, StudyResult
 from gpuplan.cli.gates import GateResult, check_all, raise_tripped
 
 
@@ -21,3 +23,9 @@ def raise_failed(gates: Sequence[GateResult]) -> None:
         UsageError: a condition names no field; the message also names those that hold.
     """
     raise_tripped(gates, written="the documents have been written", given_as="gate")
+
+
+def conclude(document: Document) -> None:
+    """Tell the CI service of the gates, if there is one; then end the program as they say."""
+    announce(document.gates, lambda: as_markdown(document))
+    raise_failed(document.gates)
