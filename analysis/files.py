@@ -16,6 +16,12 @@ def existing_file(path: Path) -> Path:
     """Return ``path`` if it is a readable file. Raises `InputError` otherwise."""
     if path.is_dir():
         raise InputError(path, "is a folder", expected="a file")
+    if path.is_symlink() and not path.exists():
+        raise InputError(
+            path,
+            f"no such file (it is a link to {path.readlink()})",
+            hint="link it to a file, or name the file itself",
+        )
     if not path.exists():
         near = _nearest_name(path)
         hint = f"did you mean {near}?" if near else "check the path"

@@ -126,3 +126,11 @@ def test_provenance_survives_its_stored_form():
     assert Provenance.from_json(stored.to_json()) == stored
     with pytest.raises(ValueError, match="JSON object"):
         Provenance.from_json("[]")
+
+
+def test_a_link_that_leads_nowhere(tmp_path):
+    loop = tmp_path / "loopx"
+    loop.symlink_to("loopx")
+    with pytest.raises(InputError, match=r"no such file \(it is a link to loopx\)") as raised:
+        existing_file(loop)
+    assert "did you mean" not in str(raised.value)

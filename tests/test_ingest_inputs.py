@@ -1,15 +1,19 @@
 """What may stand for a log: files, folders, archives, pipes and standard input."""
 
+import bz2
 import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import resource
 import sys
+import tarfile
 import tempfile
 import threading
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
@@ -44,6 +48,16 @@ def zipped(path, members: dict[str, str | bytes]):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in members.items():
             archive.writestr(name, text)
+    return path
+
+
+def tarred(path, members: dict[str, str | bytes], mode: str):
+    with tarfile.open(path, mode) as archive:
+        for name, text in members.items():
+            data = text.encode() if isinstance(text, str) else text
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
     return path
 
 
@@ -197,6 +211,58 @@ def test_an_archive_in_a_folder(tmp_path):
     assert ids(ingest([logs], tmp_path / "t.parquet")) == ["a", "b"]
 
 
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_tar_archives_are_read(tmp_path, mode):
+    packed = gzip.compress(sia("z").encode())
+    members = {"./b.csv": sia("b"), "./a/z.csv.gz": packed, "README": "words", "./.x": "\0"}
+    archive = tarred(tmp_path / "logs.tgz", members, mode)
+    result = ingest([archive], tmp_path / "t.parquet")
+    assert ids(result) == ["z", "b"]
+    assert sources_of(result) == [f"{archive}!a/z.csv.gz", f"{archive}!b.csv"]
+    assert result.provenance.sources[0].sha256 == hashlib.sha256(packed).hexdigest()
+    assert any(note.endswith(": 2") and "README" in note for note in result.provenance.notes)
+
+
+def test_a_cut_tar_archive(tmp_path):
+    text = sia(*(f"{n * n:x}" for n in range(3000)))
+    archive = tarred(tmp_path / "log.tgz", {"log.csv": text}, "w:gz")
+    archive.write_bytes(archive.read_bytes()[:-2000])
+    with pytest.raises(InputError, match="damaged tar file"):
+        ingest([archive], tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "what", "hint"),
+    [
+        ("a.csv.bz2", bz2.compress(SIA.encode()), "is a bzip2 file", "bunzip2 -k "),
+        ("a.csv.xz", lzma.compress(SIA.encode()), "is an xz file", "unxz -k "),
+        ("a.7z", b"7z\xbc\xaf\x27\x1c\0\4", "is a 7z archive", "unpack it, and give"),
+        ("a.rar", b"Rar!\x1a\7\1\0", "is a rar archive", "unpack it, and give"),
+    ],
+)
+def test_what_is_packed_otherwise_is_named(tmp_path, name, data, what, hint):
+    file = tmp_path / name
+    file.write_bytes(data)
+    for read in (ingest, ingest_prices):
+        with pytest.raises(InputError, match=f"{what}(?s:.*)next: unpack it") as raised:
+            read([file], tmp_path / "t.parquet")
+        assert hint in str(raised.value)
+    with pytest.raises(InputError, match=what):
+        ingest([file], tmp_path / "t.parquet", source_format="seren")
+
+
+def test_an_archive_in_an_archive_is_named(tmp_path):
+    inner = zipped(tmp_path / "in.zip", {"log.csv": sia("a")}).read_bytes()
+    outer = zipped(tmp_path / "out.zip", {"in.zip": inner})
+    with pytest.raises(InputError, match=r"out\.zip!in\.zip: is a zip archive in another"):
+        ingest([outer], tmp_path / "t.parquet")
+    tar = tarred(tmp_path / "in.tar", {"log.csv": sia("a")}, "w").read_bytes()
+    packed = tmp_path / "in.tar.zst"
+    packed.write_bytes(pa.compress(tar, "zstd", asbytes=True))
+    with pytest.raises(InputError, match=r"is a tar archive(?s:.*)tar xf "):
+        ingest([packed], tmp_path / "t.parquet")
+
+
 def test_the_only_member_is_meant(tmp_path):
     archive = zipped(tmp_path / "log.zip", {"log.csv": "a,b\n1,2\n"})
     with pytest.raises(InputError, match=r"log\.zip!log\.csv: is no known job log"):
@@ -293,6 +359,9 @@ def test_what_is_given_twice(tmp_path, monkeypatch):
     for twice in ([logs, logs / "a.csv"], [archive, archive]):
         with pytest.raises(UsageError, match="given twice"):
             ingest(twice, tmp_path / "t.parquet")
+    piped(monkeypatch, sia("a").encode())
+    with pytest.raises(UsageError, match=r"^-: given twice; it can be read only once"):
+        ingest([Path("-"), Path("-")], tmp_path / "t.parquet")
     out = zipped(tmp_path / "z.parquet", {"a.csv": sia("a")})
     with pytest.raises(OutputError, match="also a source"):
         ingest([out], out)

@@ -1,4 +1,4 @@
-"""What the user names as sources: files, folders, zip archives, pipes and standard input.
+"""What the user names as sources: files, folders, archives, pipes and standard input.
 
 A folder or an archive stands for all files in it, in the order of their names. What can be read
 only once (``-``, a named pipe) is kept in a temporary file for as long as it is needed.
@@ -11,17 +11,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from zipfile import BadZipFile, ZipFile
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.ingest.archives import archive_kind, members_of
 from gpuplan.analysis.ingest.rejects import REJECTS, rejects_path
 from gpuplan.analysis.ingest.source import Source, copy
 
 STANDARD_INPUT = Path("-")
-ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 MACOS = "__MACOSX"  # what its archiver adds beside the files
 
 
@@ -59,6 +58,9 @@ def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
         raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
     if not paths:
         raise UsageError("no source given; name at least one log")
+    for path in paths:
+        if (path == STANDARD_INPUT or path.is_fifo()) and paths.count(path) > 1:
+            raise UsageError(f"{path}: given twice; it can be read only once")
     with tempfile.TemporaryDirectory(prefix="gpuplan-") as spool:
         inputs = Inputs(paths[0], Path(spool))
         written = (output.resolve(), rejects_path(output).resolve())
@@ -129,27 +131,18 @@ def _files(folder: Path, left_out: list[Path]) -> list[Path]:
 
 def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) -> list[Source]:
     """Return a file as a source, or the members of an archive."""
-    with file.open("rb") as stream:
-        magic = stream.read(len(ZIP_MAGICS[0]))
-    if magic not in ZIP_MAGICS:
+    kind = archive_kind(file)
+    if kind is None:
         return [Source(_shown(path), file, file.stat().st_size, is_named=is_named)]
-    try:
-        with ZipFile(file) as archive:
-            members = sorted(archive.infolist(), key=lambda member: member.filename)
-    except (BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        problem = f"is a damaged zip file ({error})"
-        raise InputError(path, problem, hint="fetch it again") from error
     sources = []
-    for member in members:
-        name = _shown(Path(f"{path}!{member.filename}"))
-        if member.is_dir():
-            continue
-        if any(p.startswith((".", MACOS)) for p in PurePosixPath(member.filename).parts):
+    for member in members_of(path, file, kind):
+        name = _shown(Path(f"{path}!{member.name.removeprefix('./')}"))
+        if any(p.startswith((".", MACOS)) for p in PurePosixPath(member.name).parts):
             left_out.append(name)
         else:
-            sources.append(Source(name, file, member.file_size, member.filename, is_named=False))
+            sources.append(Source(name, file, member.size, member.name, False, kind))
     if not sources:
-        raise InputError(path, "is a zip file with no file in it", expected="a log in it")
+        raise InputError(path, f"is a {kind} file with no file in it", expected="a log in it")
     return _only_one_is_meant(sources) if is_named else sources
 
 
@@ -160,7 +153,7 @@ def _shown(path: Path) -> Path:
 
 def _only_one_is_meant(found: list[Source]) -> list[Source]:
     """Where there is only one file, the user means it: what is wrong with it is then told."""
-    return [Source(s.path, s.file, s.size, s.member) for s in found] if len(found) == 1 else found
+    return [replace(found[0], is_named=True)] if len(found) == 1 else found
 
 
 def _check(sources: Sequence[Source], output: Path) -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.archives import BZIP2_MAGIC, XZ_MAGIC, ZIP_MAGICS, is_tar
 from gpuplan.analysis.ingest.source import BYTE_ORDER_MARK, HEAD_BYTES, Head
 
+PACKED = {
+    BZIP2_MAGIC: "a bzip2 file",
+    XZ_MAGIC: "an xz file",
+    **dict.fromkeys(ZIP_MAGICS, "a zip archive in another"),
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+    b"Rar!": "a rar archive",
+}
+"""First bytes -> what is packed so; bare zip archives are read, and do not come here."""
+UNPACK = {"a tar archive": "tar xf", "a bzip2 file": "bunzip2 -k", "an xz file": "unxz -k"}
 WIDE_MARKS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 LOOK_BYTES = 512
 LEAST_HEAD = HEAD_BYTES - len(BYTE_ORDER_MARK)  # a shorter head is the whole file
@@ -19,6 +31,8 @@ def odd_text(head: Head) -> InputError | None:
             expected="a header and rows",
             hint="export it again, or name the file that holds it",
         )
+    if (packed := _packed(head)) is not None:
+        return packed
     if (encoding := _wide_encoding(head.data)) is not None:
         return InputError(
             head.path,
@@ -42,6 +56,25 @@ def odd_text(head: Head) -> InputError | None:
             hint=f"convert it: tr '\\r' '\\n' < {head.path} > lines.csv",
         )
     return None
+
+
+def _packed(head: Head) -> InputError | None:
+    """Return what to raise for what is packed in a way that is not read here."""
+    what = "a tar archive" if is_tar(head.data) else None
+    for magic, name in PACKED.items():
+        if head.data.startswith(magic):
+            what = name
+    if what is None:
+        return None
+    is_file = head.path.is_file()  # not a pipe, or the member of an archive
+    name = shlex.quote(str(head.path))
+    command = UNPACK.get(what, "") if is_file else ""
+    return InputError(
+        head.path,
+        f"is {what}",
+        expected="plain text, gzip, zstd, or a zip or tar archive of them",
+        hint=f"unpack it: {command} {name}" if command else "unpack it, and give what was in it",
+    )
 
 
 def _wide_encoding(data: bytes) -> str | None:

@@ -6,27 +6,23 @@ import csv
 import gzip
 import hashlib
 import io
-import lzma
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, cast
-from zipfile import BadZipFile, ZipFile
 
 from gpuplan.analysis.errors import InputError, OutputError
+from gpuplan.analysis.ingest.archives import DAMAGE, GZIP_MAGIC, open_member
 
 HEAD_BYTES = 1 << 16
 COPY_BYTES = 1 << 20
-GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 PARQUET_MAGIC = b"PAR1"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "TABs", "|": "vertical bars"}
-DAMAGE = (OSError, EOFError, zlib.error, lzma.LZMAError, BadZipFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +37,7 @@ class Source:
         member: its name in the archive ``file``; None where it is the file itself.
         is_named: whether the user means this very file; what a folder or an archive of several
             holds need not be a log.
+        archive: ``zip`` or ``tar`` where it is a member.
     """
 
     path: Path
@@ -48,13 +45,13 @@ class Source:
     size: int
     member: str | None = None
     is_named: bool = True
+    archive: str = ""
 
     def open(self) -> BinaryIO:
         """Open its bytes as they are stored; those of a member are unpacked from its archive."""
         if self.member is None:
             return cast(BinaryIO, self.file.open("rb", buffering=0))
-        with ZipFile(self.file) as archive:  # the member keeps its file open
-            return cast(BinaryIO, archive.open(self.member))
+        return open_member(self.file, self.archive, self.member)
 
 
 class SourceStream:
@@ -72,7 +69,7 @@ class SourceStream:
         """
         self.path = source.path
         self._source = source
-        self._packing = "" if source.member is None else "zip"
+        self._packing = source.archive
         self._unpacked: Path | None = None
         with self._told():
             self._disk = _HashedFile(source.open(), on_bytes)

@@ -46,9 +46,9 @@ def ingest(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst or "
-            ".zip, folders of them, or - for standard input. Several are joined in this order; "
-            "what is no log in a folder or .zip is left out and told.",
+            help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
+            ".zip or .tar, folders of them, or - for standard input. Several are joined in this "
+            "order; what is no log in a folder or archive is left out and told.",
             metavar="SRC",
             show_default=False,
         ),

@@ -43,8 +43,8 @@ def register(app: typer.Typer) -> None:
             list[Path],
             typer.Argument(
                 help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, "
-                ".gz, .zst or .zip, folders of them, or - for standard input; of one format or "
-                "several.",
+                ".gz, .zst, .zip or .tar, folders of them, or - for standard input; of one format "
+                "or several.",
                 metavar="SRC...",
                 show_default=False,
             ),
