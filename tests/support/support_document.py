@@ -10,18 +10,19 @@ from gpuplan.cli.document.study import Cell, Document, Grid, Heading, StudyResul
 from gpuplan.cli.gates import GateResult
 
 
-def write_trace(path: Path, jobs: int = 120) -> Path:
+def write_trace(path: Path, jobs: int = 120, *, users: int = 7) -> Path:
     """Write jobs of a few minutes on one to four GPUs, one every 100 s."""
-    pl.DataFrame(
+    frame = pl.DataFrame(
         {
             "submit_time": pl.Series([i * 100_000_000 for i in range(jobs)]).cast(
                 pl.Datetime("us", "UTC")
             ),
             "duration_s": [float(60 + 37 * i % 900) for i in range(jobs)],
             "num_gpus": [float(2 ** (i % 3)) for i in range(jobs)],
-            "user": [f"user{i % 7}" for i in range(jobs)],
+            "user": [f"user{i % users}" if users else None for i in range(jobs)],
         }
-    ).write_parquet(path)
+    )
+    frame[[column.name for column in frame if not column.is_null().all()]].write_parquet(path)
     return path
 
 

@@ -1,0 +1,188 @@
+"""The JSON Schemas of `gpuplan.cli.schemas`: the runs they describe, and how they grow.
+
+``python tests/support/support_schemas.py`` widens the schemas until they describe every run below:
+it adds fields, adds types and makes fields optional, and takes nothing away. Review what it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from support_document import write_trace
+
+SAMPLES = Path(str(files("gpuplan.sample_traces")))
+FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
+Schema = dict[str, Any]
+
+MAPS = re.compile(
+    r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
+    r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
+    r"|simulate\.parameters\.price_choice"
+)
+"""Objects whose keys are names from the input or of other things, not fields."""
+
+ANY = {"array", "boolean", "null", "number", "object", "string"}
+
+UNITS = {
+    "_usd_per_gpu_h": "dollars per GPU-hour",
+    "_usd_per_h": "dollars per hour",
+    "_gpu_h": "GPU-hours",
+    "_gpus": "GPUs",
+    "_usd": "dollars",
+    "_share": "a fraction of 1",
+    "_s": "seconds",
+    "_h": "hours",
+}
+
+
+def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the command and the arguments of every run; what they read is made in ``folder``."""
+    seren, wandb = folder / "seren.parquet", folder / "wandb.parquet"
+    yield "ingest", [f"{SAMPLES / 'seren.csv'}", "-o", f"{seren}"]
+    yield "ingest", [f"{SAMPLES / 'wandb_export.csv'}", "-o", f"{wandb}"]
+    yield "ingest", [f"{SAMPLES / 'philly.json.gz'}", "-o", f"{folder / 'philly.parquet'}"]
+    prices = folder / "prices.parquet"
+    yield "prices", [f"{SAMPLES / 'gpu_prices.csv'}", "-o", f"{prices}"]
+    trace, poor, one = f"{seren}", f"{folder / 'poor.parquet'}", f"{folder / 'one.parquet'}"
+    write_trace(Path(poor))  # no starts, states or classes, a few hours
+    write_trace(Path(one), jobs=1, users=0)
+    yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
+    yield "characterize", [poor, one]
+    yield "characterize", [one]
+    for command in ("pareto", "sweep", "simulate", "compare"):
+        yield command, [poor]
+        yield command, [one, *(["--horizon=1h"] if command == "pareto" else [])]
+    yield "characterize", [trace]
+    yield "characterize", [trace, "--fits", "--ci=90", "--resamples=40", "--prices=builtin"]
+    yield "characterize", [trace, f"{wandb}", f"{folder / 'philly.parquet'}"]
+    yield "characterize", [trace, "--where=num_gpus = 0"]
+    some = [trace, "--sample=200"]
+    yield "pareto", some
+    yield "pareto", [*some, "--target-jct=45m", "--gpu=A100", "--price=2", "--require=Debug<=4h"]
+    yield "pareto", [*some, "--gpu=T4", "--gpu=A100=2.5", "--prices=builtin", "--no-replay"]
+    yield "pareto", [*some, "--budget=1.5x,3x", "--baseline=fixed", "--max-width=8", "--price=2"]
+    yield (
+        "pareto",
+        [
+            *("--horizon=30d", "--rescale=20s", "--widths=1,2,4,8", "--limit=Debug=4"),
+            *(*some, "--weight=SFT=2", "--where=num_gpus < 9", "--since=2023-03-06"),
+        ],
+    )
+    yield "pareto", [*some, "--ci=90", "--sensitivity"]
+    yield "sweep", some
+    yield "sweep", [*some, "--threshold=60,5m", "--capacity=10,none", "--price-ratio=0.5,1"]
+    yield "sweep", [*some, "--policy=fixed", "--value-of-time=0,5", "--resamples=0"]
+    yield "simulate", some
+    yield "simulate", [*some, "--policy=hpa"]
+    yield "simulate", [*some, "--prices=builtin", "--set=gpu=A100"]
+    yield "simulate", [*some, "--policy=fifo", "--gpus=32", "--deadline-factor=3"]
+    yield "compare", some
+    yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
+    yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
+    yield "synth", [f"--like={trace}", "--jobs=500", "-o", f"{folder / 'l.parquet'}"]
+    for kind in ("formats", "policies", "speedups", "methods", "baselines", "providers"):
+        yield "list", [kind]
+
+
+def widen(schema: Schema | None, value: Any, path: str) -> Schema:
+    """Return a schema that also describes ``value``, keeping what is written in it by hand."""
+    schema = {} if schema is None else dict(schema)
+    if "$ref" in schema or "const" in schema:
+        return schema
+    unit = next((unit for end, unit in UNITS.items() if path.endswith(end)), None)
+    schema["type"] = _kinds(schema.get("type", []), _kind(value), path, has_unit=unit is not None)
+    if unit is not None:
+        schema.setdefault("description", unit)
+    if isinstance(value, list):
+        for item in value:
+            schema["items"] = widen(schema.get("items"), item, path)
+    elif isinstance(value, dict) and MAPS.fullmatch(path):
+        for item in value.values():
+            schema["additionalProperties"] = widen(schema.get("additionalProperties"), item, path)
+    elif isinstance(value, dict):
+        known = schema.get("properties", {})
+        required = set(schema["required"] if known else value) & set(value)
+        for key, item in value.items():
+            known[key] = widen(known.get(key), item, f"{path}.{key}")
+        schema["properties"] = known
+        schema["required"] = sorted(required)
+    return schema
+
+
+def _kinds(known: str | list[str], kind: str, path: str, *, has_unit: bool) -> str | list[str]:
+    """Return the types that a value may have, after one of this type was seen."""
+    kinds = {known} if isinstance(known, str) else set(known)
+    if kinds == ANY:  # until now it was always null
+        kinds = {"null"} if kind != "null" else kinds
+    kinds |= {kind}
+    if "number" in kinds:
+        kinds -= {"integer"}
+        kinds |= {"null"}  # what is undefined
+    if ".parameters" in path and kinds & {"integer", "string"}:
+        kinds |= {"null"}  # what was not asked for
+    if kinds == {"null"}:
+        kinds = {"null", "number"} if has_unit else set(ANY)
+    return next(iter(kinds)) if len(kinds) == 1 else sorted(kinds)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    names = {int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+    return names[type(value)]
+
+
+def schema_of(command: str) -> Schema:
+    """Return the schema of a command's JSON."""
+    schema: Schema = json.loads((FOLDER / f"{command}.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def _start(command: str) -> Schema:
+    """Return what all commands share."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:gpuplan:schema:1:{command}",
+        "title": f"What gpuplan {command} writes as JSON",
+        "type": "object",
+        "properties": {
+            "schema_version": {"const": 1},
+            "command": {"const": command},
+        },
+        "required": [
+            *("schema_version", "command", "inputs", "parameters", "results", "warnings"),
+            "gpuplan_version",
+        ],
+    }
+
+
+def main() -> None:
+    """Widen the schemas by every run."""
+    from gpuplan.cli.main import main as gpuplan
+
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result"
+        for command, arguments in runs(Path(folder)):
+            with result.open("w", encoding="utf-8") as sys.stdout:
+                code = gpuplan([command, *arguments, "--output-format", "json", "-q"])
+            sys.stdout = sys.__stdout__
+            assert code == 0, (command, arguments)
+            path = FOLDER / f"{command}.json"
+            schema = schema_of(command) if path.exists() else _start(command)
+            schema = widen(schema, json.loads(result.read_text(encoding="utf-8")), command)
+            text = json.dumps(schema, indent=1, ensure_ascii=False)
+            path.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

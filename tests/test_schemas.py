@@ -1,0 +1,142 @@
+"""Every command's JSON is what its schema says, with no field that the schema does not name."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import support_document as made
+import support_schemas
+from support_schemas import FOLDER, schema_of
+
+from gpuplan.cli.lazy import COMMANDS
+
+jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with the dev extra")
+referencing = pytest.importorskip("referencing", reason="it comes with jsonschema")
+
+NO_JSON = {"demo", "init"}
+AS_REPORT = {"run"}  # writes the JSON of report
+GROW = "it may be new: python tests/support/support_schemas.py adds it; review what it adds"
+
+
+def closed(schema):
+    """Return a schema that allows no field it does not name."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: closed(value) for key, value in schema.items()}
+    if isinstance(schema.get("properties"), dict) and "type" in schema:
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+def validator_of(schema):
+    names = [path.stem for path in FOLDER.glob("*.json")]
+    registry = referencing.Registry().with_resources(
+        (f"urn:gpuplan:schema:1:{name}", referencing.Resource.from_contents(schema_of(name)))
+        for name in names
+    )
+    return jsonschema.Draft202012Validator(schema, registry=registry)
+
+
+def problems(command: str, document, *, strict: bool) -> list[str]:
+    schema = schema_of(command)
+    validator = validator_of(closed(schema) if strict else schema)
+    return [
+        f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(document)
+    ]
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory):
+    """The JSON of every run that the schemas describe."""
+    import contextlib
+    import io
+
+    from gpuplan.cli.main import main
+
+    found = []
+    for command, arguments in support_schemas.runs(tmp_path_factory.mktemp("runs")):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            code = main([command, *arguments, "--output-format", "json", "-q"])
+        assert code == 0, (command, arguments)
+        found.append((command, arguments, json.loads(out.getvalue())))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.json")))
+def test_a_schema_is_one(name):
+    schema = schema_of(name)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["$id"] == f"urn:gpuplan:schema:1:{name}"
+    assert schema["properties"]["command"] == {"const": name}
+
+
+def test_every_command_with_json_has_a_schema():
+    described = {path.stem for path in FOLDER.glob("*.json")}
+    assert described == set(COMMANDS) - NO_JSON - AS_REPORT
+
+
+def test_every_field_of_every_run_is_described(documents):
+    for command, arguments, document in documents:
+        assert not problems(command, document, strict=True), (command, arguments, GROW)
+
+
+def test_the_runs_reach_every_schema(documents):
+    assert {command for command, _, _ in documents} == {
+        path.stem for path in FOLDER.glob("*.json")
+    } - {"report", "diff"}
+
+
+def test_what_is_missing_or_of_a_wrong_type_is_refused(documents):
+    for command, _, document in documents:
+        for key in ("inputs", "results", "parameters", "gpuplan_version"):
+            broken = {name: value for name, value in document.items() if name != key}
+            assert problems(command, broken, strict=False)
+        broken = copy.deepcopy(document)
+        broken["results"] = []
+        assert problems(command, broken, strict=False)
+        assert problems(command, {**document, "command": "other"}, strict=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("characterize", ("results", "duration_s", "p95")),
+        ("pareto", ("results", "knee", "mean_jct_s")),
+        ("sweep", ("results", "points", 0, "cost_usd")),
+        ("compare", ("results", "policies", 0, "cost_usd")),
+        ("simulate", ("results", "cost_usd")),
+        ("characterize", ("parameters", "seed")),
+    ],
+)
+def test_a_number_is_a_number(documents, command, path):
+    document = copy.deepcopy(next(one for name, _, one in documents if name == command))
+    group = document
+    for step in path[:-1]:
+        group = group[step]
+    assert isinstance(group[path[-1]], int | float)
+    group[path[-1]] = "many"
+    found = problems(command, document, strict=False)
+    assert len(found) == 1 and str(path[-1]) in found[0] and "'many' is not of type" in found[0]
+
+
+def test_a_report_is_what_its_schema_says(gpuplan, tmp_path: Path):
+    trace = made.write_trace(tmp_path / "lab.parquet")
+    code, _, err = gpuplan(
+        *("report", trace, "-o", tmp_path / "r", "--formats", "json", "--study", "simulate"),
+        *("--study", "characterize", "--study", "pareto", "--study", "sweep"),
+        *("--study", "compare", "--fail-if", "x > 1", "--fail-if", "duration.p50 > 0s"),
+        *("--time", "2026-01-31"),
+    )
+    assert code == 2, err
+    document = json.loads((tmp_path / "r" / "report.json").read_text(encoding="utf-8"))
+    for study in document["studies"]:
+        own = {key: study[key] for key in study if key not in ("name", "arguments", "headline")}
+        assert not problems(study["command"], own, strict=True), GROW
+    assert not problems("report", document, strict=False)
+    document["studies"][2]["results"]["knee"] = 3
+    assert problems("report", document, strict=False)
