@@ -184,3 +184,28 @@ def test_a_folder_that_is_a_file_exits_3(gpuplan, trace, tmp_path):
     code, _, err = gpuplan("report", trace, "-o", tmp_path / "r")
     assert code == 3 and "cannot be made" in err
     assert (tmp_path / "r").read_text() == "mine"
+
+
+def test_a_scenario_says_itself_what_is_studied(gpuplan, trace, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    scenario = tmp_path / "plan.toml"
+    scenario.write_text(
+        f'title = "Plan"\n[workload]\ntrace = "{trace}"\n'
+        '[study.characterize]\n[study.tight]\ncommand = "pareto"\nbudget = "1.5x"\n'
+        '[output]\ndir = "elsewhere"\nformats = ["json"]\n'
+        '[gates]\nfail_if = ["tight.knee.mean_jct > 100d"]\n'
+    )
+    folder = tmp_path / "r"
+    code, _, err = gpuplan(
+        *("report", scenario, "-o", folder, "--set", "study.tight.budget=2x"),
+        *("--fail-if", "characterize.duration.p95 > 1s", "--time", "2026-01-31"),
+    )
+    assert code == 1, err
+    assert list(files_of(folder)) == ["report.json"]
+    contract = json.loads((folder / "report.json").read_text())
+    assert contract["title"] == "Plan" and contract["time"] == "2026-01-31T00:00:00Z"
+    assert [study["name"] for study in contract["studies"]] == ["characterize", "tight"]
+    assert contract["studies"][1]["parameters"]["budget"] == "2x"
+    assert [gate["state"] for gate in contract["gates"]] == ["passed", "failed"]
+    code, _, err = gpuplan("report", scenario, "-o", folder, "--study", "pareto")
+    assert code == 2 and "says itself which studies" in err

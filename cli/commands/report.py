@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +19,9 @@ from gpuplan.cli.options import (
     TraceChoice,
     command,
 )
+
+if TYPE_CHECKING:
+    from gpuplan.cli.document.study import Document
 
 EXAMPLE = (
     "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x "
@@ -33,9 +38,10 @@ def report(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold].",
+            help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; or a scenario "
+            "(.toml) as of [bold]gpuplan run[/bold], which says itself what is studied.",
             show_default=False,
-            metavar="TRACE",
+            metavar="TRACE|SCENARIO",
         ),
     ],
     choice: TraceChoice,
@@ -64,7 +70,8 @@ def report(
         typer.Option(
             "--set",
             help="An option of one study, for example pareto.budget=1.2x,2x, "
-            "characterize.fits=true or sweep.set=checkpoint_s=20; may be repeated.",
+            "characterize.fits=true or sweep.set=checkpoint_s=20; of a scenario any value, as in "
+            "[bold]gpuplan run[/bold]. May be repeated.",
             metavar="STUDY.OPTION=VALUE",
             show_default=False,
         ),
@@ -80,12 +87,14 @@ def report(
         ),
     ] = None,
     formats: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="What to write, comma-separated: html, md, json, junit, svg, png.",
+            help="What to write, comma-separated: html, md, json, junit, svg, png. Default: what "
+            "a scenario says, and otherwise all.",
             rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
         ),
-    ] = "html,md,json,junit,svg,png",
+    ] = None,
     title: Annotated[
         str | None,
         typer.Option(
@@ -108,39 +117,79 @@ def report(
 ) -> None:
     """Run several studies of a trace and write them as a page, a comment, JSON and test cases."""
     from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.files import existing_file
-    from gpuplan.cli.document.assemble import USUAL, read_options, run_all, time_stamp
+    from gpuplan.cli.document.assemble import time_stamp
     from gpuplan.cli.document.gates import conclude, judge_all
     from gpuplan.cli.document.say import said
-    from gpuplan.cli.document.study import Document
-    from gpuplan.cli.document.write import check_folder, read_forms, write_document
+    from gpuplan.cli.document.write import FORMS, check_folder, read_forms, write_document
     from gpuplan.cli.emit import write_stdout
     from gpuplan.cli.gates import read_condition
 
-    forms = read_forms(formats)
     for condition in fail_if or ():
         read_condition(condition)
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
-    names = study or USUAL
-    options = read_options(names, settings or [], shared)
-    if prices is not None:
-        if "characterize" not in options:
-            raise UsageError("--prices: is for characterize; add --study characterize")
-        options["characterize"].setdefault("prices", prices)
     stamp = time_stamp(time)
-    existing_file(source)
+    if source.suffix.lower() == ".toml":
+        if study or prices or shared:
+            raise UsageError(
+                f"{source} says itself which studies, jobs and prices\n"
+                "  next: change a value with --set, for example --set workload.seed=7"
+            )
+        make, own = _of_scenario(source, settings or ())
+    else:
+        make, own = _of_trace(source, study, settings or (), shared, prices), tuple(FORMS)
+    forms = own if formats is None else read_forms(formats)
     check_folder(out, forms)
-    results, notes = run_all(source, options, all_needed=study is not None)
-    document = Document(
-        title=title or f"GPU workload report: {source.stem}",
-        studies=results,
-        gates=judge_all(results, fail_if or ()),
-        time=stamp,
-        notes=notes,
-    )
+    document = make()
+    gates = (*document.gates, *judge_all(document.studies, fail_if or ()))
+    document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
     write_stdout(said(document))
     for path in written:
         talk.note(f"wrote {path}")
     conclude(document)
+
+
+def _of_trace(
+    trace: Path,
+    names: Sequence[str] | None,
+    settings: Sequence[str],
+    shared: Mapping[str, Any],
+    prices: str | None,
+) -> Callable[[], Document]:
+    """Return what runs the studies of a trace. Raises `UsageError` for what cannot be meant."""
+    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.files import existing_file
+    from gpuplan.cli.document.assemble import USUAL, read_options, run_all
+    from gpuplan.cli.document.study import Document
+
+    options = read_options(names or USUAL, settings, shared)
+    if prices is not None:
+        if "characterize" not in options:
+            raise UsageError("--prices: is for characterize; add --study characterize")
+        options["characterize"].setdefault("prices", prices)
+    existing_file(trace)
+
+    def make() -> Document:
+        results, notes = run_all(trace, options, all_needed=names is not None)
+        return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
+
+    return make
+
+
+def _of_scenario(
+    path: Path, settings: Sequence[str]
+) -> tuple[Callable[[], Document], Sequence[str]]:
+    """Return what runs a scenario, and the forms of its documents; the usual cache is used."""
+    from gpuplan.cli.document.write import FORMS
+    from gpuplan.cli.scenario.cache import open_cache, usual_folder
+    from gpuplan.cli.scenario.loading import load_scenario
+    from gpuplan.cli.scenario.running import run_scenario
+
+    scenario = load_scenario(path, settings)
+
+    def make() -> Document:
+        with open_cache(usual_folder()) as cache:
+            return run_scenario(scenario, cache)
+
+    return make, tuple(FORMS) if scenario.documents is None else scenario.documents.forms
