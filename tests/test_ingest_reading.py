@@ -353,6 +353,29 @@ def test_the_nearest_format_is_named_with_what_it_lacks(tmp_path):
     assert "nearest:" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("separator", "mark"), [(";", ";"), ("\t", r"\\t"), ("|", r"\|")])
+@pytest.mark.parametrize("forced", [None, "seren"])
+def test_a_known_log_of_other_separators_is_told(tmp_path, separator, mark, forced):
+    says = rf"log\.csv: is a seren log whose cells are separated by \w+.* \('{mark}'\)"
+    with pytest.raises(InputError, match=says) as raised:
+        ingest_text(tmp_path, SEREN.replace(",", separator), source_format=forced)
+    assert " ',' < " in str(raised.value)
+    text = SEREN.replace(",", separator).replace("Other", "Other, too")
+    with pytest.raises(InputError, match="save it again with commas"):
+        ingest_text(tmp_path, text, source_format=forced)
+
+
+@pytest.mark.parametrize("forced", [None, "seren"])
+def test_a_table_without_its_header_is_told(tmp_path, forced):
+    rows = SEREN.partition("\n")[2]
+    with pytest.raises(InputError, match="has no header; it starts with '1,ua,1") as raised:
+        ingest_text(tmp_path, rows, source_format=forced)
+    assert "next: put them before it: (echo 'NAME,NAME,...'; cat " in str(raised.value)
+    assert ("job_id, user, node_num" in str(raised.value)) == (forced is not None)
+    with pytest.raises(InputError, match=r"\(echo 'name,time,application,num_replicas'; cat "):
+        ingest_text(tmp_path, "a,1,bert,2\nb,2,bert,2\n", source_format="sia")
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_a_mapped_table_may_have_any_separator(tmp_path, separator):
     rows = [["created", "gpus", "duration_s"], ["2026-01-01", "2", '"60"'], ["1 Jan", "2", "60"]]

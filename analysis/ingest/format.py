@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Rows
+from gpuplan.analysis.ingest.headers import header_error
 from gpuplan.analysis.ingest.plan import Plan
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.tables import open_table
@@ -135,7 +136,7 @@ def need(sight: Sight, names: Sequence[str], format_name: str) -> None:
     missing = [name for name in names if name not in sight.columns]
     if missing:
         found = ", ".join(sight.columns[:12]) or "none"
-        raise InputError(
+        raise header_error(sight.head, {format_name: names}) or InputError(
             sight.head.path,
             f"no column {', '.join(missing)}; found {found}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",

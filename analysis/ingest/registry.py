@@ -21,12 +21,11 @@ from gpuplan.analysis.ingest.formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.ingest.formats.swf import SWF
 from gpuplan.analysis.ingest.formats.tiresias import TIRESIAS
 from gpuplan.analysis.ingest.formats.wandb import WANDB_FORMAT
+from gpuplan.analysis.ingest.headers import MIN_CELLS, header_error
 from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.others import other_table
 from gpuplan.analysis.ingest.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.prices.registry import PRICE_FORMATS
-
-MIN_COLUMNS = 2  # of a table; fewer are prose
 
 FORMATS: tuple[Format, ...] = (
     AZURE_LLM,
@@ -68,7 +67,8 @@ def unknown(head: Head) -> InputError:
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
             )
-    return odd_text(head) or other_table(head) or _unknown_log(head)
+    columns = {known.name: known.columns for known in FORMATS}
+    return odd_text(head) or other_table(head) or header_error(head, columns) or _unknown_log(head)
 
 
 def _unknown_log(head: Head) -> InputError:
@@ -76,7 +76,7 @@ def _unknown_log(head: Head) -> InputError:
     names = head.table_columns
     problem = f"is no known job log; it starts with {head.shown()}"
     hint = "gpuplan list formats tells the known ones; force one with --source-format NAME"
-    if len(names) >= MIN_COLUMNS and head.line is not None:
+    if len(names) >= MIN_CELLS and head.line is not None:
         separator = likely_separator(head.line)
         if separator != ",":
             problem += f", cells between {SEPARATORS[separator]}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.ingest.headers import header_error
 from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.source import Head
 from gpuplan.analysis.prices.format import PriceFormat
 from gpuplan.analysis.prices.formats.availability import AVAILABILITY
 from gpuplan.analysis.prices.formats.aws import AWS_JSON, AWS_TSV
-from gpuplan.analysis.prices.formats.canonical import CANONICAL_PRICES
+from gpuplan.analysis.prices.formats.canonical import CANONICAL_PRICES, COLUMNS
 from gpuplan.analysis.prices.formats.prime import PRIME
 from gpuplan.analysis.prices.formats.skypilot import SKYPILOT
 from gpuplan.analysis.prices.formats.vast import VAST
+from gpuplan.analysis.prices.schema import PRICE
 
 PRICE_FORMATS: tuple[PriceFormat, ...] = (
     AWS_JSON,
@@ -44,12 +46,17 @@ def unknown_prices(head: Head) -> InputError:
                 expected="a price list",
                 hint=f"gpuplan ingest {head.path} -o trace.parquet",
             )
-    return odd_text(head) or InputError(
-        head.path,
-        f"is no known price list; it starts with {head.shown()}",
-        expected=f"one of {_names()}",
-        hint="force a format with --source-format NAME, or write a table with the columns "
-        "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour,available",
+    known = {"canonical": (*COLUMNS, PRICE)}
+    return (
+        odd_text(head)
+        or header_error(head, known)
+        or InputError(
+            head.path,
+            f"is no known price list; it starts with {head.shown()}",
+            expected=f"one of {_names()}",
+            hint="force a format with --source-format NAME, or write a table with the columns "
+            "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour,available",
+        )
     )
 
 
