@@ -7,10 +7,10 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check typing format bench samples clean
+.PHONY: help install demo test test-browser check typing format bench samples clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "error: gpuplan needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
@@ -34,6 +34,9 @@ test: $(VENV)/.installed-dev  ## run the tests, with line coverage
 	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m kernels --cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=90
+
+test-browser: $(VENV)/.installed-dev  ## open the report in headless Chromium (Debian: apt-get install chromium chromium-driver)
+	$(BIN)/python -m pytest -q -rs -m browser
 
 check: $(VENV)/.installed-dev typing  ## lint, format, types, layers
 	$(BIN)/ruff check .
