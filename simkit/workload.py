@@ -76,6 +76,17 @@ class Workload:
         """Number of jobs."""
         return self.submit_us.size
 
+    def overheads_us(self, checkpoint_s: float, restore_s: float) -> tuple[IntArray, IntArray]:
+        """Return the time to save, and to load, each job: its own, or else what is given."""
+        return (
+            np.full(self.size, to_micros(checkpoint_s))
+            if self.checkpoint_us is None
+            else self.checkpoint_us,
+            np.full(self.size, to_micros(restore_s))
+            if self.restore_us is None
+            else self.restore_us,
+        )
+
     @classmethod
     def from_seconds(
         cls, submit_s: Any, service_s: Any, gpus: Any, deadline_s: Any, billed_gpus: Any = None

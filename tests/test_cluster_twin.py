@@ -28,13 +28,17 @@ def workloads(draw, most=14):
                 st.integers(0, 20),
                 st.sampled_from([1, 1, 2, 3, 4, 5, 8]),
                 st.integers(0, 60),
+                st.sampled_from([0, 0, 1, 4]),
             ),
             min_size=1,
             max_size=most,
         )
     )
-    submit, service, gpus, slack = (np.array(column) for column in zip(*sorted(rows), strict=True))
-    return Workload.from_seconds(submit, service, gpus, submit + slack)
+    columns = (np.array(column) for column in zip(*sorted(rows), strict=True))
+    submit, service, gpus, slack, overhead = columns
+    jobs = Workload.from_seconds(submit, service, gpus, submit + slack)
+    own = [draw(st.sampled_from([None, None, overhead * MICROS // part])) for part in (1, 2)]
+    return replace(jobs, checkpoint_us=own[0], restore_us=own[1])
 
 
 @st.composite
@@ -74,7 +78,7 @@ def test_laws_of_every_schedule(workload, cluster):
     run = run_cluster(workload, cluster)
     assert (run.start_us >= workload.submit_us).all()
     assert (run.jct_us >= run.held_us).all() and (run.held_us >= workload.service_us).all()
-    overhead_us = (cluster.checkpoint_s + cluster.restore_s) * MICROS
+    overhead_us = sum(workload.overheads_us(cluster.checkpoint_s, cluster.restore_s))
     assert (run.held_us - workload.service_us <= run.stops * overhead_us).all()
     assert ((0 <= run.used) & (run.used <= GPUS)).all()
     # Little's law, and its like for GPUs, hold to the microsecond.
@@ -101,6 +105,7 @@ def test_gpus_are_idle_only_where_nobody_fits(workload, order):
 def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
     alone = replace_gpus(workload)
     free = replace(cluster, gpus=1, gpus_per_node=None, checkpoint_s=0.0, restore_s=0.0)
+    alone = replace(alone, checkpoint_us=None, restore_us=None)
     best = run_cluster(alone, replace(free, order="remaining", preemptive=True))
     assert best.jct_us.sum() <= run_cluster(alone, free).jct_us.sum()
 
@@ -108,7 +113,7 @@ def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
 @settings(max_examples=150)
 @given(workloads(most=8))
 def test_nearest_deadline_first_meets_every_deadline_that_can_be_met(workload):
-    alone = replace_gpus(workload)
+    alone = replace(replace_gpus(workload), checkpoint_us=None, restore_us=None)
     run = run_cluster(alone, Cluster(1, "deadline", preemptive=True))
     submit, due = alone.submit_us, alone.deadline_us
     fits = all(
@@ -193,6 +198,22 @@ def test_clusters_that_cannot_be(changes, problem):
         Cluster(**{"gpus": GPUS} | changes)
 
 
+def test_what_a_stop_costs_is_the_jobs_own():
+    # The job of 10 s is stopped at 1, 3 and 5 s for jobs of 1 s, and pays 2 + 1 s each time; stopped
+    # while it pays, after 1 of 3 s, it pays again.
+    jobs = Workload.from_seconds([0, 1, 3, 5], [10, 1, 1, 1], [1] * 4, [99] * 4)
+    zero = np.zeros(4, np.int64)
+    own = replace(
+        jobs, checkpoint_us=zero + 2 * MICROS, restore_us=np.array([1, 50, 50, 50]) * MICROS
+    )
+    cluster = Cluster(1, "remaining", preemptive=True, checkpoint_s=9.0, restore_s=9.0)
+    run = run_cluster(own, cluster)
+    assert (run.finish_us / MICROS).tolist() == [18, 2, 4, 6]
+    assert run.held_us[0] == (1 + 1 + 1 + 3 + 9) * MICROS
+    same = run_cluster(jobs, replace(cluster, checkpoint_s=2.0, restore_s=1.0))
+    assert (same.finish_us == run.finish_us).all()
+
+
 def test_runs_that_cannot_be():
     wide = Workload.from_seconds([0], [1], [9], [1])
     with pytest.raises(ValueError, match="holds 9 GPUs, the cluster has 8"):
@@ -200,3 +221,7 @@ def test_runs_that_cannot_be():
     long = Workload.from_seconds([0, 0], [9e11, 9e11], [1, 1], [1, 1])
     with pytest.raises(ValueError, match="36,000 years"):
         run_cluster(long, Cluster(GPUS))
+    one = np.ones(1, np.int64)
+    own = replace(Workload.from_seconds([0], [1], [1], [1]), checkpoint_us=one)
+    with pytest.raises(ValueError, match="without checkpoint and restore"):
+        run_cluster(own, Cluster(GPUS, as_published=True))

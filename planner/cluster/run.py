@@ -36,6 +36,11 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
             f"  next: --gpus {widest} or more, or leave wide jobs out with "
             f"--where 'num_gpus <= {gpus}'"
         )
+    if cluster.as_published and jobs.workload.checkpoint_us is not None:
+        raise UsageError(
+            "--set reference=true: the published simulator stops jobs at no cost, and is run "
+            "without --checkpoints"
+        )
     price = float(values["usd_per_gpu_h"])
     if price < 0:
         raise UsageError(f"--set usd_per_gpu_h={price:g}: a price is at least 0")

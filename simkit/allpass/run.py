@@ -284,14 +284,7 @@ def _rules(parameters: Allpass) -> Rules:
 
 def overheads_us(workload: Workload, parameters: Allpass) -> tuple[IntArray, IntArray]:
     """Return the time to save, and to load, each job: its own, or the one of the run."""
-    given = (
-        (workload.checkpoint_us, parameters.checkpoint_s),
-        (workload.restore_us, parameters.restore_s),
-    )
-    save, load = (
-        np.full(workload.size, to_micros(usual)) if own is None else own for own, usual in given
-    )
-    return save, load
+    return workload.overheads_us(parameters.checkpoint_s, parameters.restore_s)
 
 
 def _rentals(workers: IntArray, bills: FloatArray, parameters: Allpass) -> Rentals:

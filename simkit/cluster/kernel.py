@@ -51,16 +51,15 @@ TIMELINE = ("time", "used", "waiting")
 class Rules(NamedTuple):
     """What holds for all jobs of `replay`; times in microseconds.
 
-    ``keys`` is `STATIC`, `REMAINING` or `LEVELS`. ``gpus_per_node`` 0 counts GPUs only.
-    ``overhead`` is what a job that was stopped pays when it starts again. A job that has waited
-    ``starvation`` times as long as it has run is promoted to the first level; 0 promotes none.
+    ``keys`` is `STATIC`, `REMAINING` or `LEVELS`. ``gpus_per_node`` 0 counts GPUs only. A job that
+    has waited ``starvation`` times as long as it has run is promoted to the first level; 0 promotes
+    none.
     """
 
     gpus: int
     gpus_per_node: int
     keys: int
     preemptive: bool
-    overhead: int
     starvation: float
 
 
@@ -182,6 +181,7 @@ def replay(
     gpus: Any,
     static: Any,
     scale: Any,
+    overhead: Any,
     wait_line: Any,
     run_line: Any,
     lines: Any,
@@ -197,6 +197,7 @@ def replay(
         static: the keys, where they are `STATIC`.
         scale: the factor of each job's remaining time in its key, or of its run time in what it
             has attained; >= 1.
+        overhead: what each job pays when it starts again after a stop.
         wait_line, run_line: section of ``lines`` that each job waits in and runs in.
         lines: `Lines`, all empty.
         limits: attained service at which a job leaves each level but the last; ascending.
@@ -318,7 +319,7 @@ def replay(
                 job[SINCE] = now
                 key = static[number]
                 if rules.keys == REMAINING:
-                    key = (job[LEFT] + rules.overhead) * scale[number]
+                    key = (job[LEFT] + overhead[number]) * scale[number]
                 elif rules.keys == LEVELS:
                     key = ranks[job[LEVEL]]
                     if rules.starvation > 0 and job[LEVEL] > 0:
@@ -338,7 +339,7 @@ def replay(
             elif job[SINCE] == now and not by_nodes:
                 job[STOPS] -= 1  # it was stopped at this very instant: it goes on
             else:
-                job[ENDS] = now + rules.overhead + job[LEFT]
+                job[ENDS] = now + overhead[best] + job[LEFT]
             events = push(events, job[ENDS], FINISHES | best)
             if rules.preemptive:
                 job[KEY] = static[best]

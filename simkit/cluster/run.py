@@ -96,15 +96,23 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
     if widest > cluster.gpus:
         raise ValueError(f"a job holds {widest} GPUs, the cluster has {cluster.gpus}")
     gpu_us = float((workload.service_us.astype(np.float64) * workload.gpus).sum())
-    overhead_us = float(to_micros(cluster.checkpoint_s)) + float(to_micros(cluster.restore_s))
-    worst_us = gpu_us + 4.0 * workload.size * overhead_us * widest
+    overhead_us = _overhead_us(workload, cluster)
+    worst_us = gpu_us + 4.0 * workload.size * float(overhead_us.max()) * widest
     if float(workload.submit_us[-1]) + worst_us > FOREVER:
         raise ValueError("the jobs add up to more than 36,000 years of GPU time")
     if cluster.as_published:
+        if overhead_us.any():
+            raise ValueError("the published simulator is run without checkpoint and restore")
         workload = _whole_seconds(workload)
         if cluster.order in REFERENCE:
             return _as_published(workload, cluster)
     return _replay(workload, cluster)
+
+
+def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
+    """Return what each job pays for a stop."""
+    save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
+    return save_us + load_us
 
 
 def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
@@ -146,6 +154,7 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
         workload.gpus,
         static,
         scale,
+        _overhead_us(workload, cluster),
         wait_line.astype(np.int64),
         (first + of_width).astype(np.int64),
         kernel.Lines(heap, base, size, first, widths, factors),
@@ -156,7 +165,6 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
             gpus_per_node=cluster.gpus_per_node or 0,
             keys=keys,
             preemptive=cluster.preemptive,
-            overhead=int(to_micros(cluster.checkpoint_s) + to_micros(cluster.restore_s)),
             starvation=float(cluster.starvation or 0.0),
         ),
     )

@@ -21,6 +21,7 @@ class Job:
     gpus: int
     deadline: int
     state: str = "coming"
+    overhead: int = 0
     left: int = 0
     attained: int = 0
     level: int = 0
@@ -41,7 +42,10 @@ class Twin:
         self.jobs = [Job(i, *map(int, row)) for i, row in enumerate(zip(*columns, strict=True))]
         for job in self.jobs:
             job.left = job.service
-        self.overhead = int(to_micros(c.checkpoint_s)) + int(to_micros(c.restore_s))
+        own = (workload.checkpoint_us, workload.restore_us)
+        for usual, each in zip((c.checkpoint_s, c.restore_s), own, strict=True):
+            for job in self.jobs:
+                job.overhead += int(to_micros(usual) if each is None else each[job.number])
         self.limits = [int(limit) for limit in to_micros(list(c.limits))]
         self.ranks = list(range(len(self.limits) + 1))
         if c.order == "gittins":
@@ -73,7 +77,7 @@ class Twin:
             case "remaining" | "remaining_gpu":
                 if job.state == "running":
                     return (job.ends - self.now) * self.scale(job)
-                return (job.left + (self.overhead if job.stops else 0)) * self.scale(job)
+                return (job.left + (job.overhead if job.stops else 0)) * self.scale(job)
             case _:
                 return self.ranks[job.level]
 
@@ -169,7 +173,7 @@ class Twin:
             elif job.stopped_at == self.now and not self.c.gpus_per_node:
                 job.stops -= 1
             else:
-                job.ends = self.now + self.overhead + job.left
+                job.ends = self.now + job.overhead + job.left
 
     def run(self):
         while any(job.state != "done" for job in self.jobs):
