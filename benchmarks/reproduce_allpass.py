@@ -1,0 +1,152 @@
+"""Allpass' evaluation again: "paper | here" for its tables and Figures 6 to 12, as Markdown.
+
+``python -m benchmarks.reproduce_allpass`` draws its own trace, like Seren's; the column of Philly
+needs ../shared. A cell is the median over 30 samples of 200 jobs, and the least to the greatest.
+docs/allpass.md says what does not come out, and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from benchmarks.equal_gpus import table
+from benchmarks.seren_samples import (
+    JOBS,
+    MEASURES,
+    READINGS,
+    WORKERS,
+    Results,
+    cluster_usd,
+    replay_all,
+    sample,
+    seren_trace,
+)
+from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.synth import PRESETS, Request, preset_model, synthesize
+from gpuplan.analysis.trace import read_trace
+from gpuplan.simkit.allpass.parameters import RENTAL_DRAWS, Allpass
+from gpuplan.simkit.workload import MICROS
+
+SEEDS = 30
+PHILLY = Path(__file__).resolve().parents[2] / "shared/data/philly/philly_jobs_a.csv.gz"
+PAPER_TRACES = {"seren": (1208, 22, 765), "kalos": (482, 28, 260)} | {
+    "wandb": (630, 32, 2025),
+    "abc": (1020, 120, 268),
+}
+PAPER_MODELS = {"LLaMA3-8B": (476, 16.1), "LLaMA2-13B": (765, 15.8), "BERT": (20, 45.6)}
+PAPER_USD, PAPER_MODAL = 236.69, 2.95
+PAPER_SERVERLESS_USD, PAPER_PAID = 18.02, 0.74
+
+
+def show_traces(folder: Path) -> None:
+    """Table 1: run times; those of Seren and Kalos here are of GPU jobs (AcmeTrace)."""
+    rows = []
+    for name in sorted(PRESETS & PAPER_TRACES.keys()):
+        path = folder / f"{name}.parquet"
+        synthesize(preset_model(name), Request(20_000, seed=0), path)
+        run_s = read_trace(path, columns=("duration_s",)).jobs["duration_s"].drop_nulls().to_numpy()
+        here = (run_s.mean(), np.median(run_s), np.percentile(run_s, 90))
+        rows.append(
+            (
+                name,
+                " / ".join(f"{value:,}" for value in PAPER_TRACES[name]),
+                " / ".join(f"{value:,.0f}" for value in here),
+                f"{(run_s <= 600).mean():.1%}",
+            )
+        )
+    print("\n## Table 1: run times, mean / P50 / P90 in s")
+    table(("trace", "paper", "gpuplan synth --preset", "within 10 min, here"), rows)
+
+
+def show_providers() -> None:
+    """Tables 2 and 3, for A100 GPUs: the defaults, and what is drawn from them."""
+    rules, rng = Allpass(), np.random.default_rng(0)
+    prices = rules.marketplace_prices
+    startups = (rules.serverless_startup, rules.marketplace_startup, rules.conventional_startup)
+    drawn = [startup.draw_us(RENTAL_DRAWS, rng) / MICROS for startup in startups]
+    here = [f"{times.mean():.2f} ± {times.std():.2f}" for times in drawn]
+    market = f"{np.median(prices):.2f} ({min(prices):.2f}, {max(prices):.2f})"
+    print("\n## Tables 2 and 3: $ per A100-hour, start-up in s")
+    table(
+        ("", "Modal", "Vast.ai", "Lambda"),
+        [
+            ("price, paper", "2.10", "1.08 (0.38, 1.66)", "1.29"),
+            ("price, here", rules.serverless_price, market, rules.conventional_price),
+            ("start-up, paper", "3.88 ± 1.84", "36.04 ± 7.35", "255.59 ± 26.26"),
+            ("start-up, here", *here),
+        ],
+    )
+
+
+def show_consistency() -> None:
+    """What the paper's numbers say of each other: Table 4 and section 5.4."""
+    run_s = {name: epoch_s * epochs for name, (epoch_s, epochs) in PAPER_MODELS.items()}
+    modal_h = PAPER_USD * PAPER_MODAL / Allpass().serverless_price
+    serverless_h = PAPER_SERVERLESS_USD / Allpass().serverless_price
+    most_h = serverless_h + (PAPER_USD - PAPER_SERVERLESS_USD) / PAPER_PAID
+    print("\n## Table 4 and section 5.4 against each other")
+    print(f"\n- run times of Table 4: {', '.join(f'{k} {v:,.0f} s' for k, v in run_s.items())}")
+    print(f"- Modal's bill holds {modal_h:.0f} GPU-h, {modal_h / JOBS:.2f} h a job")
+    print(f"- Allpass' bill at $0.74 holds at most {most_h:.0f} GPU-h, which on Modal", end=" ")
+    print(f"cost ${most_h * 2.10:,.0f}, {most_h * 2.10 / PAPER_USD:.2f} times as much")
+    tiresias_h = 258.54 / Allpass().conventional_price
+    print(f"- Tiresias' bill at Lambda's price holds {tiresias_h:.0f} GPU-h")
+
+
+def cell(found: Sequence[float]) -> str:
+    """The median, and the range."""
+    values = np.array(found)
+    values = values[~np.isnan(values)]
+    if not values.size:
+        return "-"
+    shown = ".0f" if abs(np.median(values)) >= 100 else ".1f" if np.median(values) >= 20 else ".2f"
+    return f"{np.median(values):{shown}} ({values.min():{shown}} to {values.max():{shown}})"
+
+
+def main() -> None:
+    print("# Allpass' evaluation, reproduced")
+    show_providers()
+    show_consistency()
+    columns: dict[str, list[Results]] = {}
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        show_traces(folder)
+        trace = seren_trace(folder)
+        cases = [
+            ("full length, queue", trace, "full length", "queue"),
+            ("full length, window", trace, "full length", "window"),
+            ("dense, queue", trace, "dense", "queue"),
+            ("dense, window", trace, "dense", "window"),
+            ("as stated, queue", trace, "as stated", "queue"),
+        ]
+        if PHILLY.is_file():
+            philly = folder / "philly.parquet"
+            ingest([PHILLY], philly)
+            cases.append(("Philly, dense, queue", philly, "dense", "queue"))
+        for name, path, reading, scale_out in cases:
+            columns[name] = [
+                replay_all(sample(path, READINGS[reading], seed), seed, scale_out)
+                for seed in range(SEEDS)
+            ]
+    print(f"\n## Figures 6 to 12: median (range) of {SEEDS} samples of {JOBS} jobs\n")
+    for name, reading in READINGS.items():
+        print(f"- {name}: {reading.about}")
+    print(
+        f"\nTL and SJF: {WORKERS} workers at ${cluster_usd():.2f}, the mean of the cheapest offers,"
+        " until the last job ends."
+    )
+    table(
+        ("", "", "paper", *columns),
+        [
+            (figure, what, paper, *(cell([of(one) for one in found]) for found in columns.values()))
+            for figure, what, paper, of in MEASURES
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
