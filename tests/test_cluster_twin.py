@@ -199,8 +199,8 @@ def test_clusters_that_cannot_be(changes, problem):
 
 
 def test_what_a_stop_costs_is_the_jobs_own():
-    # The job of 10 s is stopped at 1, 3 and 5 s for jobs of 1 s, and pays 2 + 1 s each time; stopped
-    # while it pays, after 1 of 3 s, it pays again.
+    # The job of 10 s is stopped at 1, 3 and 5 s for jobs of 1 s, and pays 2 + 1 s each time;
+    # stopped while it pays, after 1 of 3 s, it pays again.
     jobs = Workload.from_seconds([0, 1, 3, 5], [10, 1, 1, 1], [1] * 4, [99] * 4)
     zero = np.zeros(4, np.int64)
     own = replace(

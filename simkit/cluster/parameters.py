@@ -32,8 +32,8 @@ class Cluster:
         order: which job comes first; one of `ORDERS`.
         preemptive: whether a better job may stop running ones.
         skipping: whether jobs may pass one that does not fit.
-        checkpoint_s, restore_s: what a stopped job pays, both when it starts again, where it has none
-            of its own (`Workload.checkpoint_us`); seconds.
+        checkpoint_s, restore_s: what a stopped job pays, both when it starts again, seconds; the
+            job's own count before (`Workload.checkpoint_us`).
         gpus_per_node: GPUs of a node, into which gangs must fit; None counts GPUs only.
         limits: attained service at which a job leaves each queue but the last; ascending, seconds
             for ``attained`` and GPU-seconds for ``attained_gpu``.
