@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,6 +29,8 @@ from gpuplan.analysis.schema import (
 from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"
+QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
 LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
 MOST_MS = 2**62 // 1000
 US_PER_YEAR = 365.2425 * 86400e6
@@ -333,7 +336,15 @@ def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
 
 def _bad_predicate(where: str, problem: object) -> UsageError:
     reason = str(problem).strip().partition("\n")[0]
-    hint = f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\''
+    bare = QUOTED.sub("", where)
+    if (word := SQL_WORDS.search(bare)) is not None:
+        reason = f'{word[0]} is a word of SQL; as a column it is "{word[0].lower()}"'
+    elif "submit_time" in bare and ("compar" in reason or "datetime" in reason):
+        reason = "submit_time has a zone; it compares with no text and no time without one"
+    hint = (
+        f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\'; '
+        "a time as DATE '2026-01-31' or '2026-01-31T12:00:00Z'::timestamptz, or by --since, --until"
+    )
     return UsageError(f"--where {where!r}: {reason}\n  next: {hint}")
 
 

@@ -403,11 +403,11 @@ def test_sampling_can_be_forced(tmp_path):
         ("a.csv", HEADER.encode("utf-16-be"), r"is UTF-16 text.*\n.*iconv -f UTF-16BE"),
         ("a.csv", "a,b\r1,2\r", r"has carriage returns as line ends.*\n.*tr"),
         ("a.csv", f"{HEADER}\n", "has no prices"),
-        ("a.json", '{"SpotPriceHistory": []}', "has no prices"),
+        ("a.json", '{"SpotPriceHistory": []}', r"has no prices.*\n  next: fetch it again"),
         (
             "a.json",
             aws_history(aws_record("2016-04-25T12:00:00Z", "9", product="Windows")),
-            r"no usable price \(1 prices of another system than Linux\)",
+            r"no usable price \(1 prices of another system than Linux\).*\n  next: give a file",
         ),
         ("a.json", '{"SpotPriceHistory": [{"SpotPrice": "1", "InstanceType"', "is no JSON"),
         ("a.json", '{"metadata": {"gap_seconds": 3}, "data": [1}', "is no JSON"),

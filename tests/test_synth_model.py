@@ -16,6 +16,23 @@ def original():
     return workload()
 
 
+def test_what_is_no_model_is_told_without_internals(tmp_path):
+    for data, says in (
+        (b"{}", "is JSON, but tells no model version"),
+        (b"[1]", "is JSON, but tells no model version"),
+        (b"PAR1\x15\xee\xff", "is no text"),
+        (b"{", "is no JSON (Expecting property name"),
+        (b'{"version": 1}', "does not hold the numbers of a model (no field 'source')"),
+        (b'{"version": 1, "cells": 3}', "does not hold the numbers of a model"),
+    ):
+        (tmp_path / "m.json").write_bytes(data)
+        with pytest.raises(InputError) as raised:
+            read_model(tmp_path / "m.json")
+        assert f"m.json: {says}" in str(raised.value)
+        assert "Error" not in str(raised.value)
+        assert "\n  next: gpuplan synth --like TRACE" in str(raised.value)
+
+
 def test_a_stored_model_draws_the_same_jobs(original, tmp_path):
     model = fit_model(original)
     (tmp_path / "m.json").write_text(model.to_json())

@@ -252,6 +252,25 @@ def test_a_predicate_that_cannot_be_meant_is_refused(ten, where):
     assert str(caught.value).count("\n") == 1
 
 
+def test_a_predicate_that_is_no_sql_is_told_in_our_words(ten):
+    for where, says in (
+        ("user = 'u31c7'", 'user is a word of SQL; as a column it is "user"'),
+        ("num_gpus > 1 AND Group = 'a'", 'Group is a word of SQL; as a column it is "group"'),
+        ("submit_time > '2023-03-10'", "submit_time has a zone; it compares with no text"),
+        ("submit_time > TIMESTAMP '2023-03-10 00:00:00'", "submit_time has a zone"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError) as raised:
+            read_trace(ten, Selection(where=where))
+        assert f": {says}" in str(raised.value)
+    hinted = ("DATE '2026-01-31'", "'2026-01-31T12:00:00Z'::timestamptz")
+    for time in hinted:
+        assert time in str(raised.value)
+        assert read_trace(ten, Selection(where=f"submit_time < {time}")).jobs.height == 10
+    day = f"{ORIGIN:%Y-%m-%dT%H:%M:%S}Z"
+    where = f"submit_time <= '{day}'::timestamptz"
+    assert read_trace(ten, Selection(where=where)).jobs.height == 1
+
+
 def test_since_is_included_and_until_is_not(ten):
     chosen = Selection(since=ORIGIN + timedelta(seconds=120), until=ORIGIN + timedelta(seconds=300))
     assert read_trace(ten, chosen).jobs["duration_s"].to_list() == [20.0, 30.0, 40.0]

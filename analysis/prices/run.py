@@ -184,7 +184,13 @@ class _Reading:
         if self.kept == 0:
             left_out = "; ".join(f"{n:,} {reason}" for reason, n in self.skipped.items())
             problem = f"has no usable price ({left_out})" if left_out else "has no prices"
-            raise InputError(first, problem, expected="at least one price of a GPU")
+            hint = (
+                "give a file with prices or counts of GPUs; what is read of each format stands in "
+                "docs/formats/prices.md"
+                if left_out
+                else "fetch it again, for a time and a GPU of which there are prices"
+            )
+            raise InputError(first, problem, expected="at least one price of a GPU", hint=hint)
         prices = without_repeats(pl.concat(self.frames))
         if repeated := self.kept - prices.height:
             self.kept = prices.height

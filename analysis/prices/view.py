@@ -230,8 +230,10 @@ def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
         return offered[0] if len(offered) == 1 else None
     name = gpu_name(gpu)
     if not any(same_gpu(name, one) for one in offered):
+        hint = "--gpu with one of them" if offered else "give a table with prices, or builtin"
         raise UsageError(
-            f"--gpu {gpu}: the prices have none of it, only {', '.join(offered) or 'availability'}"
+            f"--gpu {gpu}: the prices have none of it, only "
+            f"{', '.join(offered) or 'availability'}\n  next: {hint}"
         )
     return name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import types
 import typing
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,18 +29,34 @@ def read_model(path: Path) -> Model:
     Raises:
         InputError: no such file, or not such a model.
     """
-    expected = "a model that gpuplan synth --save-model wrote"
+    problem = "does not hold the numbers of a model"
     try:
         stored = json.loads(existing_file(path).read_text(encoding="utf-8"))
+        if not isinstance(stored, dict) or "version" not in stored:
+            raise _no_model(path, "is JSON, but tells no model version")
         if stored["version"] != MODEL_VERSION:
-            raise InputError(path, f"has the model version {stored['version']}", expected=expected)
+            raise _no_model(path, f"has the model version {stored['version']}")
         model: Model = _build(Model, stored)
         _check(model)
-    except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        raise InputError(
-            path, f"cannot be read ({type(error).__name__}: {error})", expected=expected
-        ) from error
+    except UnicodeDecodeError as error:
+        raise _no_model(path, "is no text") from error
+    except json.JSONDecodeError as error:
+        raise _no_model(path, f"is no JSON ({error})") from error
+    except ValueError as error:
+        raise _no_model(path, f"{problem} ({error})") from error
+    except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        raise _no_model(path, problem) from error
     return model
+
+
+def _no_model(path: Path, problem: str) -> InputError:
+    return InputError(
+        path,
+        problem,
+        expected="a model that gpuplan synth --save-model wrote",
+        hint="gpuplan synth --like TRACE -o OUT.parquet --save-model MODEL.json writes one; "
+        "a trace goes to --like",
+    )
 
 
 def _check(model: Model) -> None:
@@ -89,5 +105,8 @@ def _build(kind: Any, stored: Any) -> Any:
         hints = typing.get_type_hints(kind)
         if unknown := set(stored) - {f.name for f in fields(kind)}:
             raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
+        needed = [f.name for f in fields(kind) if f.default is f.default_factory is MISSING]
+        if missing := [name for name in needed if name not in stored]:
+            raise ValueError(f"no field {missing[0]!r}")
         return kind(**{name: _build(hints[name], value) for name, value in stored.items()})
     return float(stored) if kind is float else stored
