@@ -42,6 +42,15 @@ UNITS = {
 }
 
 
+PLAN = """
+[workload]
+trace = "poor.parquet"
+[study.pareto]
+[gates]
+fail_if = ["knee.mean_jct > 4h"]
+"""
+
+
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the command and the arguments of every run; what they read is made in ``folder``."""
     seren, wandb = folder / "seren.parquet", folder / "wandb.parquet"
@@ -87,6 +96,11 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
     yield "synth", [f"--like={trace}", "--jobs=500", "-o", f"{folder / 'l.parquet'}"]
+    scenario = folder / "plan.toml"
+    scenario.write_text(PLAN, encoding="utf-8")
+    synth = "--set=workload.synth={preset='seren', jobs=9}"
+    yield "run", [f"{scenario}", "--list", "--no-cache"]
+    yield "run", [f"{scenario}", "--list", "--no-cache", synth]
     for kind in ("formats", "policies", "speedups", "methods", "baselines", "providers"):
         yield "list", [kind]
 
