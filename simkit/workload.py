@@ -19,6 +19,10 @@ FOREVER = 1 << 60
 """A time no simulation reaches, in microseconds (36,000 years)."""
 
 
+class TimeOverflow(ValueError):
+    """Times so long that whole microseconds could leave the range of 64 bits."""
+
+
 def to_micros(seconds: Any) -> IntArray:
     """Return seconds as whole microseconds, rounded half up; what is infinite is `FOREVER`."""
     scaled = np.floor(np.asarray(seconds, np.float64) * MICROS + 0.5)

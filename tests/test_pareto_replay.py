@@ -132,6 +132,12 @@ def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
     assert code == 2 and "--node-gpus" in err
 
 
+def test_delays_that_cannot_be_counted_are_a_usage_error(gpuplan, newtrace):
+    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--provision-delay", "90000d")
+    code, _, err = gpuplan(*asked)
+    assert code == 2 and "next: shorter delays" in err, err
+
+
 def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
     found = study(newtrace, cluster=Cluster())
     replay = found.knee.trial.replay

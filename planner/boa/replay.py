@@ -17,7 +17,7 @@ from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.workload import Workload
 from gpuplan.simkit.boa.kernel import MOST_LEVELS, Paths, Rules
 from gpuplan.simkit.boa.run import NO_LIMIT, run_widths
-from gpuplan.simkit.workload import MICROS, to_micros
+from gpuplan.simkit.workload import MICROS, TimeOverflow, to_micros
 
 OVERFLOWS = {
     "queue": "jobs wait for their width, first come, first served",
@@ -330,6 +330,7 @@ def replay_paths(
     Raises:
         InfeasibleError: a width above ``cluster.max_gpus``, where jobs wait for their width; with
             ``squeeze``, only if no width of the path is at most that.
+        UsageError: times too long to be counted.
     """
     cluster = cluster or Cluster()
     arrivals = jobs_of(workload)
@@ -340,7 +341,13 @@ def replay_paths(
     _check_room(workload, paths, tables, cluster)
     submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
     work_us = arrivals.work_h * gpu_us_per_h
-    run = run_widths(submit_us, path_of, work_us, tables, rules)
+    try:
+        run = run_widths(submit_us, path_of, work_us, tables, rules)
+    except TimeOverflow as error:
+        raise UsageError(
+            f"the jobs cannot be replayed: {error}\n  next: shorter delays or billing steps "
+            "(--provision-delay, --release-delay, --billing), or --no-replay"
+        ) from error
     return replay_of(
         arrivals,
         workload.horizon_h,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.simkit.boa.kernel import FINISH, HELD, RESCALES, START, Paths, Rules, replay
-from gpuplan.simkit.workload import FOREVER, FloatArray, IntArray
+from gpuplan.simkit.workload import FOREVER, FloatArray, IntArray, TimeOverflow
 
 NO_LIMIT = 1 << 40
 """``max_nodes`` of a cluster without a limit."""
@@ -51,8 +51,8 @@ def run_widths(
         rules: the cluster.
 
     Raises:
-        ValueError: arrays that do not fit together; a path that cannot run within ``max_nodes``;
-            times so long that whole microseconds overflow.
+        ValueError: arrays that do not fit together; a path that cannot run within ``max_nodes``.
+        TimeOverflow: times so long that whole microseconds overflow.
     """
     if not submit_us.shape == path_of.shape == work_us.shape or not submit_us.size:
         raise ValueError(
@@ -97,4 +97,4 @@ def _check_range(submit_us: IntArray, work_us: FloatArray, paths: Paths, rules: 
     if (float(submit_us[-1]) + slowest + pauses * each) > FOREVER or gpus * (
         slowest + pauses * each
     ) > 4 * FOREVER:
-        raise ValueError("the jobs add up to more than 36,000 years of GPU time")
+        raise TimeOverflow("the jobs add up to more than 36,000 years of GPU time")
