@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
+from gpuplan.cli.scenario.handed import SECTIONS
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.scenario import Scenario, ScenarioError
 from gpuplan.cli.scenario.source import read_source
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
@@ -325,3 +329,14 @@ def test_a_scenario_without_studies_or_with_unknown_forms_runs_nothing(folder):
     ]
     with pytest.raises(UsageError):
         read_source(folder / "plan.toml", ["title"])
+
+
+def test_the_scenario_of_the_docs_is_right_and_its_keys_are_all(folder):
+    text = (ROOT / "docs" / "scenario.md").read_text(encoding="utf-8")
+    scenario = load(folder, text.partition("```toml\n")[2].partition("```")[0])
+    assert [one.name for one in scenario.studies] == ["characterize", "pareto", "narrow", "compare"]
+    assert not scenario.warnings and len(scenario.gates) == 2
+    for section, keys in SECTIONS.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `[{section}]` |"))
+        told = set(re.findall(r"`(\w+)`", row.split("|")[2]))
+        assert told - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
