@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuplan.cli.report import Report
 
 TITLES = {
-    "characterize": "Durations and load",
+    "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "pareto": "Completion time against budget",
     "simulate": "The replay over time",
@@ -115,10 +115,11 @@ def _prefixed(body: str, prefix: str) -> str:
 
 def _themed(text: str, kind: str) -> str:
     """Return text with the colours of our figures as variables of the page."""
-    from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT
+    from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, TEXT
 
     names = {INK: "ink", SOFT: "soft", PAPER: "paper", "#ffffff": "paper"}
     names |= {colour: name for name, colour in COLOURS.items()}
+    names |= {shade: names[colour] for colour, shade in TEXT.items()}
 
     def named(found: re.Match[str]) -> str:
         name = names.get(found[2])
