@@ -13,7 +13,9 @@ from support_synth import (
 
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.synth import Request, fit_model, synthesize
+from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.synth.write import RECORDED
+from gpuplan.analysis.trace import read_trace
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,19 @@ def test_no_row_without_a_duration_is_one_of_the_original(tmp_path, job_class):
     recorded = other.select(RECORDED)
     free = synthesize(fit_model(trace), Request(count), tmp_path / "u.parquet", recorded=recorded)
     assert free.moved == 0
+
+
+@pytest.mark.parametrize(("timed", "warned"), [(0, False), (1, True), (99, True), (100, False)])
+def test_a_model_of_a_few_jobs_is_warned_of(tmp_path, timed, warned):
+    trace = workload(150, duration_s=[12345.678] * timed + [None] * (150 - timed))
+    result = synthetic(trace, tmp_path / "t.parquet")
+    says = f"fitted to {timed} job{'' if timed == 1 else 's'} with a duration, below 100: "
+    assert [w.startswith(says) for w in result.model.warnings] == [True] * warned
+    notes = read_trace(tmp_path / "t.parquet").provenance.notes
+    assert any(says in note for note in notes) == warned
+    stored = tmp_path / "m.json"
+    stored.write_text(result.model.to_json())
+    assert read_model(stored).warnings == result.model.warnings
 
 
 def test_a_model_holds_no_row(original):

@@ -107,7 +107,7 @@ def fit_model(trace: Trace, *, source: str | None = None) -> Model:
         waits=waits,
         duration_step_s=step_s,
         reference=measure(jobs, users, arrivals.time_zone),
-        notes=(),
+        timed_jobs=int(timed.sum()),
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 
 from gpuplan.analysis.synth.curve import Curve
 from gpuplan.analysis.synth.dependence import MEMORY_JOBS, Shared
+from gpuplan.analysis.words import counted
 
+FEWEST_TIMED = 100  # below it each quantile of the durations is one job's, or nearly
 MODEL_VERSION = 1
 
 
@@ -184,6 +186,7 @@ class Model:
         duration_step_s: resolution of durations.
         reference: what to hold the result against.
         notes: assumptions a reader must know, one sentence each.
+        timed_jobs: jobs that the durations are fitted to; None where they are not of a trace.
         version: of this form.
     """
 
@@ -200,7 +203,19 @@ class Model:
     duration_step_s: float
     reference: Reference
     notes: tuple[str, ...] = ()
+    timed_jobs: int | None = None
     version: int = MODEL_VERSION
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What keeps it from hiding the jobs it was fitted to."""
+        if self.timed_jobs is None or not 0 < self.timed_jobs < FEWEST_TIMED:
+            return ()
+        jobs = counted(self.timed_jobs, "job")
+        return (
+            f"fitted to {jobs} with a duration, below {FEWEST_TIMED}: drawn jobs may have the very "
+            "durations, GPUs and classes of recorded ones",
+        )
 
     def to_json(self) -> str:
         """Return the model as JSON that `synth.store.read_model` reads back to an equal model."""

@@ -101,7 +101,7 @@ class Synthesis:
             "statistics_too_few_data": len(self.told(Verdict.too_few_data)),
             "statistics_outside": len(self.outside),
             "rows_moved": self.moved,
-            "notes": list(self.model.notes),
+            "notes": [*self.model.notes, *self.model.warnings],
         }
 
 
@@ -150,7 +150,12 @@ def synthesize(
         rows_rejected={},
         relative_time=relative,
         time_zone=zone if zone or relative else "UTC",
-        notes=(NOTHING_RECORDED, f"model: {model.source}; seed {request.seed}", *model.notes),
+        notes=(
+            NOTHING_RECORDED,
+            f"model: {model.source}; seed {request.seed}",
+            *model.notes,
+            *model.warnings,
+        ),
         gpuplan_version=gpuplan_version(),
     )
     users = int(np.unique(drawn.owner).size) if model.owners.kind == "user" else None

@@ -214,7 +214,8 @@ def _report(
         headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
         f"{result.output}: {told['statistics_within']} of {told['statistics_compared']} statistics "
         f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
-        warnings=(f"outside their tolerance: {labels}",) if labels else (),
+        warnings=((f"outside their tolerance: {labels}",) if labels else ())
+        + result.model.warnings,
     )
 
 
