@@ -109,6 +109,16 @@ def test_the_wheel_holds_the_samples_and_the_marks_of_typing(installed):
         assert f"Requires-Dist: {dependency}" in metadata
 
 
+def test_the_wheel_holds_templates_and_schemas(installed):
+    where = run(
+        installed / "python", "-c", "import gpuplan.cli as c; print(c.__file__)", cwd=installed
+    )
+    for folder in ("schemas", "document/templates"):
+        shipped = {path.name for path in (ROOT / "cli" / folder).iterdir()}
+        there = {path.name for path in (Path(where.strip()).parent / folder).iterdir()}
+        assert shipped and shipped <= there
+
+
 def test_every_package_that_the_code_imports_is_a_dependency():
     """The wheel is tested with this environment's packages, so a missing one would not show."""
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

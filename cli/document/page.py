@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
-
 from gpuplan.cli.document import view
-from gpuplan.cli.document.study import Cell, Document, Picture
+from gpuplan.cli.document.study import Cell, Document
 from gpuplan.cli.document.templating import fill
 
 MOST_ROWS = 500  # of one table; the rest is in report.json
@@ -17,15 +15,9 @@ def as_html(document: Document) -> str:
         "report.html.j2",
         document=document,
         view=view,
-        drawn=_drawn,
         key=_key,
         most_rows=MOST_ROWS,
     )
-
-
-def _drawn(picture: Picture) -> Markup:
-    """Return a picture as an element; its texts have been escaped where it was drawn."""
-    return Markup(picture.inline)
 
 
 def _key(cell: Cell) -> str:
