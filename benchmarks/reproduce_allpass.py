@@ -133,8 +133,8 @@ def main() -> None:
                 for seed in range(SEEDS)
             ]
     print(f"\n## Figures 6 to 12: median (range) of {SEEDS} samples of {JOBS} jobs\n")
-    for name, reading in READINGS.items():
-        print(f"- {name}: {reading.about}")
+    for name, known in READINGS.items():
+        print(f"- {name}: {known.about}")
     print(
         f"\nTL and SJF: {WORKERS} workers at ${cluster_usd():.2f}, the mean of the cheapest offers,"
         " until the last job ends."

@@ -6,10 +6,11 @@ Events are taken in the order (time, kind, number of job or worker); `KINDS` is 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settle
 from gpuplan.simkit.allpass.pool import (
     ASKED,
     BUSY,
@@ -31,9 +32,11 @@ from gpuplan.simkit.allpass.pool import (
     listed_anew,
     take_idle,
 )
+from gpuplan.simkit.allpass.scalers import next_threshold, rent_or_release
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.workload import FOREVER, MICROS
+from gpuplan.simkit.tables import grown
+from gpuplan.simkit.workload import FOREVER
 
 KINDS = (
     "finish_serverless",  # a job ends in its container
@@ -66,153 +69,12 @@ NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worke
 START, FINISH, SERVERLESS, QUEUE, SINCE, CHAIN, STATE, LEFT_US, VAIN = range(9)
 NEW, RUNNING, LEFT, SERVED = range(4)  # states: not yet in a container, there, gone, on workers
 
-# Columns of the table of demand: work as of SINCE, drained by the workers in RATE.
-WORK, RATE, AS_OF, WIDTH = range(4)
-
 MOST_RENTALS = 1 << 24  # 2 GB of them
 
 TIMELINE = (
     *("time", "threshold", "queued", "ready", "starting", "idle", "serverless"),
     *("marketplace", "offers", "paid"),
 )
-
-
-class Rules(NamedTuple):
-    """The parameters of `replay`; times in microseconds, gains as Algorithm 1 has them.
-
-    ``capacity`` and ``serverless_limit`` are in workers (GPUs), ``conventional_price`` in
-    billionths of a dollar. The last five are those of Kubernetes' autoscaler, which
-    ``by_utilization`` puts in the place of Algorithm 2.
-    """
-
-    threshold_us: int
-    adaptive: bool
-    live: bool
-    serve_queue: bool
-    bounded: bool
-    in_force: bool
-    reclaim: bool
-    save_every_us: int
-    market_period_us: int
-    tick_us: int
-    window_us: int
-    window_step_us: int
-    capacity: int
-    serverless_limit: int
-    conventional_price: int
-    min_threshold_us: int
-    max_threshold_us: int
-    gain_up: float
-    limit_up: float
-    gain_down: float
-    limit_down: float
-    max_pressure: float
-    by_submission: bool
-    by_utilization: bool
-    target: float
-    tolerance: float
-    stabilization_us: int
-    min_workers: int
-
-
-@kernel
-def settle(demand: Any, row: int, now: int) -> None:
-    """Bring one row of the table of demand up to ``now``."""
-    demand[row, WORK] -= demand[row, RATE] * (now - demand[row, AS_OF])
-    demand[row, AS_OF] = now
-
-
-@kernel
-def fold_overdue(demand: Any, edges: Any, due: int, now: int) -> int:
-    """Move what is overdue into the last row; return the first bucket that is not."""
-    overdue = edges.size
-    settle(demand, overdue, now)
-    while due < edges.size and edges[due] <= now:
-        settle(demand, due, now)
-        for column in (WORK, RATE, WIDTH):
-            demand[overdue, column] += demand[due, column]
-        due += 1
-    return due
-
-
-@kernel
-def pressure(demand: Any, edges: Any, due: int, now: int, ready: int, rules: Any) -> Any:
-    """Return p(t) of equation 2, D(t, T) for the longest window T, and the width of its jobs."""
-    work, width = demand[edges.size, WORK], demand[edges.size, WIDTH]
-    most = 0.0
-    window = 0
-    while window < rules.window_us:
-        window += rules.window_step_us
-        while due < edges.size and edges[due] <= now + window:
-            settle(demand, due, now)
-            work += demand[due, WORK]
-            width += demand[due, WIDTH]
-            due += 1
-        if work > 0:
-            ratio = rules.max_pressure
-            if ready > 0:
-                ratio = min(ratio, float(work) / (float(ready) * float(window)))
-            most = max(most, ratio)
-    return most, work, width
-
-
-@kernel
-def next_threshold(threshold: int, p: float, rules: Any) -> Any:
-    """Return the threshold after one step of Algorithm 1, microseconds."""
-    if p > 1:
-        change = min(rules.limit_up, rules.gain_up * (p - 1))
-    else:
-        change = -min(rules.limit_down, rules.gain_down * (1 - p))
-    moved = threshold + int(np.floor(change * MICROS + 0.5))
-    return min(max(moved, rules.min_threshold_us), rules.max_threshold_us)
-
-
-@kernel
-def desired_workers(busy: int, ready: int, starting: int, rules: Any) -> int:
-    """Return busy / target as Kubernetes' autoscaler does, the present number where that is near.
-
-    Workers that are starting count as idle where a rise is due: they dampen it, and never turn it
-    into a fall. Without a ready worker there is no utilization and nothing changes.
-    """
-    held = ready + starting
-    if ready == 0:
-        return held
-    ratio = busy / (rules.target * ready)
-    if ratio > 1:
-        ratio = max(busy / (rules.target * held), 1.0)
-    if abs(ratio - 1) <= rules.tolerance + 1e-9:
-        return held
-    return int(np.ceil(busy / rules.target - 1e-6))
-
-
-@kernel
-def most_desired(wishes: Any, desired: int, now: int, rules: Any) -> int:
-    """Note the number desired now and return the most of the last ``stabilization_us``.
-
-    ``wishes`` is a ring of (number, time) without those that a later one of at least their number
-    makes void, so its first is the most. Row 0 holds how many have left at each end.
-    """
-    size = wishes.shape[0] - 1
-    first, last = wishes[0, 0], wishes[0, 1]
-    while first < last and wishes[1 + (last - 1) % size, 0] <= desired:
-        last -= 1
-    wishes[1 + last % size, 0], wishes[1 + last % size, 1] = desired, now
-    last += 1
-    while wishes[1 + first % size, 1] < now - rules.stabilization_us:
-        first += 1
-    wishes[0, 0], wishes[0, 1] = first, last
-    return wishes[1 + first % size, 0]  # type: ignore[no-any-return]
-
-
-@kernel
-def grown(table: Any) -> Any:
-    """Return a table of twice as many rows that begins with ``table``."""
-    rows, columns = table.shape
-    more = np.zeros((2 * rows, columns), table.dtype)
-    for row in range(rows):  # as in `push`: quicker to compile than a slice
-        for column in range(columns):
-            more[row, column] = table[row, column]
-    return more
 
 
 @kernel
@@ -246,7 +108,7 @@ def replay(
         market_price: their prices, ascending within a step, billionths of a dollar.
         offer_startup, conventional_startup: drawn start-up times; the k-th rental from a kind of
             provider takes entry k, counted round.
-        rules: `Rules`.
+        rules: `gpuplan.simkit.allpass.scalers.Rules`.
 
     Returns:
         Table of jobs, table of workers, their bills by price and time held (billionths of a dollar
@@ -397,35 +259,21 @@ def replay(
             if rules.adaptive:
                 threshold = next_threshold(threshold, p, rules)
 
-            window = rules.window_us
-            held = ready + starting
-            usable = work
-            if rules.bounded:  # a gang of g takes no more than g x window
-                usable = min(work, width * window)
-            wanted = spare = 0
-            if p > 1:
-                wanted = -((held * window - usable) // window)
-            if rules.by_utilization:
-                # Idle workers too few for the head of the queue are kept for it, and so not free.
-                busy = ready if queue[0, 0] else ready - idle
-                desired = desired_workers(busy, ready, starting, rules)
-                desired = max(desired, rules.min_workers)
-                if queue[0, 0]:
-                    desired = max(desired, gpus[queue[1, 1]])
-                desired = min(desired, rules.capacity)
-                wanted = desired - held
-                spare = min(held - most_desired(wishes, desired, now, rules), idle)
-            elif queue[0, 0] and rules.serve_queue:
-                wanted = max(wanted, serverful_width - held)
-            elif queue[0, 0] and deadline[queue[1, 1]] <= now + window:
-                wanted = max(wanted, gpus[queue[1, 1]] - held)
-            else:
-                if p < 1:
-                    spare = (held * window - usable) // window
-                if rules.bounded:
-                    spare = max(spare, held - serverful_width)
-                spare = min(spare, idle)
-            wanted = min(wanted, rules.capacity - held)
+            head = queue[1, 1] if queue[0, 0] else -1
+            wanted, spare = rent_or_release(
+                p,
+                work,
+                width,
+                ready,
+                starting,
+                idle,
+                serverful_width,
+                gpus[head] if head >= 0 else 0,
+                deadline[head] if head >= 0 else 0,
+                wishes,
+                now,
+                rules,
+            )
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
             for _ in range(wanted):

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.simkit.allpass import pool
-from gpuplan.simkit.allpass.kernel import TIMELINE, VAIN, Rules, replay
+from gpuplan.simkit.allpass.kernel import TIMELINE, VAIN, replay
 from gpuplan.simkit.allpass.market import NANOS
 from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws
+from gpuplan.simkit.allpass.scalers import Rules
 from gpuplan.simkit.workload import (
     FOREVER,
     MICROS,

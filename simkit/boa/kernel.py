@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.allpass.kernel import grown
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.tables import grown
 from gpuplan.simkit.workload import FOREVER
 
 NOTHING, END, READY, SUBMIT, RETURN = range(5)

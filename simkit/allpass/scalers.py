@@ -1,0 +1,154 @@
+"""The controllers: the threshold of containers, and how many workers to rent or to release.
+
+Source: "Allpass", Algorithms 1 and 2, as made precise in ``docs/allpass.md``; Kubernetes'
+horizontal pod autoscaler.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.workload import MICROS
+
+
+class Rules(NamedTuple):
+    """The parameters of a run; times in microseconds, gains as Algorithm 1 has them.
+
+    ``capacity`` and ``serverless_limit`` are in workers (GPUs), ``conventional_price`` in
+    billionths of a dollar. The last five are those of Kubernetes' autoscaler, which
+    ``by_utilization`` puts in the place of Algorithm 2.
+    """
+
+    threshold_us: int
+    adaptive: bool
+    live: bool
+    serve_queue: bool
+    bounded: bool
+    in_force: bool
+    reclaim: bool
+    save_every_us: int
+    market_period_us: int
+    tick_us: int
+    window_us: int
+    window_step_us: int
+    capacity: int
+    serverless_limit: int
+    conventional_price: int
+    min_threshold_us: int
+    max_threshold_us: int
+    gain_up: float
+    limit_up: float
+    gain_down: float
+    limit_down: float
+    max_pressure: float
+    by_submission: bool
+    by_utilization: bool
+    target: float
+    tolerance: float
+    stabilization_us: int
+    min_workers: int
+
+
+@kernel
+def next_threshold(threshold: int, p: float, rules: Any) -> Any:
+    """Return the threshold after one step of Algorithm 1, microseconds."""
+    if p > 1:
+        change = min(rules.limit_up, rules.gain_up * (p - 1))
+    else:
+        change = -min(rules.limit_down, rules.gain_down * (1 - p))
+    moved = threshold + int(np.floor(change * MICROS + 0.5))
+    return min(max(moved, rules.min_threshold_us), rules.max_threshold_us)
+
+
+@kernel
+def desired_workers(busy: int, ready: int, starting: int, rules: Any) -> int:
+    """Return busy / target as Kubernetes' autoscaler does, the present number where that is near.
+
+    Workers that are starting count as idle where a rise is due: they dampen it, and never turn it
+    into a fall. Without a ready worker there is no utilization and nothing changes.
+    """
+    held = ready + starting
+    if ready == 0:
+        return held
+    ratio = busy / (rules.target * ready)
+    if ratio > 1:
+        ratio = max(busy / (rules.target * held), 1.0)
+    if abs(ratio - 1) <= rules.tolerance + 1e-9:
+        return held
+    return int(np.ceil(busy / rules.target - 1e-6))
+
+
+@kernel
+def most_desired(wishes: Any, desired: int, now: int, rules: Any) -> int:
+    """Note the number desired now and return the most of the last ``stabilization_us``.
+
+    ``wishes`` is a ring of (number, time) without those that a later one of at least their number
+    makes void, so its first is the most. Row 0 holds how many have left at each end.
+    """
+    size = wishes.shape[0] - 1
+    first, last = wishes[0, 0], wishes[0, 1]
+    while first < last and wishes[1 + (last - 1) % size, 0] <= desired:
+        last -= 1
+    wishes[1 + last % size, 0], wishes[1 + last % size, 1] = desired, now
+    last += 1
+    while wishes[1 + first % size, 1] < now - rules.stabilization_us:
+        first += 1
+    wishes[0, 0], wishes[0, 1] = first, last
+    return wishes[1 + first % size, 0]  # type: ignore[no-any-return]
+
+
+@kernel
+def rent_or_release(
+    p: float,
+    work: int,
+    width: int,
+    ready: int,
+    starting: int,
+    idle: int,
+    all_width: int,
+    head_gpus: int,
+    head_deadline: int,
+    wishes: Any,
+    now: int,
+    rules: Any,
+) -> Any:
+    """Return how many workers to rent and how many idle ones to release; negative is none.
+
+    Args:
+        p, work, width: of `gpuplan.simkit.allpass.demand.pressure`.
+        ready, starting, idle: workers; idle ones are ready too.
+        all_width: GPUs of all unfinished jobs of the tier.
+        head_gpus, head_deadline: of the first job that waits; 0 GPUs where none does.
+        wishes: of `most_desired`.
+        now: this tick.
+        rules: `Rules`.
+    """
+    window = rules.window_us
+    held = ready + starting
+    usable = work
+    if rules.bounded:  # a gang of g takes no more than g x window
+        usable = min(work, width * window)
+    wanted = spare = 0
+    if p > 1:
+        wanted = -((held * window - usable) // window)
+    if rules.by_utilization:
+        # Idle workers too few for the head of the queue are kept for it, and so not free.
+        busy = ready if head_gpus else ready - idle
+        desired = desired_workers(busy, ready, starting, rules)
+        desired = min(max(desired, rules.min_workers, head_gpus), rules.capacity)
+        wanted = desired - held
+        spare = min(held - most_desired(wishes, desired, now, rules), idle)
+    elif head_gpus and rules.serve_queue:
+        wanted = max(wanted, all_width - held)
+    elif head_gpus and head_deadline <= now + window:
+        wanted = max(wanted, head_gpus - held)
+    else:
+        if p < 1:
+            spare = (held * window - usable) // window
+        if rules.bounded:
+            spare = max(spare, held - all_width)
+        spare = min(spare, idle)
+    return min(wanted, rules.capacity - held), spare
