@@ -171,6 +171,24 @@ def test_without_room_it_exits_3_and_leaves_nothing(trace, tmp_path):
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("made_before", [True, False])
+def test_a_folder_that_may_not_be_written_in_exits_3(
+    gpuplan, trace, tmp_path, monkeypatch, made_before
+):
+    """As where it is read-only, which would not stop root."""
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    folder = tmp_path / "r"
+    if made_before:
+        folder.mkdir()
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    code, out, err = gpuplan("report", trace, "-o", folder)
+    assert code == 3 and "cannot write here: Permission denied" in err and not out
+    assert list(tmp_path.iterdir()) == ([folder] if made_before else [])
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
 def test_a_read_only_folder_exits_3(gpuplan, trace, tmp_path):
     tmp_path.chmod(0o555)
@@ -209,3 +227,15 @@ def test_a_scenario_says_itself_what_is_studied(gpuplan, trace, tmp_path, monkey
     assert [gate["state"] for gate in contract["gates"]] == ["passed", "failed"]
     code, _, err = gpuplan("report", scenario, "-o", folder, "--study", "pareto")
     assert code == 2 and "says itself which studies" in err
+
+
+def test_a_reader_that_has_closed_the_pipe_is_no_error(trace, tmp_path):
+    line = 'PY -m gpuplan.cli report "$0" -o "$1" -q --study characterize | true'
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line.replace("PY", sys.executable), trace, tmp_path / "r"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stderr == ""
+    assert (tmp_path / "r" / "report.html").exists()
