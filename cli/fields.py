@@ -24,6 +24,7 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("label",),
     ("policy", "threshold_s", "capacity", "price_ratio"),
     ("job_class", "epoch", "gpu_type"),
+    ("job_class", "epoch", "gpu_type", "width"),
     ("baseline", "knob"),
     ("budget_gpus",),
     ("budget_x_load",),
@@ -339,6 +340,6 @@ def unit_of(path: str) -> str:
         return "share"
     if STATISTIC.fullmatch(name):
         name = group.rpartition(".")[2]
-    # Dollars per GPU-hour are dollars: the unit stands before "per".
-    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_", name)[0])
+    # Dollars per GPU-hour are dollars: the unit stands before "per", or "at".
+    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
     return match[1] if match else ""

@@ -22,12 +22,12 @@ COMMANDS = {
     "report": (
         "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
     ),
+    "diff": (
+        "Say what changed between two results: workload, cost, completion time, every number."
+    ),
     "synth": ("Draw a synthetic trace with the statistics of a real one, and say how near it is."),
     "init": "Write a commented scenario that runs as it is, for gpuplan run.",
     "run": "Run the studies of a scenario file, write its documents, check its gates.",
-    "report": (
-        "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
-    ),
     "list": (
         "List what is built in: log formats, policies, speedups, methods, baselines, providers."
     ),

@@ -70,7 +70,8 @@ def as_text(report: Report, stream: TextIO) -> str:
     )
     if report.headline:
         console.print(Text(f"{report.headline}\n", style="bold"))
-    for table in report.tables:
+    for each in report.tables:
+        table, more = each.cut()
         # rich would fold a title into the width of a narrow table.
         console.print(Text(table.title, style="bold"))
         for columns in _that_fit(table, console.width):
@@ -88,18 +89,21 @@ def as_text(report: Report, stream: TextIO) -> str:
             for row in table.rows:
                 shown.add_row(*(Text(column.text(row[position])) for position, column in columns))
             console.print(shown)
+        if more:
+            console.print(Text(f"{more}\n"))
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())
     return "\n".join(lines).strip("\n") + "\n"
 
 
-def _markdown_table(table: Table) -> str:
+def _markdown_table(whole: Table) -> str:
+    table, more = whole.cut()
     kept = people_columns(table)
     grid = pipe_table(
         [column.header for _, column in kept],
         [is_numeric(table, position) for position, _ in kept],
         ([column.text(row[position]) for position, column in kept] for row in table.rows),
     )
-    return f"### {escaped(table.title)}\n\n{grid}"
+    return f"### {escaped(table.title)}\n\n{grid}" + (f"\n{more}\n" if more else "")
 
 
 def pipe_table(

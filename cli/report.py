@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,11 +53,27 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows with a title; cells are raw values, formatted by their `Column`."""
+    """Rows with a title; cells are raw values, formatted by their `Column`.
+
+    Attributes:
+        title: a few words.
+        columns: in the order of the cells.
+        rows: all of them, which CSV has.
+        most: as many as people are shown; None for all.
+    """
 
     title: str
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Any]]
+    most: int | None = None
+
+    def cut(self) -> tuple[Table, str]:
+        """Return the table as people see it, and what to say of the rows that are left out."""
+        if self.most is None or len(self.rows) <= self.most:
+            return self, ""
+        more = len(self.rows) - self.most
+        text = f"And {more:,} more {'row' if more == 1 else 'rows'}; JSON has all."
+        return replace(self, rows=self.rows[: self.most]), text
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,22 @@ def parse_duration(text: str, option: str) -> float:
     return float(match[1]) * SECONDS_PER.get(match[2] or "s", 1.0)
 
 
+def parse_share(text: str, option: str) -> float:
+    """Return a fraction of 1 for ``2%`` or ``0.02``.
+
+    Raises:
+        UsageError: the text is no share from 0 to 1; the message names ``option``.
+    """
+    number, size = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    try:
+        share = float(number) / size
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"{option} {text!r}: expected a share from 0 to 1, such as 0.1% or 0.001")
+    return share
+
+
 def show_duration(seconds: float) -> str:
     """Return a duration in the unit a person would choose: ``32 s``, ``12.3 min``, ``2.1 h``."""
     for limit, size, unit in (

@@ -87,7 +87,7 @@ def test_every_field_of_every_run_is_described(documents):
 def test_the_runs_reach_every_schema(documents):
     assert {command for command, _, _ in documents} == {
         path.stem for path in FOLDER.glob("*.json")
-    } - {"report", "diff"}
+    } - {"report"}
 
 
 def test_what_is_missing_or_of_a_wrong_type_is_refused(documents):

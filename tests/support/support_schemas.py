@@ -103,6 +103,15 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "run", [f"{scenario}", "--list", "--no-cache", synth]
     for kind in ("formats", "policies", "speedups", "methods", "baselines", "providers"):
         yield "list", [kind]
+    before, after = f"{folder / 'before.json'}", f"{folder / 'after.json'}"
+    for command, own, other in (
+        ("compare", "--policy=fixed:threshold_s=60", "--policy=fixed:threshold_s=300"),
+        ("pareto", "--budget=1.5x,3x", "--budget=2x,3x"),
+    ):
+        yield command, [*some, own, "-o", before]
+        yield command, [*some, other, "--seed=1", "-o", after]
+        yield "diff", [before, before]
+        yield "diff", [before, after, "--fail-if=jobs > +900%", "--tolerance=0"]
 
 
 def widen(schema: Schema | None, value: Any, path: str) -> Schema:

@@ -1,0 +1,100 @@
+"""``gpuplan diff``: what changed between two JSON outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, OutputFormat, TextFiles, command
+
+EXAMPLE = "gpuplan diff main.json branch.json --fail-if 'knee.mean_jct > +10%'"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    command(app, "diff", example=EXAMPLE)(diff)
+
+
+def _document(which: str) -> typer.models.ArgumentInfo:
+    text = f"The {which} JSON: the output of a command (-o x.json), or a report.json."
+    argument: typer.models.ArgumentInfo = typer.Argument(
+        help=text, show_default=False, metavar=which.upper()
+    )
+    return argument
+
+
+def diff(
+    old: Annotated[Path, _document("old")],
+    new: Annotated[Path, _document("new")],
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            help="A number has changed if it differs by more than this share of the larger of the "
+            "two: 0.1%, 0.001, or 0 for any difference. Gates see every difference.",
+            metavar="SHARE",
+        ),
+    ] = "0.1%",
+    top: Annotated[
+        int,
+        typer.Option(
+            help="Rows of a table that people see, beside those that matter; JSON and CSV have "
+            "all.",
+            min=0,
+        ),
+    ] = 20,
+    output_format: OutputFormat = Format.table,
+    out: TextFiles = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the gates as test cases to this JUnit file (.xml).",
+            metavar="FILE",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Exit with 1 if a field changed like this: 'knee.mean_jct > +10%', "
+            "'cost > +$50', 'utilization < -5pp' (points of a share), 'jobs != 0'; may be "
+            "repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Say what changed between two results: workload, cost, completion time, every number.
+
+    Rows are matched by what they are about (policy, threshold, budget, class), not by position.
+    """
+    from gpuplan.analysis.files import atomic_output
+    from gpuplan.cli.annotations import announce
+    from gpuplan.cli.diff.changes import compare
+    from gpuplan.cli.diff.gates import check_changes, read_change
+    from gpuplan.cli.diff.read import read_versions
+    from gpuplan.cli.diff.show import report_of
+    from gpuplan.cli.document.junit import as_junit
+    from gpuplan.cli.document.study import Document
+    from gpuplan.cli.emit import check_output, emit
+    from gpuplan.cli.gates import raise_tripped
+    from gpuplan.cli.render import as_markdown
+    from gpuplan.cli.units import parse_share
+
+    output = Output(output_format=output_format, out=out)
+    share = parse_share(tolerance, "--tolerance")
+    for condition in fail_if or ():
+        read_change(condition)
+    check_output(output, picture=False, rows=False, inputs=[old, new], others=[junit])
+    comparison = compare(*read_versions(old, new))
+    gates = check_changes(comparison, fail_if or ())
+    report = report_of(comparison, tolerance=share, top=top, gates=gates)
+    if junit is not None:
+        with atomic_output(junit) as temporary:
+            document = Document(f"{old.name} to {new.name}", (), tuple(gates))
+            temporary.write_text(as_junit(document), encoding="utf-8", newline="\n")
+    emit(report, output)
+    announce(gates, lambda: as_markdown(report))
+    raise_tripped(gates)

@@ -1,0 +1,1 @@
+"""Two JSON outputs compared: what was asked, what came out, and gates on the changes."""

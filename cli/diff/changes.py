@@ -1,0 +1,250 @@
+"""What differs between two documents: numbers, answers in words, what was asked, and rows.
+
+A number is found in both by its address, which names the row it stands in by what the row is about
+(a policy, a threshold, a class) and not by its position; see `gpuplan.cli.fields`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+from gpuplan.cli.diff.read import Version
+from gpuplan.cli.fields import Field, Row, addressed, fields_of, layout_of, unit_of
+
+ABSENT = ""
+NOT_GIVEN = {ABSENT, "null", "false", "[]", "{}"}
+"""An option that was not given, as JSON; one document may lack what another version has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number in two documents.
+
+    Attributes:
+        study: the name of its study; empty where there is one only.
+        path: its names, joined by dots.
+        rows: the rows it stands in.
+        old: in the old document; None where it has no value there.
+        new: in the new one.
+        is_in_both: whether the rows it stands in are in both.
+    """
+
+    study: str
+    path: str
+    rows: tuple[Row, ...]
+    old: float | None
+    new: float | None
+    is_in_both: bool = True
+
+    @property
+    def address(self) -> str:
+        """The path with its rows, without the study."""
+        return addressed(self.path, self.rows)
+
+    @property
+    def unit(self) -> str:
+        """Its unit, as `gpuplan.cli.fields.unit_of` has it."""
+        return unit_of(self.path)
+
+    @property
+    def change(self) -> float | None:
+        """New less old, in the unit of the number."""
+        return None if self.old is None or self.new is None else self.new - self.old
+
+    @property
+    def share(self) -> float | None:
+        """The change as a fraction of the old value; infinite where that is 0."""
+        if self.change is None or self.old is None:
+            return None
+        if self.old == 0:
+            return 0.0 if self.change == 0 else float("inf") * self.change
+        return self.change / abs(self.old)
+
+    def is_above(self, tolerance: float) -> bool:
+        """Return whether the two differ by more than this fraction of the larger."""
+        if self.old is None or self.new is None:
+            return self.old is not self.new
+        return abs(self.new - self.old) > tolerance * max(abs(self.old), abs(self.new))
+
+
+@dataclass(frozen=True, slots=True)
+class Differs:
+    """Something in words that differs, an answer or an option; None where one has none."""
+
+    study: str
+    name: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """A row or a study that is in one document only: ``old`` or ``new``."""
+
+    study: str
+    name: str
+    side: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything two documents have, side by side.
+
+    Attributes:
+        old: the old document.
+        new: the new one.
+        numbers: each of either, changed or not, in the order of the old document.
+        answers: what differs in words.
+        asked: inputs, options and versions that differ.
+        only: rows and studies that one of the two has.
+        unmatched: lists in which nothing tells the rows apart; these are not compared.
+    """
+
+    old: Version
+    new: Version
+    numbers: list[Change] = field(default_factory=list)
+    answers: list[Differs] = field(default_factory=list)
+    asked: list[Differs] = field(default_factory=list)
+    only: list[Only] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+
+    @property
+    def same_inputs(self) -> bool:
+        """Whether both come from the same bytes."""
+        return all(
+            _hashes(study) == _hashes(self.new.studies[name])
+            for name, study in self.old.studies.items()
+            if name in self.new.studies
+        )
+
+    def changed(self, tolerance: float) -> list[Change]:
+        """Return the numbers that differ by more than this fraction, of rows that both have."""
+        return [one for one in self.numbers if one.is_in_both and one.is_above(tolerance)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One study of one document: its fields and the rows they stand in, by address."""
+
+    fields: dict[str, Field]
+    rows: dict[str, tuple[Row, ...]]
+
+    @classmethod
+    def of(cls, fields: Iterable[Field]) -> _Side:
+        rows = {}
+        for one in fields:
+            for depth in range(1, len(one.rows) + 1):
+                rows[_address(one.rows[:depth])] = one.rows[:depth]
+        return cls({one.address: one for one in fields}, rows)
+
+    def has_rows_of(self, rows: tuple[Row, ...]) -> bool:
+        return not rows or _address(rows) in self.rows
+
+
+def _address(rows: tuple[Row, ...]) -> str:
+    return addressed(rows[-1].path, rows)
+
+
+def compare(old: Version, new: Version) -> Comparison:
+    """Compare two documents of one command."""
+    found = Comparison(old, new)
+    for name in old.studies:
+        if name in new.studies:
+            _compare_study(found, name, old.studies[name], new.studies[name])
+        else:
+            found.only.append(Only(name, "", "old"))
+    found.only.extend(Only(name, "", "new") for name in new.studies if name not in old.studies)
+    if old.gpuplan_version != new.gpuplan_version:
+        versions = (old.gpuplan_version, new.gpuplan_version)
+        found.asked.append(Differs("", "gpuplan_version", *versions))
+    return found
+
+
+def _compare_study(found: Comparison, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+    found.asked.extend(_asked(name, old, new))
+    layout = layout_of(old["results"], new["results"])
+    fields = [fields_of(one["results"], layout) for one in (old, new)]
+    unclear = _ambiguous(fields)
+    found.unmatched.extend(f"{name}.{path}" if name else path for path in unclear)
+    before, after = (
+        _Side.of([one for one in side if not _is_within(one.path, unclear)]) for side in fields
+    )
+    for address, rows in {**before.rows, **after.rows}.items():
+        there = address in before.rows, address in after.rows
+        # Of a row within a row that one document lacks, the outer one is told.
+        outer = all(side.has_rows_of(rows[:-1]) for side in (before, after))
+        if not all(there) and outer:
+            found.only.append(Only(name, address, "old" if there[0] else "new"))
+    for address, one in {**before.fields, **after.fields}.items():
+        mine, its = before.fields.get(address), after.fields.get(address)
+        is_in_both = before.has_rows_of(one.rows) and after.has_rows_of(one.rows)
+        if (mine is None or mine.is_number) and (its is None or its.is_number):
+            values = [
+                None if side is None or side.number is None else side.value for side in (mine, its)
+            ]
+            found.numbers.append(Change(name, one.path, one.rows, values[0], values[1], is_in_both))
+        elif is_in_both:
+            words = (_words(mine and mine.value), _words(its and its.value))
+            if words[0] != words[1]:
+                found.answers.append(Differs(name, address, *words))
+
+
+def _ambiguous(sides: Iterable[list[Field]]) -> list[str]:
+    """Return the groups of fields of which one document has several with the same address."""
+    found: dict[str, None] = {}
+    for side in sides:
+        count = Counter(one.address for one in side)
+        for one in side:
+            if count[one.address] > 1:
+                found[one.path.rpartition(".")[0] or one.path] = None
+    return list(found)
+
+
+def _is_within(path: str, groups: Iterable[str]) -> bool:
+    return any(path == group or path.startswith(f"{group}.") for group in groups)
+
+
+def _words(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _asked(study: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Differs]:
+    """Yield the inputs and options of a study that differ."""
+    for position, pair in enumerate(zip_longest(old["inputs"], new["inputs"]), 1):
+        if pair[0] != pair[1]:
+            name = "input" if position == 1 else f"input {position}"
+            yield Differs(study, name, *(None if one is None else _input(one) for one in pair))
+    before, after = dict(_options(old["parameters"])), dict(_options(new["parameters"]))
+    for name in {**before, **after}:
+        pair = before.get(name, ABSENT), after.get(name, ABSENT)
+        if pair[0] != pair[1] and not {*pair} <= NOT_GIVEN:
+            yield Differs(study, name, pair[0] or None, pair[1] or None)
+
+
+def _input(source: Any) -> str:
+    if not isinstance(source, dict):
+        return str(source)
+    rows, digest = source.get("rows"), str(source.get("sha256"))
+    counted = f"{rows:,} rows" if isinstance(rows, int) else "rows unknown"
+    return f"{source.get('path')}, {counted}, SHA-256 {digest[:12]}"
+
+
+def _options(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every option as JSON, those of policies under the label of the policy."""
+    if isinstance(value, dict) and value:
+        for name, item in value.items():
+            yield from _options(item, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+        for position, item in enumerate(value, 1):
+            yield from _options(item, f"{path}[{item.get('label', position)}]")
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)
+
+
+def _hashes(study: dict[str, Any]) -> list[Any]:
+    return [one.get("sha256") if isinstance(one, dict) else one for one in study["inputs"]]

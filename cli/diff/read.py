@@ -1,0 +1,134 @@
+"""Read the JSON output of a command, or a ``report.json`` of several studies, for a comparison."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.cli.render import JSON_SCHEMA_VERSION
+
+NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
+OF_ALL = ("schema_version", "command", "gpuplan_version")
+OF_A_STUDY = {"command": str, "inputs": list, "parameters": dict, "results": dict}
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One of the two documents.
+
+    Attributes:
+        path: the file.
+        sha256: of its bytes.
+        command: what made it; ``report`` for several studies.
+        studies: name -> the JSON output of its command; the name is empty where there is one only.
+        gpuplan_version: the version that made it.
+    """
+
+    path: Path
+    sha256: str
+    command: str
+    studies: dict[str, dict[str, Any]]
+    gpuplan_version: str
+
+
+def read_versions(old: Path, new: Path) -> tuple[Version, Version]:
+    """Read two documents that can be compared.
+
+    Raises:
+        InputError: a file that is no such document, or two of different commands or contracts.
+    """
+    before, after = _read(old), _read(new)
+    if before.command != after.command:
+        raise InputError(
+            new,
+            f"is the output of gpuplan {after.command}, and {old} that of {before.command}",
+            expected="two outputs of one command",
+        )
+    for name, study in before.studies.items():
+        other = after.studies.get(name, study)["command"]
+        if other != study["command"]:
+            raise InputError(
+                new,
+                f"study {name!r} is of gpuplan {other}, and in {old} of {study['command']}",
+                expected="studies of one name to be of one command",
+            )
+    return before, after
+
+
+def _read(path: Path) -> Version:
+    existing_file(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        document = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_finite)
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            path, f"is no JSON: {error.msg}", row=error.lineno, expected="JSON output", hint=NEXT
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(path, f"is no JSON output: {error}", hint=NEXT) from error
+    if not isinstance(document, dict) or any(name not in document for name in OF_ALL):
+        raise InputError(
+            path, f"has no {' or no '.join(_missing(document))}", expected="JSON output", hint=NEXT
+        )
+    version = document["schema_version"]
+    if version != JSON_SCHEMA_VERSION:
+        raise InputError(
+            path,
+            f"has schema_version {version!r}",
+            expected=f"{JSON_SCHEMA_VERSION}, which this version of gpuplan reads",
+            hint="make it again with this version",
+        )
+    return Version(
+        path=path,
+        sha256=sha256_of(path),
+        command=_checked(path, "it", document, {"command": str})["command"],
+        studies=_studies(path, document),
+        gpuplan_version=str(document["gpuplan_version"]),
+    )
+
+
+def _missing(document: Any) -> list[str]:
+    return [name for name in OF_ALL if not isinstance(document, dict) or name not in document]
+
+
+def _studies(path: Path, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    if "studies" not in document:
+        return {"": _checked(path, "it", document, OF_A_STUDY)}
+    listed = _checked(path, "it", document, {"studies": list})["studies"]
+    studies: dict[str, dict[str, Any]] = {}
+    for position, study in enumerate(listed, 1):
+        checked = _checked(path, f"study {position}", study, {"name": str, **OF_A_STUDY})
+        if studies.setdefault(checked["name"], checked) is not checked:
+            raise InputError(path, f"has two studies named {checked['name']!r}", hint=NEXT)
+    return studies
+
+
+def _checked(path: Path, what: str, given: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Return an object that has what it must. Raises `InputError`."""
+    for name, kind in kinds.items():
+        if not isinstance(given, dict) or not isinstance(given.get(name), kind):
+            raise InputError(
+                path, f"{what} has no {name}", expected="JSON output of gpuplan", hint=NEXT
+            )
+    checked: dict[str, Any] = given
+    return checked
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no number of JSON, or too large")
+    return value
+
+
+def _whole(text: str) -> int:
+    _finite(text)
+    return int(text)

@@ -1,0 +1,269 @@
+"""A comparison as a report: one sentence, the changes that matter first, then what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpuplan.cli.diff.changes import Change, Comparison, Differs
+from gpuplan.cli.diff.gates import signed_share
+from gpuplan.cli.document.view import STATES
+from gpuplan.cli.gates import GateResult
+from gpuplan.cli.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.units import show_between, show_duration, show_number, show_share, show_usd
+
+WORKLOAD, COST, JCT = "workload", "cost", "completion time"
+SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
+    "characterize": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_time.gpu_hours": (WORKLOAD, "GPU-hours"),
+        "duration_s.mean": (WORKLOAD, "mean duration"),
+        "duration_s.p95": (WORKLOAD, "p95 duration"),
+        "load.mean_gpus": (WORKLOAD, "mean load"),
+        "prices.cheapest_each_hour.cost_usd": (COST, "least cost"),
+        "queue_s.mean": (JCT, "mean wait"),
+    },
+    "pareto": {
+        "jobs": (WORKLOAD, "jobs"),
+        "load_gpus": (WORKLOAD, "load"),
+        "knee.budget_gpus": (COST, "GPUs at the knee"),
+        "knee.usd_per_month": (COST, "cost per month at the knee"),
+        "knee.mean_jct_s": (JCT, "mean JCT at the knee"),
+        "knee.replay.p95_jct_s": (JCT, "p95 JCT at the knee"),
+    },
+    "sweep": {
+        "jobs": (WORKLOAD, "jobs"),
+        "serverless_only.cost_usd": (WORKLOAD, "cost on serverless GPUs alone"),
+        "recommended.cost_usd": (COST, "recommended cost"),
+        "recommended.mean_jct_s": (JCT, "mean JCT as recommended"),
+    },
+    "compare": {
+        "jobs": (WORKLOAD, "jobs"),
+        "policies.cost_usd": (COST, "cost"),
+        "policies.mean_jct_s": (JCT, "mean JCT"),
+    },
+    "simulate": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "cost_usd": (COST, "cost"),
+        "mean_jct_s": (JCT, "mean JCT"),
+        "p95_jct_s": (JCT, "p95 JCT"),
+    },
+}
+"""What matters of each command: path -> its subject, and what the headline calls it."""
+
+NOISE = 1e-9  # a difference below this fraction is of rounding
+
+SHOWN: dict[str, Callable[[float], str]] = {
+    "s": show_duration,
+    "h": lambda value: f"{show_number(value)} h",
+    "usd": show_usd,
+    "gpus": lambda value: f"{show_number(value)} GPUs",
+    "gpu_h": lambda value: f"{show_number(value)} GPU-h",
+    "share": show_share,
+}
+
+
+def report_of(
+    comparison: Comparison, *, tolerance: float, top: int, gates: Sequence[GateResult]
+) -> Report:
+    """Return a comparison as a report.
+
+    Args:
+        comparison: of two documents.
+        tolerance: a number has changed where it differs by more than this fraction.
+        top: changes that people see beside those that matter; JSON and CSV have all.
+        gates: what came of the conditions on changes.
+    """
+    changed = comparison.changed(tolerance)
+    order = (WORKLOAD, COST, JCT)
+    matter = sorted(
+        (
+            one
+            for one in comparison.numbers
+            if _subject(comparison, one)[0] in order
+            and one.is_in_both
+            and (one.old, one.new) != (None, None)
+        ),
+        key=lambda one: order.index(_subject(comparison, one)[0]),
+    )
+    others = sorted((one for one in changed if one not in matter), key=_size, reverse=True)
+    warnings = [
+        f"{path}: nothing tells its rows apart, so it is not compared"
+        for path in comparison.unmatched
+    ]
+    return Report(
+        command="diff",
+        results={
+            "of": comparison.old.command,
+            "same_inputs": comparison.same_inputs,
+            "tolerance_share": tolerance,
+            "numbers": len(comparison.numbers),
+            "changed": len(changed),
+            "changes": [_plain(comparison, one) for one in changed],
+            "answers": [_told(one) for one in comparison.answers],
+            "asked": [_told(one) for one in comparison.asked],
+            "only": [
+                {"study": one.study or None, "name": one.name, "side": one.side}
+                for one in comparison.only
+            ],
+            "gates": [gate.summary() for gate in gates],
+        },
+        tables=_tables(comparison, matter, others, tolerance, top, gates),
+        inputs=tuple(
+            Input(str(one.path), one.sha256, len(one.studies))
+            for one in (comparison.old, comparison.new)
+        ),
+        parameters={"tolerance": tolerance, "top": top},
+        headline=headline_of(comparison, matter, len(changed), tolerance),
+        warnings=tuple(warnings),
+    )
+
+
+def headline_of(
+    comparison: Comparison, matter: Sequence[Change], changed: int, tolerance: float
+) -> str:
+    """Return the answer in a sentence: the largest change of each subject that has one."""
+    within = f"more than {_percent(tolerance)}" if tolerance else "anything"
+    count = len(comparison.numbers)
+    if not changed and not comparison.answers and not comparison.only:
+        same = "are the same" if not tolerance else f"are the same within {_percent(tolerance)}"
+        return f"Nothing changed: all {count:,} numbers {same}."
+    told = []
+    for subject in (WORKLOAD, COST, JCT):
+        of_it = [one for one in matter if _subject(comparison, one)[0] == subject]
+        moved = [one for one in of_it if one.is_above(tolerance)]
+        if moved:
+            told.append(_moved(comparison, max(moved, key=_size)))
+        elif of_it:
+            told.append(f"{subject} as before")
+    text = "; ".join([*told, f"{changed:,} of {count:,} numbers changed by {within}"])
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _moved(comparison: Comparison, one: Change) -> str:
+    name = _subject(comparison, one)[1]
+    if one.rows:
+        name += f" of {one.rows[-1].label}"
+    if one.study:
+        name += f" ({one.study})"
+    if one.old is None or one.new is None or one.share is None or one.change is None:
+        return f"{name} went from {_text(one, one.old)} to {_text(one, one.new)}"
+    how = "rose" if one.change > 0 else "fell"
+    by = "" if one.old == 0 else f" {signed_share(abs(one.share)).lstrip('+')}"
+    return f"{name} {how}{by} from {show_between(one.old, one.new, _shown(one))}"
+
+
+def _subject(comparison: Comparison, one: Change) -> tuple[str, str]:
+    """Return the subject of a number and its name there; nothing where it is none that matters."""
+    command = comparison.old.studies[one.study]["command"]
+    return SUBJECTS.get(command, {}).get(one.path, ("", ""))
+
+
+def _size(one: Change) -> float:
+    """Return how large a change is; what came or went is largest."""
+    return float("inf") if one.share is None else abs(one.share)
+
+
+def _text(one: Change, value: float | None) -> str:
+    return "-" if value is None else _shown(one)(value)
+
+
+def _shown(one: Change) -> Callable[[float], str]:
+    return SHOWN.get(one.unit, show_number)
+
+
+def _share_text(one: Change) -> str:
+    if one.share is None:
+        return "-"
+    return signed_share(one.share) if one.is_above(NOISE) else "0%"
+
+
+def _change_text(one: Change) -> str:
+    if one.change is None:
+        return "-"
+    if not one.is_above(NOISE):
+        return "same"
+    sign = "+" if one.change > 0 else "-"
+    if one.unit == "share":
+        return f"{sign}{100 * abs(one.change):.3g} points"
+    return sign + _shown(one)(abs(one.change))
+
+
+def _tables(
+    comparison: Comparison,
+    matter: Sequence[Change],
+    others: Sequence[Change],
+    tolerance: float,
+    top: int,
+    gates: Sequence[GateResult],
+) -> tuple[Table, ...]:
+    several = "" if "" in comparison.old.studies else "study"
+    columns = (
+        Column("about", "about"),
+        Column("study", several),
+        Column("field", "field"),
+        Column("old", "old"),
+        Column("new", "new"),
+        Column("change", "change"),
+        Column("change_share", "change, %"),
+        Column("unit", ""),
+    )
+    rows = [
+        (
+            _subject(comparison, one)[0],
+            one.study,
+            one.address,
+            Shown(one.old, _text(one, one.old)),
+            Shown(one.new, _text(one, one.new)),
+            Shown(one.change, _change_text(one)),
+            Shown(one.share, _share_text(one)),
+            one.unit,
+        )
+        for one in (*matter, *others)
+    ]
+    title = "What matters, then other changes, the largest first"
+    if tolerance:
+        title += f" (above {_percent(tolerance)})"
+    tables = [Table(title, columns, rows, most=len(matter) + top)]
+    for heading, differing in (
+        ("Other answers", comparison.answers),
+        ("What was asked", comparison.asked),
+    ):
+        if differing:
+            cells = [(one.study, one.name, one.old, one.new) for one in differing]
+            words = (
+                Column("study", several),
+                *(Column(name, name) for name in ("name", "old", "new")),
+            )
+            tables.append(Table(heading, words, cells, most=top))
+    if comparison.only:
+        where = (Column("side", "document"), Column("study", several), Column("name", "row"))
+        only = [(one.side, one.study, one.name or "all of it") for one in comparison.only]
+        tables.append(Table("In one document only", where, only, most=top))
+    if gates:
+        headings = tuple(Column(name, name) for name in ("gate", "result", "found"))
+        judged = [(gate.condition, STATES[gate.state], gate.detail) for gate in gates]
+        tables.append(Table("Gates", headings, judged))
+    return tuple(tables)
+
+
+def _percent(tolerance: float) -> str:
+    return f"{100 * tolerance:g}%"
+
+
+def _plain(comparison: Comparison, one: Change) -> dict[str, Any]:
+    return {
+        "about": _subject(comparison, one)[0] or None,
+        "study": one.study or None,
+        "field": one.address,
+        "old": one.old,
+        "new": one.new,
+        "change": one.change,
+        "change_share": one.share,
+        "unit": one.unit or None,
+    }
+
+
+def _told(one: Differs) -> dict[str, Any]:
+    return {"study": one.study or None, "name": one.name, "old": one.old, "new": one.new}
