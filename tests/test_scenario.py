@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from contextlib import suppress
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -340,3 +343,22 @@ def test_the_scenario_of_the_docs_is_right_and_its_keys_are_all(folder):
         row = next(line for line in text.splitlines() if line.startswith(f"| `[{section}]` |"))
         told = set(re.findall(r"`(\w+)`", row.split("|")[2]))
         assert told - {"trace", "log", "synth", "characterize", "pareto"} == set(keys)
+
+
+def paths(table: dict, before: tuple[str, ...] = ()):
+    for key, value in table.items():
+        yield (*before, key)
+        if isinstance(value, dict):
+            yield from paths(value, (*before, key))
+
+
+@pytest.mark.parametrize(
+    "value", ["3", "-1", "'x'", "true", "[]", "{}", "[[1]]", "{a={b=1}}", "1979-05-27", "nan", "''"]
+)
+def test_any_value_anywhere_is_taken_or_refused(tmp_path, value):
+    text = (files("gpuplan.cli.scenario") / "example.toml").read_text(encoding="utf-8")
+    path = tmp_path / "plan.toml"
+    path.write_text(text, encoding="utf-8")
+    for keys in paths(tomllib.loads(text)):
+        with suppress(GpuplanError):
+            load_scenario(path, [f"{'.'.join(keys)}={value}"])

@@ -10,13 +10,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import existing_file
-from gpuplan.cli.scenario.handed import (
-    SECTIONS,
-    setting_names,
-    settings_of,
-    takes,
-    without_idle,
-)
+from gpuplan.cli.scenario.handed import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.scenario import (
     Documents,
     Places,
@@ -139,9 +133,9 @@ class _Loader:
 
     def studies(self, workload: Workload) -> tuple[Study, ...]:
         """Read the studies, and check each as its command would before it reads the trace."""
-        shared = {name: self.shared(name) for name in SECTIONS}
-        clouds, policies = self.clouds(), self.policies()
-        taken: set[Keys] = set()
+        sections = {name: self.shared(name) for name in SECTIONS}
+        common = Common(sections, self.clouds(), self.policies())
+        unused = {SECTIONS[name][key]: (name, key) for name in sections for key in sections[name]}
         studies = []
         tables = self.table("study", "[study.NAME]")
         if "study" not in self.source.data:
@@ -161,38 +155,21 @@ class _Loader:
                     near = f'{near}\n  next: command = "...", where the name is another'
                 self.problem((*keys, "command"), f"[study.{name}] no command {command!r}{near}")
                 continue
-            found = self.study(name, command, options, shared, clouds, policies, taken)
+            found = self.study(name, command, options, common)
             studies.append(found)
+            for option in common.options_of(command, options):
+                unused.pop(option, None)
             trace = workload.trace or "trace.parquet"
             with self.placed(), found.places.told():
                 check_study(command, [*found.arguments, trace])
-        for section, table in shared.items():
-            for key in table:
-                if studies and (section, key) not in taken:
-                    at = self.source.place((section, key))
-                    self.warnings.append(f"{at}: no study takes [{section}] {key}")
+        for section, key in unused.values():
+            at = self.source.place((section, key))
+            self.warnings.append(f"{at}: no study takes [{section}] {key}")
         return tuple(studies)
 
-    def study(
-        self,
-        name: str,
-        command: str,
-        options: dict[str, Any],
-        shared: Mapping[str, Mapping[str, Any]],
-        clouds: Mapping[str, str],
-        policies: Mapping[str, Mapping[str, str]],
-        taken: set[Keys],
-    ) -> Study:
-        """Return a study with what it takes of the shared sections; ``taken`` learns of it."""
-        handed = {
-            SECTIONS[section][key]: value
-            for section, table in shared.items()
-            for key, value in table.items()
-            if takes(command, section, SECTIONS[section][key], value)
-        }
-        handed = without_idle(command, options, handed)
-        for section, table in shared.items():
-            taken |= {(section, key) for key in table if SECTIONS[section][key] in handed}
+    def study(self, name: str, command: str, options: dict[str, Any], common: Common) -> Study:
+        """Return a study with what it takes of what is given for all."""
+        handed = common.options_of(command, options)
         known = study_options(command)
         own = {
             key: value
@@ -201,12 +178,13 @@ class _Loader:
             if value is not False or key not in handed or known[key].is_flag
         }
         handed = {key: value for key, value in handed.items() if key not in options}
-        arguments = self.arguments(command, handed, ())
-        arguments += [
-            f"--set={text}" for text in settings_of(command, handed | own, clouds, policies)
-        ]
-        arguments += self.arguments(command, own, ("study", name))
-        return Study(name, command, tuple(arguments), self.places(name, options))
+        settings = [f"--set={text}" for text in common.settings_of(command, handed | own)]
+        arguments = (
+            *self.arguments(command, handed, ()),
+            *settings,
+            *self.arguments(command, own, ("study", name)),
+        )
+        return Study(name, command, arguments, self.places(name, options))
 
     def arguments(self, command: str, options: Mapping[str, Any], keys: Keys) -> list[str]:
         """Return options as arguments; a table is a repeated ``key=value``."""
@@ -231,12 +209,13 @@ class _Loader:
         return Places(self.source.place(("study", name)), shared | own)
 
     def shared_keys(self, option: str) -> Keys:
-        """Return where a shared section gives an option; nothing where none does."""
-        for section, keys in SECTIONS.items():
-            for key, name in keys.items():
-                if name == option and key in (self.source.data.get(section) or {}):
-                    return (section, key)
-        return ()
+        """Return where a section gives an option."""
+        return next(
+            (section, key)
+            for section, keys in SECTIONS.items()
+            for key, name in keys.items()
+            if name == option
+        )
 
     def shared(self, section: str) -> dict[str, Any]:
         """Return what a section hands to the studies."""
