@@ -1,7 +1,8 @@
 """One look for every picture: quiet axes, direct labels, colours safe for colour-blind readers.
 
 Colours are those of Okabe and Ito (2008). Pictures have a paper and an ink colour of their own, so
-that an SVG can swap both where the reader prefers a dark page; PNG keeps the paper white for print.
+that an SVG can swap both where the reader prefers a dark page, and brightens its colours there; PNG
+keeps the paper white for print. Text in a colour is a darker shade of it, as `on_paper` gives it.
 """
 
 from __future__ import annotations
@@ -28,14 +29,44 @@ COLOURS = {
     "sky": "#56b4e9",
 }
 CYCLE = tuple(COLOURS.values())
-
+TEXT = {  # contrast of at least 4.5 on white paper
+    SOFT: "#57606a",
+    COLOURS["blue"]: "#00659e",
+    COLOURS["orange"]: "#ad4c00",
+    COLOURS["green"]: "#00704f",
+    COLOURS["purple"]: "#97477a",
+    COLOURS["yellow"]: "#7d5700",
+    COLOURS["sky"]: "#1f6a97",
+}
+"""Colour of a line or an area -> that of text about it."""
+DARK = {  # what a colour is on a dark page; text there needs 4.5 too
+    PAPER: "#0d1117",
+    "#ffffff": "#0d1117",
+    INK: "#e6edf3",
+    SOFT: "#8b949e",
+    COLOURS["blue"]: "#4aa8e8",
+    COLOURS["orange"]: "#ff8a3d",
+    COLOURS["green"]: "#2fc99b",
+    COLOURS["purple"]: "#e29ac2",
+    COLOURS["yellow"]: "#f0b429",
+    COLOURS["sky"]: "#8fd0f5",
+}
+DARK |= {text: DARK[colour] for colour, text in TEXT.items()}
 DARK_CSS = (
     "<style>@media (prefers-color-scheme: dark) {"
-    f'[style*="fill: {PAPER}"]{{fill:#0d1117!important}}'
-    f'[style*="fill: {INK}"]{{fill:#e6edf3!important}}'
-    f'[style*="stroke: {INK}"]{{stroke:#e6edf3!important}}'
-    "}</style>"
+    + "".join(
+        f'[style*="{what}: {light}"]{{{what}:{dark}!important}}'
+        for light, dark in DARK.items()
+        for what in ("fill", "stroke")
+    )
+    + "}</style>"
 )
+
+
+def on_paper(colour: str) -> str:
+    """Return the colour for text about something drawn in ``colour``."""
+    return TEXT.get(colour, colour)
+
 
 SETTINGS: dict[Any, Any] = {
     "figure.facecolor": PAPER,
@@ -69,16 +100,18 @@ def new_figure(
     width_in: float = 8.0,
     height_in: float = 4.5,
     rows: tuple[float, ...] = (1.0,),
+    share_x: bool = False,
 ) -> Figure:
     """Return an empty figure of ``panels`` axes side by side, readable at 800 pixels.
 
-    With several ``rows`` there are so many below each other, of these relative heights.
+    With several ``rows`` there are so many below each other, of these relative heights, with one
+    x axis where they ``share_x``.
 
     The figure is not known to pyplot, so nothing is drawn on a screen or kept alive.
     """
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
-        figure.subplots(len(rows), panels, height_ratios=rows)
+        figure.subplots(len(rows), panels, height_ratios=rows, sharex=share_x)
     return figure
 
 
