@@ -218,7 +218,9 @@ def test_the_curves_are_the_data():
     from gpuplan.cli.figures.workload import draw_workload
 
     result = characterize(in_memory(workload()))
-    cdf, load = draw_workload(result).axes
+    cdf, lorenz, load = draw_workload(result).axes
+    smallest = [(point.share_jobs, point.share_gpu_hours) for point in result.gpu_time.lorenz]
+    assert list(zip(*lorenz.lines[1].get_data(), strict=True)) == smallest
     jobs, held = (line.get_ydata() for line in cdf.lines[:2])
     assert jobs.tolist() == [point.share_jobs for point in result.cdf]
     assert list(held) == [point.share_gpu_hours for point in result.cdf]

@@ -1,6 +1,14 @@
 """The style of the pictures: reproducible, swappable to dark, text as text."""
 
-from gpuplan.cli.figures.style import INK, PAPER, new_figure, save
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
+from gpuplan.cli.figures.policies import _alike, cost_by_kind
+from gpuplan.cli.figures.style import DARK, INK, PAPER, TEXT, new_figure, on_paper, save
+from gpuplan.planner.boa.baselines.registry import BASELINES as KNOWN_BASELINES
+from gpuplan.planner.policies import POLICIES
 
 
 def drawn():
@@ -35,3 +43,37 @@ def test_text_in_an_svg_is_text(tmp_path):
     save(drawn(), path)
     assert ">Budget, GPUs</text>" in path.read_text()
     assert ">a label</text>" in path.read_text()
+
+
+def test_every_policy_and_baseline_has_a_look_of_its_own():
+    assert set(LOOKS) == set(POLICIES) and len(set(LOOKS.values())) == len(LOOKS)
+    assert set(BASELINES) == set(KNOWN_BASELINES)
+    assert len(set(BASELINES.values())) == len(BASELINES)
+
+
+def contrast(one, other):
+    """Contrast ratio of WCAG 2: 1 to 21."""
+
+    def light(colour):
+        rgb = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+        return 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", TEXT)
+def test_coloured_text_can_be_read_on_light_and_on_dark_pages(colour):
+    assert contrast(on_paper(colour), PAPER) >= 4.5
+    assert contrast(DARK[on_paper(colour)], DARK[PAPER]) >= 4.5
+
+
+def test_a_cost_is_stacked_by_what_is_told_and_the_rest_is_conventional():
+    told = {"cost_usd": 10.0, "cost_serverless_usd": 6.0, "cost_marketplace_usd": 4.0}
+    assert cost_by_kind(told) == dict(zip(KINDS, (6.0, 4.0, 0.0), strict=True))
+    assert cost_by_kind({"cost_usd": 10.0}) == dict(zip(KINDS, (0.0, 0.0, 10.0), strict=True))
+
+
+def test_curves_that_look_the_same_share_a_name():
+    curve = np.array([1.0, 10.0, 100.0])
+    assert _alike([curve, 2 * curve, 1.01 * curve]) == [[0, 2], [1]]

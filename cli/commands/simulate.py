@@ -9,7 +9,12 @@ import typer
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.market_options import MarketChoice
+from gpuplan.cli.market_options import (
+    MarketChoice,
+    TimelineChoice,
+    check_checkpoints,
+    price_choice,
+)
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -41,6 +46,7 @@ def simulate(
     output: Output,
     replay: ReplayChoice,
     market: MarketChoice,
+    timeline: TimelineChoice,
     policy: Annotated[
         str, typer.Option(help="Scheduling policy; see gpuplan list policies.")
     ] = "allpass",
@@ -65,12 +71,13 @@ def simulate(
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
     from gpuplan.cli.settings import parse_settings
+    from gpuplan.planner.allpass.prices import Priced, with_prices
     from gpuplan.planner.policies import find_policy
     from gpuplan.simkit.jit import compiling
 
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     chosen = find_policy(policy)
-    market.check(policy, chosen.settings)
+    timeline.check(policy, chosen.settings)
     values = parse_settings(settings or [], chosen.settings)
     if gpus is not None:
         if "gpus" not in chosen.settings:
@@ -79,8 +86,13 @@ def simulate(
                 "with --set capacity=N, or see gpuplan list policies"
             )
         values["gpus"] = gpus
-    read = replay.read(trace, choice, checkpoints=market.checkpoints)
-    priced = market.fill_in(values, read.jobs.first_submit_us)
+    if market.checkpoints is not None:
+        check_checkpoints({policy: {**chosen.defaults(), **values}})
+    files = market.open()
+    read = replay.read(trace, choice, overheads=files.overheads)
+    priced = Priced(values, "", ())
+    if market.prices is not None:
+        priced = with_prices(values, files.book, read.jobs.first_submit_us, chosen.settings)
     with talk.progress("replaying"), compiling(lambda: talk.note(COMPILING)):
         result = chosen.run(read.jobs, priced.settings, read.draws)
 
@@ -90,20 +102,21 @@ def simulate(
         if isinstance(result.detail, ClusterRun):
             from gpuplan.cli.figures.cluster import draw_cluster
 
-            return draw_cluster(result.detail)
+            return draw_cluster(result.detail, policy)
         from gpuplan.cli.figures.allpass import draw_timeline
 
-        return draw_timeline(result.detail)
+        return draw_timeline(result.detail, policy)
 
     report = Report(
         command="simulate",
         results=result.summary(),
         tables=_tables(result),
-        inputs=(trace_input(read.trace), *priced.inputs),
+        inputs=(trace_input(read.trace), *files.inputs),
         parameters={
             "policy": policy,
             "settings": result.settings,
-            **priced.parameters,
+            "price_choice": price_choice(values),
+            **files.parameters,
             **read.parameters,
         },
         headline=_headline(result),
@@ -111,7 +124,7 @@ def simulate(
         figure=figure,
         frame=result.to_frame,
     )
-    market.write(result.detail)
+    timeline.write(result.detail)
     emit(report, output)
 
 

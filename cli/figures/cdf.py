@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from gpuplan.analysis.characterize.durations import CdfPoint, Spread
-from gpuplan.cli.figures.style import COLOURS, INK, SOFT
+from gpuplan.cli.figures.style import COLOURS, INK, on_paper
 from gpuplan.cli.units import show_duration
 
 TICKS = (
@@ -69,7 +69,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
 
 def nothing(axes: Axes, why: str) -> None:
     """Say in an empty panel why it is empty."""
-    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=SOFT)
+    axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=INK)
     axes.set_xticks([])
     axes.set_yticks([])
 
@@ -100,7 +100,7 @@ def _name(
         va="center",
         fontsize=10,
         fontweight="bold",
-        color=colour,
+        color=on_paper(colour),
     )
 
 

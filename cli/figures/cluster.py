@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from gpuplan.cli.figures.steps import draw_steps
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.palette import look_of
+from gpuplan.cli.figures.steps import draw_steps, finish_timelines, time_axis
+from gpuplan.cli.figures.style import INK, SETTINGS, new_figure
 from gpuplan.simkit.cluster.run import ClusterRun
 from gpuplan.simkit.workload import MICROS
 
 
-def draw_cluster(run: ClusterRun) -> Figure:
-    """Draw the GPUs in use, with those there are, and the queue over time."""
-    figure = new_figure(height_in=4.5)
-    figure.clear()
+def draw_cluster(run: ClusterRun, policy: str = "fifo") -> Figure:
+    """Draw the GPUs in use, with those there are, and the queue over time where there is one."""
+    rows = (1.0, 1.0) if run.waiting.any() else (1.0,)
+    figure = new_figure(rows=rows, height_in=0.5 + 2.0 * len(rows), share_x=True)
+    time, unit = time_axis((run.time_us - run.time_us[0]) / MICROS, run.makespan_us / MICROS)
+    colour = look_of(policy).colour
     with matplotlib.rc_context(SETTINGS):
-        gpus, queue = figure.subplots(2, 1, sharex=True)
-    days = run.makespan_us / MICROS >= 172_800
-    size, unit = (86_400, "days") if days else (3600, "hours")
-    time = (run.time_us - run.time_us[0]) / MICROS / size
-    draw_steps(gpus, time, run.used, COLOURS["blue"])
-    gpus.axhline(run.cluster.gpus, color=INK, linewidth=0.8)
-    gpus.set_ylabel("GPUs")
-    gpus.set_title(f"GPUs in use, of {run.cluster.gpus:,}")
-    draw_steps(queue, time, run.waiting, COLOURS["purple"])
-    queue.set_ylabel("jobs")
-    queue.set_title("Jobs waiting")
-    queue.set_xlabel(f"{unit} after the first submission")
-    for axes in (gpus, queue):
-        axes.set_ylim(bottom=0)
-        if time[-1] > 0:
-            axes.set_xlim(0, time[-1])
-        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-        axes.title.set(fontsize=10, fontweight="bold", color=INK, ha="left", x=0)
+        gpus, *queues = figure.axes
+        draw_steps(gpus, time, run.used, colour)
+        gpus.axhline(run.cluster.gpus, color=INK, linewidth=0.8)
+        gpus.set_ylabel("GPUs")
+        gpus.set_title(
+            f"GPUs in use, of {run.cluster.gpus:,}" + ("" if queues else "; no job waits")
+        )
+        for queue in queues:
+            draw_steps(queue, time, run.waiting, colour)
+            queue.set_ylabel("jobs")
+            queue.set_title("Jobs waiting")
+        for axes in figure.axes:
+            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        finish_timelines(figure, time[-1], unit)
     return figure

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_types, texts_of
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure
+from gpuplan.cli.figures.palette import BASELINES
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
 from gpuplan.cli.units import show_duration
 from gpuplan.planner.boa.frontier import Frontier
 
@@ -36,13 +37,6 @@ FINE_S = (  # and for times that do not
 )
 WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic axis
 BEYOND = 1.5  # times the slowest plan, where a band without an upper end is cut off
-CURVES = {  # colour and marker of each baseline
-    "recorded": (INK, "P"),
-    "fixed": (SOFT, "s"),
-    "equal": (COLOURS["yellow"], "v"),
-    "pollux": (COLOURS["purple"], "^"),
-    "pollux-autoscaling": (COLOURS["green"], "D"),
-}
 
 
 def draw_frontier(study: Study) -> Figure:
@@ -83,7 +77,7 @@ def _draw(scene: Scene) -> Figure:
             x, low, high, color=COLOURS["blue"], alpha=0.15, linewidth=0, label=scene.ribbon_of
         )
     for name, curve in scene.curves:
-        colour, marker = CURVES[name]
+        colour, marker = BASELINES[name]
         x, y = zip(*sorted(curve), strict=True)
         axes.plot(x, y, color=colour, marker=marker, ms=4.5, linewidth=1.0, zorder=4, label=name)
     dot: dict[str, Any] = {"linestyle": "", "clip_on": False}
@@ -136,7 +130,7 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
         if at == scene.knee or at == scene.recorded or abs(apart) > 0.01 * span:
             kept.append((at, text))  # the label of the knee speaks for a point upon it
     seen = [at for at in (*others, *scene.points) if at not in [at for at, _ in kept]]
-    colours = [COLOURS["orange"] if at == scene.knee else INK for at, _ in kept]
+    colours = [on_paper(COLOURS["orange"]) if at == scene.knee else INK for at, _ in kept]
     budgets, times = scene.frontier.budget_gpus, scene.frontier.mean_jct_s
     x = np.linspace(budgets[0], end, 60)
     line = list(zip(x.tolist(), np.interp(x, budgets, times).tolist(), strict=True))
@@ -232,7 +226,7 @@ def _band(axes: Axes, scene: Scene, end: float) -> None:
             xytext=(0, 16 if jct_s == last else -8),
             textcoords="offset points",
             fontsize=9,
-            color=COLOURS["blue"],
+            color=on_paper(COLOURS["blue"]),
             ha="right",
             va="center",
             zorder=7,
@@ -258,7 +252,8 @@ def _scales(axes: Axes, scene: Scene, *, log: bool) -> None:
     axes.margins(y=0.1)
     low, high = axes.get_ylim()
     coarse, fine = ([t for t in ticks if low <= t <= high] for ticks in (COARSE_S, FINE_S))
-    axes.yaxis.set_major_locator(FixedLocator(coarse if len(coarse) > 3 else fine))
+    shown = coarse if len(coarse) > 3 else fine if len(fine) > 2 else _even_ticks(low, high)
+    axes.yaxis.set_major_locator(FixedLocator(shown))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(_tick))
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
@@ -283,6 +278,15 @@ def _scales(axes: Axes, scene: Scene, *, log: bool) -> None:
         top.tick_params(colors=INK, labelsize=9)
         top.set_xlabel("dollars a month", color=INK)
         top.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,.0f}"))
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """Return times between two that are nearly equal, a round number of their unit apart."""
+    size = next(
+        size for size in (24 * HOUR_S, HOUR_S, MINUTE_S, 1.0) if high >= 2 * size or size == 1
+    )
+    steps = MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low / size, high / size)
+    return [float(at * size) for at in steps if low <= at * size <= high]
 
 
 def _tick(seconds: float, _: int) -> str:

@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from gpuplan.analysis.characterize.load import Load
 from gpuplan.cli.figures.cdf import nothing
-from gpuplan.cli.figures.style import COLOURS, INK, SOFT
+from gpuplan.cli.figures.style import COLOURS, INK, SOFT, on_paper
 from gpuplan.cli.units import show_duration, show_number
 
 UNITS = ((2 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (120, 60, "minutes"))
@@ -42,7 +42,7 @@ def draw_load(axes: Axes, load: Load, span_s: float) -> None:
             ha="left",
             va="center",
             fontsize=9,
-            color=COLOURS["orange"],
+            color=on_paper(COLOURS["orange"]),
         )
     if 0 < span_s < 0.97 * load.window_s:
         axes.axvline(span_s / size, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))

@@ -2,6 +2,7 @@
 
 Eight colours that colour-blind readers tell apart (Okabe and Ito, 2008) are fewer than there are
 policies: those that rent GPUs have solid lines, those of one cluster dashed or dotted ones.
+Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
 from __future__ import annotations
@@ -45,6 +46,30 @@ LOOKS: dict[str, Look] = {
     "las": Look(COLOURS["purple"], DASHED),
     "2d-las": Look(COLOURS["purple"], DOTTED),
     "gittins": Look(COLOURS["green"], DASHED),
+}
+
+
+BASELINES: dict[str, tuple[str, str]] = {
+    "recorded": (INK, "P"),
+    "fixed": (SOFT, "s"),
+    "equal": (COLOURS["yellow"], "v"),
+    "pollux": (COLOURS["purple"], "^"),
+    "pollux-autoscaling": (COLOURS["green"], "D"),
+}
+"""Colour and marker of each baseline of ``gpuplan pareto``."""
+
+
+class Kind(NamedTuple):
+    """Colour of GPUs of one kind, and their strength where a colour tells the policy."""
+
+    colour: str
+    strength: float
+
+
+KINDS: dict[str, Kind] = {
+    "serverless": Kind(COLOURS["orange"], 1.0),
+    "marketplace": Kind(COLOURS["green"], 0.5),
+    "conventional": Kind(COLOURS["purple"], 0.2),
 }
 
 

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.palette import Look, look_of
-from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
+from gpuplan.cli.figures.palette import KINDS, Look, look_of
+from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure, on_paper
 from gpuplan.cli.units import show_duration, show_usd
 from gpuplan.planner.compare import Comparison
 from gpuplan.simkit.workload import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
 NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.97)  # where a curve's name may stand
+ALIKE = 0.04  # curves are one to the eye where no time differs by more
 
 
 def draw_policies(found: Comparison) -> Figure:
-    """Return two panels: share of jobs done up to each completion time, and cost, by policy."""
+    """Return two panels: share of jobs done up to each completion time, and cost, by policy.
+
+    The bars of cost are stacked by the kind of GPUs paid.
+    """
     seen: Counter[str] = Counter()
     looks = []
     for one in found.outcomes:
         looks.append(look_of(one.policy, seen[one.policy]))
         seen[one.policy] += 1
     rows = len(found.outcomes)
-    figure = new_figure(2, width_in=10.0, height_in=max(4.2, 1.4 + 0.34 * rows))
+    bars_in = 1.5 + 0.3 * rows
+    figure = new_figure(height_in=4.2 + bars_in, rows=(4.2, bars_in))
     with matplotlib.rc_context(SETTINGS):
         _costs(figure.axes[1], found, looks)
         _completion(figure.axes[0], found, looks)
@@ -56,13 +64,20 @@ def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     curves = [np.maximum(_quantiles(one.jct_s), low) for one in found.outcomes]
     for curve, look in zip(curves, looks, strict=True):
         axes.step(curve, LEVELS, where="post", **look.line())
-    named = _apart(curves)
-    dots = [(x, y) for curve in curves for x, y in zip(curve[::8], LEVELS[::8], strict=True)]
+    groups = _alike(curves)
+    named = _apart([curves[group[0]] for group in groups])
+    dots = [(x, y) for curve in curves for x, y in zip(curve[::4], LEVELS[::4], strict=True)]
     place_labels(
         axes,
         [*named, *dots],
-        [*(one.label for one in found.outcomes), *("" for _ in dots)],
-        [*(look.colour for look in looks), *(INK for _ in dots)],
+        [
+            *(", ".join(found.outcomes[i].label for i in group) for group in groups),
+            *[""] * len(dots),
+        ],
+        [
+            *(on_paper(looks[group[0]].colour) if len(group) == 1 else INK for group in groups),
+            *[INK] * len(dots),
+        ],
     )
 
 
@@ -71,6 +86,19 @@ def _quantiles(ascending: FloatArray) -> FloatArray:
     at = np.ceil(LEVELS * ascending.size).astype(np.int64) - 1
     found: FloatArray = ascending[np.maximum(at, 0)]
     return found
+
+
+def _alike(curves: list[FloatArray]) -> list[list[int]]:
+    """Return the curves in groups that the eye cannot tell apart; they share a name."""
+    groups: list[list[int]] = []
+    for index, curve in enumerate(curves):
+        for group in groups:
+            if np.abs(np.log(curve / curves[group[0]])).max() < ALIKE:
+                group.append(index)
+                break
+        else:
+            groups.append([index])
+    return groups
 
 
 def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
@@ -93,8 +121,26 @@ def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
 def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     axes.set_title("What it costs")
     costs = [one.results["cost_usd"] for one in found.outcomes]
+    parts = [cost_by_kind(one.results) for one in found.outcomes]
     places = range(len(costs))
-    axes.barh(places, costs, color=[look.colour for look in looks], height=0.62)
+    begin = np.zeros(len(costs))
+    paid = [kind for kind in KINDS if any(part[kind] for part in parts)]
+    for kind in paid:
+        wide = np.array([part[kind] for part in parts])
+        for place, look in enumerate(looks):
+            strength: dict[str, Any] = {
+                "color": look.colour,
+                "alpha": KINDS[kind].strength,
+                "linewidth": 0,
+            }
+            if wide[place]:
+                axes.barh(place, wide[place], left=begin[place], height=0.62, **strength)
+        begin += wide
+    axes.barh(
+        places, costs, height=0.62, fill=False, edgecolor=[x.colour for x in looks], linewidth=0.8
+    )
+    swatches = [Patch(facecolor=INK, alpha=KINDS[kind].strength, linewidth=0) for kind in paid]
+    axes.legend(swatches, paid, loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
     for place, one, cost in zip(places, found.outcomes, costs, strict=True):
         axes.annotate(
             f"{show_usd(cost)}, mean {show_duration(one.results['mean_jct_s'])}",
@@ -107,7 +153,16 @@ def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
         )
     axes.set_yticks(list(places), [one.label for one in found.outcomes])
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.45 * max(costs) or 1)  # leaves room for the longest bar's text
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: show_usd(usd) if usd else "$0"))
+    axes.set_xlim(0, 1.3 * max(costs) or 1)  # leaves room for the longest bar's text
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("cost of the whole trace (US dollars)")
+
+
+def cost_by_kind(results: Mapping[str, Any]) -> dict[str, float]:
+    """Return the cost in US dollars by kind of GPUs; what no kind is told for is conventional."""
+    parts = {kind: float(results.get(f"cost_{kind}_usd") or 0.0) for kind in KINDS}
+    rest = results["cost_usd"] - sum(parts.values())
+    if rest > 1e-9 * results["cost_usd"]:  # a policy of one cluster
+        parts["conventional"] += rest
+    return parts

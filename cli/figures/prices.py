@@ -7,18 +7,19 @@ from collections.abc import Sequence
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from gpuplan.analysis.prices.bands import Band
-from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, new_figure
+from gpuplan.cli.figures.style import CYCLE, SETTINGS, new_figure
 
 MAX_LINES = len(CYCLE)
 HOUR = np.timedelta64(3600, "s")
 RATIO_FOR_LOG = 8.0
+SHORT_DAYS = 5  # of a shorter history the ticks are hours
 
 
 def draw_prices(bands: Sequence[Band]) -> Figure:
@@ -36,7 +37,7 @@ def draw_prices(bands: Sequence[Band]) -> Figure:
     with matplotlib.rc_context(SETTINGS):
         left = figure.axes[0]
         if prices:
-            left.set_ylabel("US dollars per GPU-hour, median and P25-P75")
+            left.set_ylabel("$/GPU-h, median and P25-P75")
             left.set_title("Price")
             _bands(left, drawn)
         if supply:
@@ -88,7 +89,7 @@ def _bands(axes: Axes, drawn: Sequence[Band]) -> None:
 def _supply(axes: Axes, drawn: Sequence[Band]) -> None:
     recorded = [band.available is not None for band in drawn]
     axes.set_title("Availability" if any(recorded) else "Providers with a price")
-    axes.set_ylabel("available, all providers" if any(recorded) else "providers")
+    axes.set_ylabel("GPUs available, all providers" if any(recorded) else "providers")
     for colour, band in zip(CYCLE, drawn, strict=False):
         level = band.available if any(recorded) else band.sources
         if level is not None:
@@ -116,5 +117,9 @@ def _times(hours: NDArray[np.float64]) -> NDArray[np.datetime64]:
 def _dates(axes: Axes) -> None:
     locator = AutoDateLocator(minticks=3, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    axes.xaxis.get_offset_text().set_color(INK)
+    formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
+    first, last = (num2date(at) for at in axes.get_xlim())  # type: ignore[no-untyped-call]
+    form = "%Y-%m-%d" if (last - first).days < SHORT_DAYS else "%Y"
+    ends = list(dict.fromkeys(at.strftime(form) for at in (first, last)))
+    axes.set_xlabel(f"{' to '.join(ends)} (UTC)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.cli.figures.labels import place_labels
+from gpuplan.cli.figures.palette import DASHES, look_of
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure
 from gpuplan.cli.units import show_duration, show_threshold, show_usd
 from gpuplan.planner.allpass.choice import Case
@@ -20,29 +21,30 @@ from gpuplan.planner.allpass.sweep import Sweep
 MANY = 16  # of more points only those that matter are named
 PANELS = 3  # more price ratios would be too small to read
 UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
-LINES = tuple(COLOURS[name] for name in ("blue", "green", "purple", "sky", "yellow"))
-"""Of the capacities, in turn; orange is for the recommended point."""
+FIXED, ADAPTIVE = look_of("fixed"), look_of("allpass")
 Place = tuple[float, float]
 
 
 def draw_sweep(found: Sweep) -> Figure:
     """Draw every replay, thresholds joined per capacity; one panel per price ratio, up to three.
 
-    Of several values of time the first is marked. Full marks are not dominated at their prices.
+    Circles are fixed thresholds, squares the adaptive one, in the colours of these policies; each
+    capacity has a dash of its own. Of several values of time the first is marked. Full marks are
+    not dominated at their prices.
     """
     shown = list({case.price_ratio: case for case in reversed(found.cases)}.values())[::-1]
     shown = shown[:PANELS]
-    figure = new_figure(len(shown), width_in=8.0 + 3.5 * (len(shown) - 1))
+    figure = new_figure(rows=(1.0,) * len(shown), height_in=0.5 + 4.0 * len(shown))
     size, unit = _unit(max(point.mean_jct_s for point in found.points))
     at = [(point.mean_jct_s / size, point.cost_usd) for point in found.points]
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, found, case, at)
         axes.margins(0.14 if len(_lines(found, case)) == 1 else 0.22)  # names of lines are longer
-        axes.set_xlabel(f"mean job completion time ({unit})")
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: show_usd(usd)))
+        axes.set_ylabel("cost (US dollars)")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-    figure.axes[0].set_ylabel("cost of the whole trace (US dollars)")
+    figure.axes[-1].set_xlabel(f"mean job completion time ({unit})")
     _write_title(figure, found, shown)
     for axes, case in zip(figure.axes, shown, strict=True):
         _label_points(axes, found, case, at)
@@ -50,14 +52,16 @@ def draw_sweep(found: Sweep) -> Figure:
 
 
 def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
-    for colour, indices in zip(_colours(found), _lines(found, case), strict=True):
+    for place, indices in enumerate(_lines(found, case)):
         fixed = [at[index] for index in indices if found.points[index].policy == "fixed"]
         if len(fixed) > 1:
-            axes.plot(*zip(*fixed, strict=True), color=colour, linewidth=1.4, zorder=2)
+            axes.plot(*zip(*fixed, strict=True), **_dashed(place), linewidth=1.4, zorder=2)
         for index in indices:
+            adaptive = found.points[index].policy == "adaptive"
+            colour = (ADAPTIVE if adaptive else FIXED).colour
             axes.plot(
                 *at[index],
-                "s" if found.points[index].policy == "adaptive" else "o",
+                "s" if adaptive else "o",
                 markeredgecolor=colour,
                 markerfacecolor=colour if index in case.non_dominated else PAPER,
                 markersize=7,
@@ -85,9 +89,8 @@ def _lines(found: Sweep, case: Case) -> list[list[int]]:
     return list(lines.values())
 
 
-def _colours(found: Sweep) -> list[str]:
-    capacities = list(dict.fromkeys(point.capacity for point in found.points))
-    return [LINES[place % len(LINES)] for place in range(len(capacities))]
+def _dashed(place: int) -> dict[str, Any]:
+    return FIXED._replace(dash=DASHES[place % len(DASHES)]).line()
 
 
 def _unit(seconds: float) -> tuple[float, str]:
@@ -97,7 +100,7 @@ def _unit(seconds: float) -> tuple[float, str]:
 def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
     """Name the points; of several lines only what matters, and each line's capacity once."""
     lines = _lines(found, case)
-    named = _loneliest(lines, at) if len(lines) > 1 else set()
+    named = _names_of(found, _loneliest(lines, at), at) if len(lines) > 1 else {}
     order = sorted(
         (index for line in lines for index in line),
         key=lambda index: (index != case.recommended, index != case.knee, index not in named),
@@ -110,7 +113,7 @@ def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> 
         axes,
         [at[index] for index in order],
         [
-            _label(found, case, index, several=len(lines) > 1, named=index in named)
+            _label(found, case, index, named.get(index, ""), several=len(lines) > 1)
             for index in order
         ],
         [INK] * len(order),
@@ -130,12 +133,28 @@ def _loneliest(lines: Sequence[Sequence[int]], at: Sequence[Place]) -> set[int]:
     return {max(line, key=lambda index: room(line, index)) for line in lines}
 
 
-def _label(found: Sweep, case: Case, index: int, *, several: bool, named: bool) -> str:
+def _names_of(found: Sweep, indices: Iterable[int], at: Sequence[Place]) -> dict[int, str]:
+    """Return the capacities of these points; those at one place are named together."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for index in sorted(indices):
+        mean, cost = at[index]
+        places.setdefault((f"{mean:.3g}", f"{cost:.3g}"), []).append(index)
+    return {
+        together[0]: " and ".join(_capacity(found.points[index].capacity) for index in together)
+        for together in places.values()
+    }
+
+
+def _capacity(workers: int | None) -> str:
+    return "no limit" if workers is None else f"{workers:,} workers"
+
+
+def _label(found: Sweep, case: Case, index: int, named: str, *, several: bool) -> str:
     point = found.points[index]
     roles = ["recommended"] if index == case.recommended else []
     roles += ["knee"] if index == case.knee else []
     if named:
-        roles.insert(0, "no limit" if point.capacity is None else f"{point.capacity:,} workers")
+        roles.insert(0, named)
     matters = point.policy == "adaptive" or index in case.non_dominated
     if not roles and (several or (len(found.points) > MANY and not matters)):
         return ""
@@ -149,14 +168,9 @@ def _write_title(figure: Figure, found: Sweep, shown: Sequence[Case]) -> None:
         "Hollow: another point is no worse in both and better in one. All serverless: "
         f"{show_usd(found.reference.cost_usd)}, {show_duration(found.reference.mean_jct_s)}."
     )
-    bold: dict[str, Any] = {"fontsize": 11, "fontweight": "bold"}
-    axes = figure.axes[0]
-    if len(shown) == 1:
-        axes.set_title(f"{title}\n", loc="left", **bold)
-        axes.text(0, 1.02, hollow, transform=axes.transAxes, fontsize=9, color=INK, va="bottom")
-        return
-    # Above several panels, as a text over the first would widen it.
-    figure.suptitle(f"{title}\n", x=0.01, ha="left", color=INK, **bold)
-    figure.text(0.01, 0.93, hollow, fontsize=9, color=INK, va="top")
-    for panel, case in zip(figure.axes, shown, strict=True):
-        panel.set_title(f"price ratio {case.price_ratio:g}", loc="left", fontsize=10)
+    figure.suptitle(f"{title}\n", x=0.01, ha="left", color=INK, fontsize=11, fontweight="bold")
+    below = 1 - 0.31 / figure.get_figheight()  # under the first line, whatever the height
+    figure.text(0.01, below, hollow, fontsize=9, color=INK, va="top")
+    if len(shown) > 1:
+        for panel, case in zip(figure.axes, shown, strict=True):
+            panel.set_title(f"price ratio {case.price_ratio:g}", loc="left", fontsize=10)

@@ -1,4 +1,4 @@
-"""The picture of a workload: durations beside load, and beside the models of durations."""
+"""The picture of a workload: durations, inequality, load, and the models of durations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpuplan.analysis.characterize import Characterization
 from gpuplan.cli.figures.cdf import draw_cdf
 from gpuplan.cli.figures.fits import draw_fits
 from gpuplan.cli.figures.load import draw_load
+from gpuplan.cli.figures.lorenz import draw_lorenz
 from gpuplan.cli.figures.style import SETTINGS, new_figure
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Figure:
-    """Return panels: the distribution of durations, GPUs held over time, and any fits.
+    """Return panels: distribution of durations, Lorenz curve, GPUs held over time, and any fits.
 
     Of a trace without durations one panel says so.
     """
@@ -27,13 +28,14 @@ def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Fi
         with matplotlib.rc_context(SETTINGS):
             draw_cdf(figure.axes[0], result.cdf, result.duration)
         return figure
-    figure = new_figure(
-        2 if fits is None else 3, width_in=10.0 if fits is None else 15.0, height_in=4.2
-    )
+    figure = new_figure(width_in=10.0, height_in=7.8)
+    figure.clear()
     with matplotlib.rc_context(SETTINGS):
-        durations, held, *others = figure.axes
-        draw_cdf(durations, result.cdf, result.duration)
-        draw_load(held, result.load, result.span_s)
+        last = "load" if fits is None else "fits"
+        panels = figure.subplot_mosaic([["cdf", "lorenz"], ["load", last]])
+        draw_cdf(panels["cdf"], result.cdf, result.duration)
+        draw_lorenz(panels["lorenz"], result.gpu_time)
+        draw_load(panels["load"], result.load, result.span_s)
         if fits is not None:
-            draw_fits(others[0], fits.duration)
+            draw_fits(panels["fits"], fits.duration)
     return figure
