@@ -18,7 +18,7 @@ import polars as pl
 ROWS = 1_000_000
 RUNS = 7
 LARGE = 10  # times the rows
-JSON_MB = 300  # of a Philly log; another size as an argument of this module
+JSON_MB = 300  # of a Philly log; another size as an argument, such as 1050
 SEED = 0
 START_S = 1_677_600_000  # 2023-02-28 16:00 UTC, midnight at +08:00
 SPAN_S = 184 * 86_400
