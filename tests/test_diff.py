@@ -6,13 +6,16 @@ import copy
 import csv
 import io
 import json
+import shlex
 import xml.etree.ElementTree as ET
+from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_docs import DOCS, undocumented
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.cli.diff.changes import compare
@@ -115,6 +118,7 @@ def test_the_tolerance_is_a_share_of_the_larger(tolerance, count):
         (0.0, 0.0, 0.0),
         (0.0, 2.0, float("inf")),
         (0.0, -2.0, float("-inf")),
+        (1e-30, 2e-30, 1.0),
         (None, 2.0, None),
         (2.0, None, None),
     ],
@@ -238,6 +242,28 @@ def test_laws_of_every_comparison(first, second, random):
     shuffled = {**one, "rows": random.sample(one["rows"], len(one["rows"]))}
     again = compared(one, shuffled)
     assert not again.changed(0.0) and not again.answers and not again.only
+
+
+def test_what_is_next_to_nothing_is_no_change_unless_any_is():
+    found = compared({"peak_p": 1e-30, "a": 0.0}, {"peak_p": 2e-30, "a": 1e-13})
+    assert not found.changed(0.001) and len(found.changed(0.0)) == 2
+
+
+def test_what_was_asked_of_every_study_is_told_once():
+    def document(seed: int, budget: str) -> dict[str, Any]:
+        one = output("pareto", PARETO, name="a", parameters={"seed": seed, "budget": budget})
+        other = output("sweep", {"jobs": 1}, name="b", parameters={"seed": seed})
+        return output("report", {}, studies=[one, other])
+
+    found = compare(version(document(0, "2x")), version(document(1, "3x")))
+    tables = {table.title: table for table in report_of(found, **PLAIN).tables}
+    assert tables["What was asked"].rows == [
+        ("all", "seed", "0", "1"),
+        ("a", "budget", '"2x"', '"3x"'),
+    ]
+
+
+PLAIN: dict[str, Any] = {"tolerance": 0.0, "top": 5, "gates": ()}
 
 
 # Gates on changes
@@ -379,6 +405,30 @@ def test_different_commands_are_refused(files):
 
 
 # The command
+
+
+def test_every_key_is_documented(gpuplan, files):
+    new = changed_by("cheapest", to="las") | {"jobs": 90}
+    new["points"] = new["points"][:1]
+    paths = files(
+        output("pareto", PARETO), output("pareto", new, parameters={"seed": 1, "ci": None})
+    )
+    code, out, _ = gpuplan("diff", *paths, "--output-format", "json", "--fail-if", "jobs > +1%")
+    results = json.loads(out)["results"]
+    assert code == 0 and all(results[name] for name in ("changes", "answers", "asked", "only"))
+    assert undocumented(results, ["gates.md"]) == []
+
+
+def test_the_example_of_the_docs_is_true(gpuplan, tmp_path, monkeypatch):
+    blocks = (DOCS / "gates.md").read_text(encoding="utf-8").split("```")
+    commands = [shlex.split(line) for line in blocks[1].strip().splitlines()]
+    monkeypatch.chdir(tmp_path)
+    log = Path(str(package_files("gpuplan.sample_traces"))) / "seren.csv"
+    assert gpuplan("ingest", log, "-o", "trace.parquet")[0] == 0
+    for command in commands:
+        code, out, _ = gpuplan(*command[1:])
+        assert code == (command[1] == "diff")
+    assert out.strip() == blocks[3].strip()
 
 
 def test_the_sentence_names_the_largest_change_of_each_subject(gpuplan, files):

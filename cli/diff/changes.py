@@ -16,6 +16,7 @@ from typing import Any
 from gpuplan.cli.diff.read import Version
 from gpuplan.cli.fields import Field, Row, addressed, fields_of, layout_of, unit_of
 
+NOTHING = 1e-12
 ABSENT = ""
 NOT_GIVEN = {ABSENT, "null", "false", "[]", "{}"}
 """An option that was not given, as JSON; one document may lack what another version has."""
@@ -66,10 +67,14 @@ class Change:
         return self.change / abs(self.old)
 
     def is_above(self, tolerance: float) -> bool:
-        """Return whether the two differ by more than this fraction of the larger."""
+        """Return whether the two differ by more than this fraction of the larger.
+
+        Above 0 it also passes over what is next to nothing, such as two p-values of 1e-30.
+        """
         if self.old is None or self.new is None:
             return self.old is not self.new
-        return abs(self.new - self.old) > tolerance * max(abs(self.old), abs(self.new))
+        least = max(tolerance * max(abs(self.old), abs(self.new)), NOTHING if tolerance else 0.0)
+        return abs(self.new - self.old) > least
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,7 +231,7 @@ def _tables(
         ("What was asked", comparison.asked),
     ):
         if differing:
-            cells = [(one.study, one.name, one.old, one.new) for one in differing]
+            cells = _merged(comparison, differing)
             words = (
                 Column("study", several),
                 *(Column(name, name) for name in ("name", "old", "new")),
@@ -246,6 +246,19 @@ def _tables(
         judged = [(gate.condition, STATES[gate.state], gate.detail) for gate in gates]
         tables.append(Table("Gates", headings, judged))
     return tuple(tables)
+
+
+def _merged(comparison: Comparison, differing: Sequence[Differs]) -> list[tuple[Any, ...]]:
+    """Return rows of a table; what differs alike in every study is one row."""
+    studies: dict[tuple[Any, ...], list[str]] = {}
+    for one in differing:
+        studies.setdefault((one.name, one.old, one.new), []).append(one.study)
+    both = comparison.old.studies.keys() & comparison.new.studies.keys()
+    return [
+        (study, *cells)
+        for cells, names in studies.items()
+        for study in (["all"] if len(names) == len(both) > 1 else names)
+    ]
 
 
 def _percent(tolerance: float) -> str:
