@@ -371,6 +371,7 @@ def test_a_table_without_its_header_is_told(tmp_path, forced):
     with pytest.raises(InputError, match="has no header; it starts with '1,ua,1") as raised:
         ingest_text(tmp_path, rows, source_format=forced)
     assert "next: put them before it: (echo 'NAME,NAME,...'; cat " in str(raised.value)
+    assert ("is no known job log, and has" in str(raised.value)) == (forced is None)
     assert ("job_id, user, node_num" in str(raised.value)) == (forced is not None)
     with pytest.raises(InputError, match=r"\(echo 'name,time,application,num_replicas'; cat "):
         ingest_text(tmp_path, "a,1,bert,2\nb,2,bert,2\n", source_format="sia")
