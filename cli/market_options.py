@@ -1,4 +1,4 @@
-"""Options of a replay on two tiers: prices over time, checkpoints by class, the time line."""
+"""Options of replays that rent: prices over time, checkpoints by class, the time line."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from gpuplan.cli import talk
 from gpuplan.cli.report import Input
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.prices.book import PriceBook
     from gpuplan.simkit.allpass.run import AllpassRun
 
 
 @dataclass(frozen=True, slots=True)
-class MarketPrices:
-    """Settings with prices filled in.
+class MarketFiles:
+    """What the files of a `MarketChoice` say.
 
     Attributes:
-        settings: by name.
-        inputs: the files they come from.
-        notes: where the prices come from.
+        inputs: the files.
+        book: the prices; None for the built-in list, or where none were asked for.
+        overheads: seconds to save and to load a job by class; None where nobody said.
         parameters: what goes under ``parameters`` in the JSON output.
     """
 
-    settings: Mapping[str, Any]
     inputs: tuple[Input, ...]
-    notes: tuple[str, ...]
+    book: PriceBook | None
+    overheads: Mapping[str, tuple[float, float]] | None
     parameters: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class MarketChoice:
-    """What a marketplace asks, what it takes to move a job, and where the time line goes."""
+    """What GPUs cost, and what it takes to move or stop a job."""
 
     prices: Annotated[
         str | None,
         typer.Option(
-            help="A price table of [bold]gpuplan prices[/bold] (.parquet) whose offers the "
-            "marketplace follows over time, or [bold]builtin[/bold] for the list that comes with "
-            "gpuplan; for example with --set gpu=A100-80GB --set provider=vast.",
+            help="What GPUs cost: a price table of [bold]gpuplan prices[/bold] (.parquet), whose "
+            "offers the marketplace follows over time, or [bold]builtin[/bold] for the list that "
+            "comes with gpuplan; for example with --set gpu=A100-80GB --set provider=vast.",
             metavar="FILE|builtin",
             show_default=False,
         ),
@@ -57,6 +58,56 @@ class MarketChoice:
             show_default=False,
         ),
     ] = None
+
+    def open(self) -> MarketFiles:
+        """Read the files. Raises `InputError` where one cannot be used."""
+        from gpuplan.analysis.files import sha256_of
+
+        inputs: tuple[Input, ...] = ()
+        book = overheads = None
+        if self.checkpoints is not None:
+            from gpuplan.analysis.checkpoints import read_checkpoints
+
+            overheads = read_checkpoints(self.checkpoints)
+            digest = sha256_of(self.checkpoints)
+            inputs = (Input(str(self.checkpoints), digest, len(overheads)),)
+        if self.prices is not None:
+            from gpuplan.analysis.prices.book import read_prices
+            from gpuplan.analysis.prices.view import BUILT_IN
+
+            if self.prices != BUILT_IN:
+                book = read_prices(Path(self.prices))
+                inputs = (*inputs, Input(str(book.path), book.sha256, book.rows))
+        parameters = {
+            "prices": self.prices,
+            "checkpoints": self.checkpoints and str(self.checkpoints),
+        }
+        return MarketFiles(inputs, book, overheads, parameters)
+
+
+def check_checkpoints(policies: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse ``--checkpoints`` where no policy saves and loads jobs under its settings.
+
+    Raises `UsageError`.
+    """
+    if not any("restore_s" in own and own.get("preemptive", True) for own in policies.values()):
+        raise UsageError(
+            f"--checkpoints: none of {', '.join(policies)} moves or stops jobs\n  next: a policy "
+            "that does (gpuplan list policies), or --set preemptive=true"
+        )
+
+
+def price_choice(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what settings choose among prices, for the JSON output."""
+    from gpuplan.planner.settings import OF_PRICES
+
+    return {name: settings[name] for name in OF_PRICES if settings.get(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineChoice:
+    """Where the time line goes."""
+
     timeline: Annotated[
         Path | None,
         typer.Option(
@@ -68,48 +119,13 @@ class MarketChoice:
     ] = None
 
     def check(self, policy: str, known: Mapping[str, Any]) -> None:
-        """Refuse options that a policy of these settings has no use for. Raises `UsageError`."""
-        for option, given, needed in (
-            ("--prices", self.prices, "provider"),
-            ("--checkpoints", self.checkpoints, "threshold_s"),
-            ("--timeline", self.timeline, "serverless_usd_per_gpu_h"),
-        ):
-            if given is not None and needed not in known:
-                raise UsageError(f"{option}: {policy} has no use for it; see gpuplan list policies")
-        if self.timeline is not None and self.timeline.suffix.lower() != ".parquet":
+        """Refuse a file for a policy that has no ticks, or of another kind. Raises `UsageError`."""
+        if self.timeline is None:
+            return
+        if "tick_s" not in known and "serverless_usd_per_gpu_h" not in known:
+            raise UsageError(f"--timeline: {policy} has no use for it; see gpuplan list policies")
+        if self.timeline.suffix.lower() != ".parquet":
             raise UsageError(f"--timeline {self.timeline}: expected a name that ends in .parquet")
-
-    def fill_in(self, settings: Mapping[str, Any], first_submit_us: int | None) -> MarketPrices:
-        """Return settings with the prices chosen, for a run that begins at this time.
-
-        Raises `InputError` or `UsageError` where the prices cannot be used.
-        """
-        from gpuplan.analysis.files import sha256_of
-        from gpuplan.planner.allpass.settings import OF_PRICES
-
-        parameters = {
-            "prices": self.prices,
-            "price_choice": {name: settings[name] for name in OF_PRICES if settings.get(name)},
-            "checkpoints": self.checkpoints and str(self.checkpoints),
-        }
-        inputs: tuple[Input, ...] = ()
-        notes: tuple[str, ...] = ()
-        if self.checkpoints is not None:
-            from gpuplan.analysis.checkpoints import read_checkpoints
-
-            rows = len(read_checkpoints(self.checkpoints))
-            inputs = (Input(str(self.checkpoints), sha256_of(self.checkpoints), rows),)
-        if self.prices is not None:
-            from gpuplan.analysis.prices.book import read_prices
-            from gpuplan.analysis.prices.view import BUILT_IN
-            from gpuplan.planner.allpass.prices import with_prices
-
-            book = None if self.prices == BUILT_IN else read_prices(Path(self.prices))
-            found = with_prices(settings, book, first_submit_us)
-            settings, notes = found.settings, found.notes
-            if book is not None:
-                inputs = (*inputs, Input(str(book.path), book.sha256, book.rows))
-        return MarketPrices(settings, inputs, notes, parameters)
 
     def write(self, run: AllpassRun) -> None:
         """Write the time line where one is asked for. Raises `OutputError`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,22 +66,26 @@ class ReplayChoice:
     deadline_factor: DeadlineFactor = None
     include_running: IncludeRunning = False
 
-    def read(self, trace: Path, choice: TraceChoice, *, checkpoints: Path | None = None) -> Replay:
+    def read(
+        self,
+        trace: Path,
+        choice: TraceChoice,
+        *,
+        overheads: Mapping[str, tuple[float, float]] | None = None,
+    ) -> Replay:
         """Return the jobs chosen; the same for every command with the same options.
 
-        ``checkpoints`` is a table of what it takes to save and load jobs by class.
+        ``overheads`` are seconds to save and to load jobs by class.
 
         Raises `InputError` or `UsageError` where the trace or an option cannot be used.
         """
         import numpy as np
 
-        from gpuplan.analysis.checkpoints import read_checkpoints
         from gpuplan.cli.inputs import read_trace
         from gpuplan.cli.thresholds import parse_deadline_factor
         from gpuplan.planner.workload import COLUMNS, jobs_of
 
         factor = parse_deadline_factor(self.deadline_factor)
-        overheads = None if checkpoints is None else read_checkpoints(checkpoints)
         columns = COLUMNS if overheads is None else (*COLUMNS, "job_class")
         read = read_trace(trace, choice.selection(), columns=columns)
         deadlines, draws = np.random.default_rng(choice.seed).spawn(2)

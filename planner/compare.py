@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.allpass.front import non_dominated
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies import find_policy
@@ -32,6 +34,10 @@ class Contender:
     label: str
     policy: str
     settings: Mapping[str, Any]
+
+    def effective(self) -> dict[str, Any]:
+        """Return the value of every setting, as set or as it is by default."""
+        return {**find_policy(self.policy).defaults(), **self.settings}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,40 @@ class Comparison:
 
     def _values(self, key: str) -> FloatArray:
         return np.array([one.results[key] for one in self.outcomes], np.float64)
+
+
+def price(
+    contenders: Sequence[Contender], book: PriceBook | None, first_submit_us: int | None
+) -> tuple[list[Contender], tuple[str, ...]]:
+    """Return contenders with the prices of one book, each as it pays, and where those come from.
+
+    Arguments are those of `gpuplan.planner.allpass.prices.with_prices`.
+
+    Raises:
+        UsageError: as there, or the prices would be of several GPUs that nobody chose.
+    """
+    from gpuplan.planner.allpass.prices import with_prices
+
+    found: list[Contender] = []
+    gpus: dict[str, None] = {}
+    told: dict[str, list[str]] = {}
+    for one in contenders:
+        known = find_policy(one.policy).settings
+        priced = with_prices(one.settings, book, first_submit_us, known)
+        found.append(replace(one, settings=priced.settings))
+        gpus[priced.gpu] = None
+        for note in priced.notes:
+            told.setdefault(note, []).append(one.label)
+    if len(gpus) > 1 and not all(one.settings.get("gpu") for one in contenders):
+        raise UsageError(
+            f"--prices: say which GPU with --set gpu=NAME; the policies would pay for different "
+            f"ones, {' and '.join(gpus)}"
+        )
+    notes = (
+        note if len(labels) == len(found) else f"{', '.join(labels)}: {note}"
+        for note, labels in told.items()
+    )
+    return found, tuple(notes)
 
 
 def compare(

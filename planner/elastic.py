@@ -129,7 +129,7 @@ ELASTIC: dict[str, Elastic] = {
         "runs every job on serverless GPUs to its end",
         "Allpass, section 5 (Modal); docs/compare.md",
         fixed={"controller": "fixed", "threshold_s": np.inf},
-        unused=frozenset(SETTINGS) - CONTAINERS,
+        unused=frozenset(SETTINGS) - CONTAINERS - {"gpu"},
         hidden=OF_WORKERS,
     ),
     "serverful-only": Elastic(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
 
 UNITS = {"duration": "s", "usd": "USD"}
 
@@ -29,3 +33,23 @@ class Setting:
     def unit(self) -> str | None:
         """The unit of its values; None for plain numbers and words."""
         return UNITS.get(self.kind)
+
+
+OF_PRICES = {
+    name: Setting("text", about, unlimited=True)
+    for name, about in (
+        ("provider", "marketplace of --prices"),
+        ("gpu", "GPU of --prices"),
+        ("region", "region of the marketplace of --prices"),
+        ("serverless_provider", "serverless provider of --prices"),
+        ("conventional_provider", "conventional cloud of --prices"),
+    )
+}
+"""What chooses among prices; `gpuplan.planner.allpass.prices.with_prices` uses it up."""
+
+
+def refuse_choice(values: Mapping[str, Any]) -> None:
+    """Raise `UsageError` where settings still choose among prices: there are none."""
+    for name in OF_PRICES:
+        if values.get(name) is not None:
+            raise UsageError(f"--set {name}: needs --prices FILE or builtin")

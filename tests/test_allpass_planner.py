@@ -7,13 +7,9 @@ from support_traces import lab_trace, write_trace
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.planner.allpass.run import simulate
-from gpuplan.planner.allpass.settings import (
-    OF_PRICES,
-    SETTINGS,
-    parameters_from,
-    settings_of,
-)
+from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
 from gpuplan.planner.policies import POLICIES, find_policy
+from gpuplan.planner.settings import OF_PRICES
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.metrics import peak_overlap
@@ -109,7 +105,7 @@ def test_settings_make_parameters_and_show_them():
     assert parameters_from({}) == Allpass()
     ladder = {key for key in SETTINGS if key.startswith("marketplace_m")}
     assert set(shown) == set(SETTINGS) - ladder - set(OF_PRICES) | {"marketplace_usd_per_gpu_h"}
-    with pytest.raises(UsageError, match="--set provider: needs gpuplan simulate --prices"):
+    with pytest.raises(UsageError, match="--set provider: needs --prices"):
         parameters_from({"provider": "vast"})
     with pytest.raises(UsageError, match="tick_s must be at least 1"):
         parameters_from({"tick_s": 0.0})

@@ -237,8 +237,9 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
     table = tmp_path / "c.csv"
     table.write_text("job_class,checkpoint_s,restore_s\nnone-such,2,3\n")
     for options, problem in (
-        (("--policy", "fifo", "--prices", "builtin"), "--prices: fifo has no use for it"),
-        (("--policy", "hpa", "--checkpoints", table), "--checkpoints: hpa has no use"),
+        (("--policy", "hpa", "--checkpoints", table), "--checkpoints: none of hpa moves"),
+        (("--policy", "fifo", "--checkpoints", table), "--set preemptive=true"),
+        (("--policy", "fifo", "--set", "gpu=H100"), "--set gpu: needs --prices"),
         (("--policy", "fifo", "--timeline", tmp_path / "x.parquet"), "--timeline: fifo has no"),
         (("--timeline", tmp_path / "x.csv"), "ends in .parquet"),
         (("--set", "provider=vast"), "--set provider: needs"),

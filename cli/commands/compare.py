@@ -9,6 +9,7 @@ import typer
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
+from gpuplan.cli.market_options import MarketChoice, check_checkpoints, price_choice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -36,6 +37,7 @@ def compare(
     choice: TraceChoice,
     output: Output,
     replay: ReplayChoice,
+    market: MarketChoice,
     engine: EngineChoice,
     policy: Annotated[
         list[str] | None,
@@ -71,12 +73,20 @@ def compare(
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.contenders import read_contenders
     from gpuplan.planner.compare import compare as run_all
+    from gpuplan.planner.compare import price
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace])
+    check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     contenders = read_contenders(policy or USUAL, settings or [], gpus)
     runner = engine.build()
-    read = replay.read(trace, choice)
+    if market.checkpoints is not None:
+        check_checkpoints({one.label: one.effective() for one in contenders})
+    files = market.open()
+    read = replay.read(trace, choice, overheads=files.overheads)
+    choices = [price_choice(one.settings) for one in contenders]
+    notes: tuple[str, ...] = ()
+    if market.prices is not None:
+        contenders, notes = price(contenders, files.book, read.jobs.first_submit_us)
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
@@ -93,17 +103,23 @@ def compare(
         command="compare",
         results=found.summary(),
         tables=_tables(found),
-        inputs=(trace_input(read.trace),),
+        inputs=(trace_input(read.trace), *files.inputs),
         parameters={
             "policies": [
-                {"label": one.label, "policy": one.policy, "settings": dict(one.settings)}
-                for one in found.outcomes
+                {
+                    "label": one.label,
+                    "policy": one.policy,
+                    "settings": dict(one.settings),
+                    "price_choice": chosen,
+                }
+                for one, chosen in zip(found.outcomes, choices, strict=True)
             ],
             "gpus": gpus,
+            **files.parameters,
             **read.parameters,
         },
         headline=_headline(found),
-        warnings=(*read.notes, *own),
+        warnings=(*read.notes, *notes, *own),
         figure=figure,
         frame=found.to_frame,
     )

@@ -11,8 +11,9 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
+from gpuplan.cli.market_options import MarketChoice, price_choice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
-from gpuplan.cli.replays import COMPILING, DeadlineFactor, IncludeRunning
+from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Report, trace_input
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def sweep(
     trace: TraceArgument,
     choice: TraceChoice,
     output: Output,
+    replay: ReplayChoice,
+    market: MarketChoice,
     engine: EngineChoice,
     threshold: Annotated[
         str,
@@ -79,8 +82,6 @@ def sweep(
             show_default=False,
         ),
     ] = None,
-    deadline_factor: DeadlineFactor = None,
-    include_running: IncludeRunning = False,
     value_of_time: Annotated[
         str | None,
         typer.Option(
@@ -103,31 +104,25 @@ def sweep(
     ] = 200,
 ) -> None:
     """Replay a trace under many serverless thresholds: cost against completion time."""
-    import numpy as np
-
     from gpuplan.analysis.characterize.intervals import check_level
-    from gpuplan.cli.inputs import read_trace
     from gpuplan.cli.settings import parse_settings
     from gpuplan.cli.sweep_tables import headline, sweep_tables
-    from gpuplan.cli.thresholds import (
-        parse_capacities,
-        parse_deadline_factor,
-        parse_numbers,
-        parse_thresholds,
-    )
+    from gpuplan.cli.thresholds import parse_capacities, parse_numbers, parse_thresholds
+    from gpuplan.planner.allpass.prices import with_prices
     from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
     from gpuplan.planner.allpass.sweep import Grid
     from gpuplan.planner.allpass.sweep import sweep as run_sweep
-    from gpuplan.planner.workload import COLUMNS, jobs_of
+    from gpuplan.planner.settings import OF_PRICES
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace])
+    check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
     values = parse_settings(settings or [], SETTINGS)
     if "controller" in values:
         raise UsageError("--set controller: a sweep takes it as --policy fixed or adaptive")
-    base = parameters_from(values)
+    kept = OF_PRICES if market.prices is not None else ()
+    base = parameters_from({name: value for name, value in values.items() if name not in kept})
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
     ratios = parse_numbers(price_ratio, "--price-ratio") if price_ratio is not None else []
     worth: list[float | None] = [None]
@@ -135,17 +130,20 @@ def sweep(
         worth = [*parse_numbers(value_of_time, "--value-of-time")]
     if resamples:
         check_level(ci, resamples)
-    factor = parse_deadline_factor(deadline_factor)
     runner = engine.build()
-    read = read_trace(trace, choice.selection(), columns=COLUMNS)
-    deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
-    jobs = jobs_of(read, deadlines, factor, include_running=include_running)
+    files = market.open()
+    read = replay.read(trace, choice, overheads=files.overheads)
+    notes: tuple[str, ...] = ()
+    if market.prices is not None:  # of the cheapest offers that any capacity can take
+        most = None if None in capacities else max(one for one in capacities if one is not None)
+        priced = with_prices(values | {"capacity": most}, files.book, read.jobs.first_submit_us)
+        base, notes = parameters_from(priced.settings | {"capacity": base.capacity}), priced.notes
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
     ):
         found = run_sweep(
-            jobs,
+            read.jobs,
             base,
             Grid(
                 thresholds_s=thresholds if Rule.fixed in rules else (),
@@ -154,7 +152,7 @@ def sweep(
                 price_ratios=ratios,
                 values_of_time=worth,
             ),
-            draws,
+            read.draws,
             level=ci if resamples else None,
             resamples=resamples,
             engine=runner,
@@ -173,22 +171,22 @@ def sweep(
         command="sweep",
         results=found.summary(),
         tables=sweep_tables(found),
-        inputs=(trace_input(read),),
+        inputs=(trace_input(read.trace), *files.inputs),
         parameters={
             "threshold_s": sorted(set(thresholds)),
             "policy": sorted(rules),
             "capacity": capacities,
             "price_ratio": ratios or None,
             "settings": shared,
-            "deadline_factor": factor and list(factor),
-            "include_running": include_running,
+            "price_choice": price_choice(values),
             "value_of_time_usd_per_h": None if value_of_time is None else worth,
             "ci": ci if resamples else None,
             "resamples": resamples,
-            **choice.parameters(),
+            **files.parameters,
+            **read.parameters,
         },
         headline=headline(found),
-        warnings=(*read.notes, *jobs.notes, *found.warnings),
+        warnings=(*read.notes, *notes, *found.warnings),
         figure=figure,
         frame=found.to_frame,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,15 @@ from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, ladder_of
-from gpuplan.planner.allpass.settings import LADDER, OF_PRICES
+from gpuplan.planner.allpass.settings import LADDER, SETTINGS
+from gpuplan.planner.settings import OF_PRICES
 from gpuplan.simkit.allpass.market import Market
 from gpuplan.simkit.allpass.parameters import price_ladder
 
 MARKET_KINDS = ("marketplace", "spot")
-TIERS = {  # kind of price -> the settings that name its provider and its price
+TIERS = {  # kind of price -> the setting that names its provider, and those that are its price
     "serverless": ("serverless_provider", "serverless_usd_per_gpu_h"),
-    "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
+    "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h", "usd_per_gpu_h"),
 }
 USUAL_GPU = "A100"
 MOST_PRICES = 20_000_000
@@ -33,15 +34,20 @@ class Priced:
 
     Attributes:
         settings: those given but for the choice among prices, and those that the prices fill in.
+        gpu: what the prices are of.
         notes: where they come from, one sentence each.
     """
 
     settings: dict[str, Any]
+    gpu: str
     notes: tuple[str, ...]
 
 
 def with_prices(
-    settings: Mapping[str, Any], book: PriceBook | None, first_submit_us: int | None
+    settings: Mapping[str, Any],
+    book: PriceBook | None,
+    first_submit_us: int | None,
+    known: Container[str] = SETTINGS,
 ) -> Priced:
     """Return settings with the prices and offers of a book; what is set by name stays.
 
@@ -55,24 +61,40 @@ def with_prices(
         book: the prices; None for the built-in list.
         first_submit_us: microseconds of the Unix epoch at which the run begins; None where the
             trace has no calendar.
+        known: the settings of the policy; it gets no prices that it does not pay.
 
     Raises:
-        UsageError: the prices have no such GPU, provider or region, or too many offers.
+        UsageError: the prices have no such GPU, provider or region, not the only price that the
+            policy pays, or too many offers.
     """
+    tiers = {
+        kind: (provider, price)
+        for kind, (provider, *prices) in TIERS.items()
+        for price in prices
+        if price in known
+    }
+    rents = "provider" in known
     if book is None:
-        return _from_list(settings)
-    gpu = _gpu(settings, book)
+        return _from_list(settings, tiers, rents)
+    gpu = _gpu(settings, book, MARKET_KINDS if rents else tuple(tiers))
     found, notes = dict(settings), []
     means: dict[str, dict[str, float]] = {}
     for one in hourly_prices(book, gpu):
         means.setdefault(one.kind, {}).setdefault(one.provider, one.mean)
-    for kind, tier in TIERS.items():
-        notes.append(_fixed(found, means.get(kind, {}), kind, *tier))
-    notes += _market(found, book, gpu, means, first_submit_us)
-    return _done(found, notes)
+    for kind, tier in tiers.items():
+        notes.append(_fixed(found, means.get(kind, {}), kind, *tier, gpu=None if rents else gpu))
+    if rents:
+        notes += _market(found, book, gpu, means, first_submit_us)
+    return _done(found, gpu, notes)
 
 
-def _from_list(settings: Mapping[str, Any]) -> Priced:
+def _word(kind: str) -> str:
+    return kind.replace("_", "-")
+
+
+def _from_list(
+    settings: Mapping[str, Any], tiers: Mapping[str, tuple[str, str]], rents: bool
+) -> Priced:
     gpu = gpu_name(settings.get("gpu") or USUAL_GPU)
     listed = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
     if not listed:
@@ -82,9 +104,11 @@ def _from_list(settings: Mapping[str, Any]) -> Priced:
         raise UsageError("--set region: the built-in prices have no regions")
     found = dict(settings)
     notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
-    for kind, tier in TIERS.items():
+    for kind, tier in tiers.items():
         prices = {one.provider: one.typical or 0.0 for one in listed if one.kind == kind}
-        notes.append(_fixed(found, prices, kind, *tier))
+        notes.append(_fixed(found, prices, kind, *tier, gpu=None if rents else gpu))
+    if not rents:
+        return _done(found, gpu, notes)
     market = {one.provider: one for one in listed if one.kind == "marketplace"}
     if not market:
         raise UsageError(f"--set gpu={gpu}: the built-in prices have no marketplace with it")
@@ -93,24 +117,38 @@ def _from_list(settings: Mapping[str, Any]) -> Priced:
     for part, usd in (("min", one.least), ("median", one.typical), ("max", one.most)):
         found.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
     notes.append(f"marketplace: {one.provider}, {one.gpu_type}")
-    return _done(found, notes)
+    return _done(found, gpu, notes)
 
 
-def _done(found: Mapping[str, Any], notes: Iterable[str]) -> Priced:
+def _done(found: Mapping[str, Any], gpu: str, notes: Iterable[str]) -> Priced:
     left = {name: value for name, value in found.items() if name not in OF_PRICES}
-    return Priced(left, tuple(notes))
+    return Priced(left, gpu, tuple(notes))
 
 
 def _fixed(
-    found: dict[str, Any], prices: Mapping[str, float], kind: str, named: str, price: str
+    found: dict[str, Any],
+    prices: Mapping[str, float],
+    kind: str,
+    named: str,
+    price: str,
+    *,
+    gpu: str | None,
 ) -> str:
-    """Fill in the price of a tier that does not change; return where it comes from."""
-    word = kind.replace("_", "-")
+    """Fill in the price of a tier that does not change; return where it comes from.
+
+    ``gpu`` is given where that is the only price, for which nothing else may stand.
+    """
+    word = _word(kind)
     if price in found:
         return f"{word} price: as set"
     if not prices:
         if found.get(named):
             raise UsageError(f"--set {named}={found[named]}: the prices have no {word} one")
+        if gpu is not None:
+            raise UsageError(
+                f"--prices: no {word} price of {gpu}\n  next: --set {price}=N, or choose another "
+                "GPU with --set gpu=NAME"
+            )
         return f"{word} price: the default, as the prices have none"
     provider = _provider(found.get(named), prices, named)
     found[price] = prices[provider]
@@ -198,15 +236,15 @@ def _in_run(
     ), is_dated
 
 
-def _gpu(settings: Mapping[str, Any], book: PriceBook) -> str:
-    """Return the GPU to price: the one named, or the only one that is on a marketplace."""
-    offered = sorted({gpu for _, gpu, kind in _sources(book) if kind in MARKET_KINDS})
+def _gpu(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
+    """Return the GPU to price: the one named, or the only one with prices of these kinds."""
+    offered = sorted({gpu for _, gpu, kind in _sources(book) if kind in kinds})
     named = settings.get("gpu")
     if named:
         return gpu_name(named)
     if len(offered) == 1:
         return offered[0]
-    have = ", ".join(offered) or "none on a marketplace or as spot"
+    have = ", ".join(offered) or f"none as {' or '.join(map(_word, kinds))}"
     raise UsageError(f"--prices: say which GPU with --set gpu=NAME; there is {have}")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.settings import Setting
+from gpuplan.planner.settings import OF_PRICES, Setting, refuse_choice
 from gpuplan.simkit.allpass.parameters import (
     CONTROLLERS,
     PRICING_RULES,
@@ -27,8 +27,6 @@ LADDER = {
     "marketplace_median_usd_per_gpu_h": 1.08,
     "marketplace_max_usd_per_gpu_h": 1.66,
 }
-OF_PRICES = ("provider", "gpu", "region", "serverless_provider", "conventional_provider")
-"""What chooses among prices; `gpuplan.planner.allpass.prices.with_prices` uses them up."""
 DAY_US = 86_400e6
 PROVIDERS = ("serverless", "marketplace", "conventional")
 PRICES = {
@@ -57,11 +55,7 @@ SETTINGS: dict[str, Setting] = {
         for provider in PROVIDERS
         for part, word in (("", "mean"), ("sd_", "standard deviation of the"))
     },
-    "provider": Setting("text", "marketplace of --prices", unlimited=True),
-    "gpu": Setting("text", "GPU of --prices", unlimited=True),
-    "region": Setting("text", "its region", unlimited=True),
-    "serverless_provider": Setting("text", "serverless provider of --prices", unlimited=True),
-    "conventional_provider": Setting("text", "conventional cloud of --prices", unlimited=True),
+    **OF_PRICES,
     "pricing": Setting("choice", "which price of its offer a rental costs", PRICING_RULES),
     "reclaim": Setting("flag", "whether an offer that is gone takes its worker back"),
     "save_every_s": Setting(
@@ -92,9 +86,7 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
         UsageError: values that no run can have, alone or together.
     """
     plain = {field.name for field in fields(Allpass)}
-    for name in OF_PRICES:
-        if values.get(name) is not None:
-            raise UsageError(f"--set {name}: needs gpuplan simulate --prices FILE or builtin")
+    refuse_choice(values)
     given = {PRICES.get(name, name): value for name, value in values.items()}
     changes = {name: value for name, value in given.items() if name in plain}
     try:

@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.cluster.settings import SCHEDULERS
+from gpuplan.planner.settings import OF_PRICES, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.cluster.run import ClusterRun, peak_gpus, run_cluster
@@ -26,6 +27,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         UsageError: settings that no cluster can have, or a job wider than the cluster.
     """
     scheduler = SCHEDULERS[policy]
+    refuse_choice(settings)
     values = scheduler.defaults() | dict(settings)
     gpus, notes = _gpus(jobs, values)
     cluster = scheduler.cluster(values, gpus)
@@ -52,7 +54,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         ) from error
     return Simulation(
         policy=policy,
-        settings=values | {"gpus": gpus},
+        settings={k: v for k, v in values.items() if k not in OF_PRICES} | {"gpus": gpus},
         results=measure(run, price),
         frame=job_frame(jobs, run, price),
         warnings=notes,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.settings import Setting
+from gpuplan.planner.settings import OF_PRICES, Setting
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 
 USD_PER_GPU_H = 1.29
@@ -59,6 +59,8 @@ class Scheduler:
             "checkpoint_s": 0.0,
             "restore_s": 0.0,
             "usd_per_gpu_h": USD_PER_GPU_H,
+            "gpu": None,
+            "conventional_provider": None,
             "limits_s": (3250.0, 7200.0),
             "limits_gpu_s": (3250.0, 7200.0),
             "levels": 16,
@@ -95,6 +97,7 @@ SHARED: dict[str, Setting] = {
     "checkpoint_s": Setting("duration", "time to save a job that is stopped"),
     "restore_s": Setting("duration", "time to load it again"),
     "usd_per_gpu_h": Setting("usd", "price of a GPU-hour; the whole cluster is paid for"),
+    **{name: OF_PRICES[name] for name in ("gpu", "conventional_provider")},
 }
 
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"

@@ -24,7 +24,7 @@ Schema = dict[str, Any]
 MAPS = re.compile(
     r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
     r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
-    r"|simulate\.parameters\.price_choice"
+    r"|.*\.price_choice"
 )
 """Objects whose keys are names from the input or of other things, not fields."""
 
@@ -92,6 +92,11 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "simulate", [*some, "--policy=hpa"]
     yield "simulate", [*some, "--prices=builtin", "--set=gpu=A100"]
     yield "simulate", [*some, "--policy=fifo", "--gpus=32", "--deadline-factor=3"]
+    overheads = folder / "overheads.csv"
+    overheads.write_text("job_class,checkpoint_s,restore_s\n*,20,30\n", encoding="utf-8")
+    market = (f"--prices={prices}", "--set=gpu=A100-80GB", f"--checkpoints={overheads}")
+    for command in ("sweep", "simulate", "compare"):
+        yield command, [*some, *market]
     yield "compare", some
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
@@ -142,7 +147,7 @@ def widen(schema: Schema | None, value: Any, path: str) -> Schema:
 def _kinds(known: str | list[str], kind: str, path: str, *, has_unit: bool) -> str | list[str]:
     """Return the types that a value may have, after one of this type was seen."""
     kinds = {known} if isinstance(known, str) else set(known)
-    if kinds == ANY:  # until now it was always null
+    if kinds == ANY and not MAPS.fullmatch(path):  # until now it was always null
         kinds = {"null"} if kind != "null" else kinds
     kinds |= {kind}
     if "number" in kinds:

@@ -1,0 +1,179 @@
+"""One price table and one table of checkpoints for simulate, compare and sweep alike."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from support_prices import HEADER, ORIGIN, book
+from support_traces import write_trace
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.allpass.prices import with_prices
+from gpuplan.planner.compare import Contender, price
+from gpuplan.planner.policies import POLICIES
+
+pytestmark = pytest.mark.kernels
+
+START = int(ORIGIN.timestamp() * 1e6)
+TABLE = (
+    ("vast.ai", "A100-80GB", "marketplace", (0.5, 4), (1.5, 9), (0.7, 2)),
+    ("modal", "A100-80GB", "serverless", (2.5, "")),
+    ("lambda", "A100-80GB", "on-demand", (1.4, "")),
+    ("lambda", "H100-80GB", "on-demand", (3.0, "")),
+)
+RENTING = ("allpass", "fixed:threshold_s=60,capacity=5", "hpa", "serverless-only", "serverful-only")
+STOPPING = ("srtf", "fifo:preemptive=true")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A trace of two classes, prices that change every six hours, checkpoints of each class."""
+    from gpuplan.cli.main import main
+
+    folder = tmp_path_factory.mktemp("market")
+    rng = np.random.default_rng(0)
+    n = 200
+    trace = write_trace(
+        folder / "t.parquet",
+        np.sort(rng.uniform(0, 86_400, n)),
+        np.minimum(rng.lognormal(np.log(400), 1.5, n), 20_000),
+        rng.choice([0.5, 1.0, 1.0, 2.0, 4.0], n).tolist(),
+        job_class=rng.choice(["bert", "gpt"], n).tolist(),
+    )
+    lines = [
+        f"2025-01-01T{6 * i:02}:00:00Z,{provider},{gpu},,{kind},{usd},{count}"
+        for provider, gpu, kind, *steps in TABLE
+        for i, (usd, count) in enumerate(steps)
+    ]
+    (folder / "p.csv").write_text("\n".join([HEADER, *lines]) + "\n")
+    prices = folder / "p.parquet"
+    assert main(["prices", str(folder / "p.csv"), "-o", str(prices)]) == 0
+    table = folder / "c.csv"
+    table.write_text("job_class,checkpoint_s,restore_s\nbert,5,10\ngpt,60,90\n")
+    return trace, ("--prices", prices, "--checkpoints", table, "--set", "gpu=A100-80GB")
+
+
+def as_json(gpuplan, *words):
+    code, out, told = gpuplan(*words, "--output-format", "json")
+    assert code == 0, told
+    return json.loads(out)
+
+
+def test_compare_finds_what_simulate_finds_at_these_prices(gpuplan, files):
+    trace, market = files
+    policies = (*RENTING, *STOPPING)
+    given = [word for policy in policies for word in ("--policy", policy)]
+    together = as_json(gpuplan, "compare", trace, *given, *market, "--set", "fifo.gpus=8")
+    assert [one["rows"] for one in together["inputs"][1:]] == [2, 6]
+    effective = {one["label"]: one["settings"] for one in together["parameters"]["policies"]}
+    for row in together["results"]["policies"]:
+        name, _, own = row["label"].partition(":")
+        own = [*own.split(","), *(["gpus=8"] if name == "fifo" else [])]
+        sets = [word for text in own if text for word in ("--set", text)]
+        takes = market if "restore_s" in POLICIES[name].settings else (*market[:2], *market[4:])
+        alone = as_json(gpuplan, "simulate", trace, "--policy", name, *takes, *sets)
+        assert alone["results"] == {key: row[key] for key in alone["results"]}
+        assert alone["parameters"]["settings"] == effective[row["label"]]
+        assert alone["parameters"]["price_choice"] == {"gpu": "A100-80GB"}
+    assert effective["srtf"]["usd_per_gpu_h"] == 1.4
+    assert effective["hpa"]["market"]["most_offers"] == 9
+    assert effective["serverless-only"]["serverless_usd_per_gpu_h"] == 2.5
+    elsewhere = as_json(
+        *(gpuplan, "compare", trace, *given, *market, "--set", "fifo.gpus=8"),
+        *("--engine", "processes", "--parallel", 2),
+    )
+    assert elsewhere["results"] == together["results"]
+
+
+def test_a_point_of_a_sweep_is_a_replay_at_these_prices(gpuplan, files):
+    trace, market = files
+    swept = as_json(gpuplan, "sweep", trace, "--threshold", "60,600", "--capacity", "3,8", *market)
+    assert [one["rows"] for one in swept["inputs"][1:]] == [2, 6]
+    points = swept["results"]["points"]
+    assert len(points) == 6
+    for point in points:
+        alone = as_json(
+            *(gpuplan, "simulate", trace, "--policy", "allpass", *market),
+            *("--set", f"controller={point['policy']}", "--set", f"capacity={point['capacity']}"),
+            *("--set", f"threshold_s={point['threshold_s']:g}"),
+        )["results"]
+        assert {**alone, **point, "policy": "allpass"} == {**point, **alone}
+    # 4 offers at 0.5, 8 of 9 at 1.5 and 2 at 0.7: the second step alone is more than half.
+    form = swept["results"]["closed_form"]
+    assert (form["serverless_usd_per_gpu_h"], form["serverful_usd_per_gpu_h"]) == (2.5, 1.5)
+    assert form["migration_usd_per_gpu"] > 0
+
+
+def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path):
+    trace, market = files
+    plain = ("simulate", trace, "--policy", "srtf", "--gpus", 4, *market)
+    out = tmp_path / "jobs.parquet"
+    found = as_json(gpuplan, *plain, "-o", out)
+    classes = pl.read_parquet(trace)["job_class"].to_list()
+    rows = pl.read_parquet(out).with_columns(job_class=pl.Series(classes))
+    assert found["results"]["preemptions"] > 20
+    pays = {"bert": 15, "gpt": 150}
+    for job_class, stops, paid_s in rows.select("job_class", "preemptions", "preemption_s").rows():
+        assert paid_s <= stops * pays[job_class] + 1e-9
+    once = rows.filter(preemptions=1)
+    assert {
+        (job_class, round(paid_s, 6))
+        for job_class, paid_s in once.select("job_class", "preemption_s").rows()
+    } == set(pays.items())
+    hours = found["results"]["makespan_s"] / 3600
+    assert found["results"]["cost_usd"] == pytest.approx(hours * 4 * 1.4)
+    code, _, told = gpuplan(*plain, "--set", "reference=true")
+    assert code == 2 and "without --checkpoints" in told
+
+
+def test_checkpoints_need_a_policy_that_uses_them(gpuplan, files):
+    trace, market = files
+    both = ("--policy", "hpa", "--policy", "fifo")
+    code, _, told = gpuplan("compare", trace, *both, *market[2:4])
+    assert code == 2 and "hpa and fifo has no use" not in told
+    assert "--checkpoints: none of hpa, fifo moves or stops jobs" in told
+    assert as_json(gpuplan, "compare", trace, *both, "--policy", "srtf", *market[2:4])
+
+
+def priced(policy, rows, **settings):
+    return with_prices(settings, rows, START, POLICIES[policy].settings)
+
+
+def test_each_policy_gets_the_prices_it_pays():
+    rows = book(
+        [
+            (0, "vast.ai", "A100", None, "marketplace", 1.0, 2),
+            (0, "modal", "A100", None, "serverless", 2.5),
+            (0, "lambda", "A100", None, "on_demand", 1.4),
+        ]
+    )
+    assert priced("fifo", rows).settings == {"usd_per_gpu_h": 1.4}
+    assert priced("serverless-only", rows).settings == {"serverless_usd_per_gpu_h": 2.5}
+    assert priced("hpa", rows).settings.keys() == {"conventional_usd_per_gpu_h", "market"}
+    assert priced("fifo", None, gpu="H100").settings == {"usd_per_gpu_h": 2.49}
+    assert priced("fifo", rows, usd_per_gpu_h=9.0).settings == {"usd_per_gpu_h": 9.0}
+    market = book([(0, "vast.ai", "A100", None, "marketplace", 1.0, 2)])
+    with pytest.raises(UsageError, match=r"no on-demand price of A100\n.*--set usd_per_gpu_h=N"):
+        priced("fifo", market, gpu="A100")
+    with pytest.raises(UsageError, match="there is none as on-demand"):
+        priced("fifo", market)
+
+
+def test_policies_are_priced_on_one_gpu_unless_their_own_are_chosen():
+    rows = book(
+        [
+            (0, "vast.ai", "A100", None, "marketplace", 1.0, 2),
+            (0, "lambda", "H100", None, "on_demand", 3.0),
+        ]
+    )
+    both = [Contender("hpa", "hpa", {}), Contender("fifo", "fifo", {})]
+    with pytest.raises(UsageError, match="different ones, A100 and H100"):
+        price(both, rows, START)
+    own = [Contender("a", "hpa", {"gpu": "A100"}), Contender("h", "fifo", {"gpu": "H100"})]
+    found, notes = price(own, rows, START)
+    assert found[1].settings == {"usd_per_gpu_h": 3.0}
+    assert "h: on-demand price: lambda, $3 per GPU-hour" in notes
+    same, notes = price(both[1:] * 2, rows, START)
+    assert same[0] == same[1]
+    assert notes == ("on-demand price: lambda, $3 per GPU-hour",)
