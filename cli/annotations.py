@@ -67,7 +67,7 @@ def _github(gate: GateResult) -> str:
 
 def _data(text: str) -> str:
     """Return a text on one line, as workflow commands want it."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return talk.printable(text).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import csv
+import hashlib
 import io
 import json
+import os
 import shlex
+import threading
 import xml.etree.ElementTree as ET
 from importlib.resources import files as package_files
 from pathlib import Path
@@ -22,6 +25,7 @@ from gpuplan.cli.diff.changes import compare
 from gpuplan.cli.diff.gates import check_changes, read_change
 from gpuplan.cli.diff.read import Version, read_versions
 from gpuplan.cli.diff.show import report_of
+from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
 
 
 def output(command: str, results: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -266,11 +270,28 @@ def test_what_was_asked_of_every_study_is_told_once():
 PLAIN: dict[str, Any] = {"tolerance": 0.0, "top": 5, "gates": ()}
 
 
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("a]\n")
+NAMES = st.sampled_from(["label", "policy", "name", "cost_usd", "jobs", "x.y", "", "timeline"])
+ANY = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(NAMES, ANY, max_size=4), st.dictionaries(NAMES, ANY, max_size=4))
+def test_anything_that_is_json_can_be_compared_and_shown(old, new):
+    found = compared(old, new, "compare")
+    gates = check_changes(found, [f"{one.address} != 0" for one in found.numbers])
+    report = report_of(found, tolerance=0.0, top=2, gates=gates)
+    for text in (as_json(report), as_csv(report), as_markdown(report)):
+        text.encode()
+    as_text(report, io.StringIO())
+    same = compared(old, old, "compare")
+    assert not same.changed(0.0) and not same.only and not same.answers
+
+
 # Gates on changes
-
-
-def states(old, new, *conditions: str) -> list[str]:
-    return [gate.state for gate in check_changes(compared(old, new), conditions)]
 
 
 @pytest.mark.parametrize(
@@ -364,6 +385,8 @@ def test_a_condition_that_cannot_be_meant_is_an_error(condition, message):
         ('{"a": 1e999}', "1e999 is no number of JSON, or too large"),
         (f'{{"a": {"9" * 400}}}', "is no number of JSON, or too large"),
         ("[" * 100_000, "is no JSON output"),
+        ("[" * 60 + "]" * 60, "it is more than 50 levels deep"),
+        (r'{"a": "\ud800"}', "is no JSON output: 'utf-8' codec can't encode"),
         (json.dumps(output("pareto", {}, schema_version=2)), "has schema_version 2; expected 1"),
         (json.dumps(output("pareto", [])), "it has no results"),
         (json.dumps(output("report", {}, studies=[{"name": "a"}])), "study 1 has no command"),
@@ -376,6 +399,19 @@ def test_what_is_no_output_is_refused(tmp_path, text, message):
     with pytest.raises(InputError) as caught:
         read_versions(path, path)
     assert message in str(caught.value) and caught.value.exit_code == 3
+
+
+def test_a_pipe_is_read_and_so_is_a_mark_of_the_byte_order(tmp_path):
+    pipe, path = tmp_path / "pipe", tmp_path / "x.json"
+    text = json.dumps(output("pareto", PARETO))
+    path.write_text(text, encoding="utf-8-sig")
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    old, new = read_versions(pipe, path)
+    writer.join()
+    assert old.studies == new.studies
+    assert old.sha256 == hashlib.sha256(text.encode()).hexdigest() != new.sha256
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):

@@ -87,7 +87,9 @@ def report_of(
         ),
         key=lambda one: order.index(_subject(comparison, one)[0]),
     )
-    others = sorted((one for one in changed if one not in matter), key=_size, reverse=True)
+    others = sorted(
+        (one for one in changed if not _subject(comparison, one)[0]), key=_size, reverse=True
+    )
     warnings = [
         f"{path}: nothing tells its rows apart, so it is not compared"
         for path in comparison.unmatched
