@@ -526,6 +526,22 @@ def test_several_studies_are_compared_by_name(gpuplan, files):
     assert "new       pareto  all of it" in out
 
 
+def test_what_came_or_went_is_told(gpuplan, files):
+    old = output("simulate", {"jobs": 5, "cost_usd": 100.0}, name="a", inputs=["t.parquet"])
+    new = output("simulate", {"jobs": 5, "cost_usd": None}, name="a", inputs=["u.parquet"])
+    gone = output("simulate", {"jobs": 5}, name="b")
+    paths = files(output("report", {}, studies=[old, gone]), output("report", {}, studies=[new]))
+    code, out, err = gpuplan("diff", *paths)
+    assert (code, err) == (0, "")
+    shown = [line.split() for line in out.splitlines()]
+    assert "cost (a) has no value now ($100.00 before);" in out
+    assert ["cost", "a", "cost_usd", "$100.00", "-", "-", "-"] in shown
+    assert ["a", "input", "t.parquet", "u.parquet"] in shown
+    assert ["old", "b", "all", "of", "it"] in shown
+    _, out, _ = gpuplan("diff", *reversed(paths))
+    assert "cost (a) is $100.00 (no value before);" in out
+
+
 def test_gates_are_test_cases_and_annotations(gpuplan, files, tmp_path, monkeypatch):
     summary, junit = tmp_path / "summary.md", tmp_path / "gates.xml"
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

@@ -243,6 +243,11 @@ def test_a_name_means_one_field_of_one_study(condition, found):
     assert gate.path == found or gate.detail.startswith(found), gate
 
 
+def test_the_unit_of_a_study_may_be_left_out_too():
+    (gate,) = check_all({"night_h": {"jobs": 5}, "day_h": {"jobs": 9}}, ["day.jobs > 6"])
+    assert (gate.path, gate.tripped) == ("day_h.jobs", True)
+
+
 @pytest.mark.parametrize("condition", ["jobs > 1e999", "jobs > $-", "jobs > $+$5"])
 def test_an_amount_must_be_a_finite_number(condition):
     with pytest.raises(UsageError, match=r"^--fail-if"):

@@ -149,8 +149,10 @@ def _moved(comparison: Comparison, one: Change) -> str:
         name += f" of {one.rows[-1].label}"
     if one.study:
         name += f" ({one.study})"
-    if one.old is None or one.new is None or one.share is None or one.change is None:
-        return f"{name} went from {_text(one, one.old)} to {_text(one, one.new)}"
+    if one.new is None:
+        return f"{name} has no value now ({_text(one, one.old)} before)"
+    if one.old is None or one.share is None or one.change is None:
+        return f"{name} is {_text(one, one.new)} (no value before)"
     how = "rose" if one.change > 0 else "fell"
     by = "" if one.old == 0 else f" {signed_share(abs(one.share)).lstrip('+')}"
     return f"{name} {how}{by} from {show_between(one.old, one.new, _shown(one))}"
