@@ -21,7 +21,7 @@ from gpuplan.cli.document.study import StudyResult
 from gpuplan.cli.document.view import verdict_of
 from gpuplan.cli.document.write import check_folder, write_document
 from gpuplan.cli.figures.hover import spots_of
-from gpuplan.cli.figures.style import COLOURS, new_figure, svg_of
+from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, new_figure, svg_of
 from gpuplan.cli.gates import GateFailed
 
 
@@ -147,14 +147,48 @@ def test_a_value_stands_where_its_point_is_drawn():
     assert len(spots) == 3 + 4  # of the long line what is within the axes, but where a point is
 
 
-def test_a_bar_tells_its_name_and_length():
+def test_a_value_is_told_with_its_unit_and_without_remarks():
     figure = new_figure()
-    figure.axes[0].barh(range(2), [5.0, 7.0])
-    figure.axes[0].set_yticks([0, 1], ["fifo", "las"])
-    figure.axes[0].set_xlabel("cost")
+    axes = figure.axes[0]
+    axes.plot([2.0], [90.0], "o")
+    axes.plot([2.0], [90.0], "o", label="_knee")  # in no legend
+    axes.set_xlabel("GPUs rented (grey: too few)")
+    axes.set_ylabel("mean time, logarithmic (minutes)")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
     svg_of(figure)
-    texts = [spot.text for spot in spots_of(figure)]
-    assert len(texts) == 2 and texts[0].endswith("fifo") and "cost: 5" in texts[0]
+    assert [spot.text for spot in spots_of(figure)] == [
+        "knee\nGPUs rented: 2\nmean time: 90 minutes"
+    ]
+
+
+def test_the_page_and_the_figures_have_the_same_colours():
+    css = as_html(made.document())
+    light, _, dark = css.partition("@media (prefers-color-scheme: dark)")
+    for name, colour in COLOURS.items():
+        assert f"--{name}: {colour};" in light and f"--text-{name}: {TEXT[colour]};" in light
+        assert f"--{name}: {DARK[colour]};" in dark
+
+
+def test_the_parts_of_a_bar_tell_their_own_length():
+    figure = new_figure()
+    axes = figure.axes[0]
+    axes.barh([0, 1], [5.0, 7.0], label="_spot")
+    axes.barh([0], [2.0], left=[5.0], label="_on demand")
+    axes.barh([0, 1], [7.0, 7.0], fill=False)  # a frame
+    axes.set_yticks([0, 1], ["fifo", "las"])
+    axes.set_xlabel("cost")
+    axes.fmt_xdata = "${:g}".format
+    axes.set_xlim(0, 10)
+    svg_of(figure)
+    spots = spots_of(figure)
+    assert [spot.text for spot in spots] == [
+        *("spot\ncost: $5\nfifo", "spot\ncost: $7\nlas", "on demand\ncost: $2\nfifo"),
+    ]
+    assert spots[2].x == pytest.approx(spots[0].x + spots[0].width, abs=0.2)
+    assert spots[2].width == pytest.approx(spots[0].width * 2 / 5, abs=0.2)
+    shown = inline_svg(svg_of(figure), "a", "t", "d", spots)
+    assert f'<rect x="{spots[0].x:g}" y="{spots[0].y:g}" width="{spots[0].width:g}"' in shown
 
 
 def test_a_result_is_the_same_after_a_cache():

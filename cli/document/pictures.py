@@ -89,17 +89,22 @@ def inline_svg(svg: str, name: str, title: str, description: str, spots: list[Sp
     body = TEXT.sub(lambda found: _themed(found[0], "text-"), body)
     body = _themed(body, "")
     body = re.sub(r"\n\s*", "\n", body).strip()
-    values = "\n".join(
-        f'<circle cx="{spot.x:g}" cy="{spot.y:g}" r="{HOVER_RADIUS}">'
-        f"<title>{escape(spot.text)}</title></circle>"
-        for spot in spots
-    )
+    values = "\n".join(map(_value, spots))
     return (
         f'<svg role="img" viewBox="{head[1]}" aria-labelledby="{name}-title {name}-desc">\n'
         f'<title id="{name}-title">{escape(title)}</title>\n'
         f'<desc id="{name}-desc">{escape(description)}</desc>\n'
         f'{body}\n<g class="values">\n{values}\n</g>\n</svg>'
     )
+
+
+def _value(spot: Spot) -> str:
+    """Return an element that nobody sees, and that has the value where the pointer is."""
+    title = f"<title>{escape(spot.text)}</title>"
+    if spot.width and spot.height:
+        size = f'width="{spot.width:g}" height="{spot.height:g}"'
+        return f'<rect x="{spot.x:g}" y="{spot.y:g}" {size}>{title}</rect>'
+    return f'<circle cx="{spot.x:g}" cy="{spot.y:g}" r="{HOVER_RADIUS}">{title}</circle>'
 
 
 def _prefixed(body: str, prefix: str) -> str:

@@ -45,11 +45,11 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
     tick_durations(axes, low, high)
     axes.set_xlabel("duration")
     shares = [point.share_jobs for point in cdf]
-    axes.plot(times, shares, color=COLOURS["blue"])
+    axes.plot(times, shares, color=COLOURS["blue"], label="jobs")
     _name(axes, times, shares, 0.62, "jobs", COLOURS["blue"], right=False)
     held = [p.share_gpu_hours for p in cdf if p.share_gpu_hours is not None]
     if held:
-        axes.plot(times, held, color=COLOURS["orange"])
+        axes.plot(times, held, color=COLOURS["orange"], label="GPU time")
         _name(axes, times, held, 0.3, "GPU time", COLOURS["orange"], right=True)
     for share, at in ((0.5, duration.p50), (0.9, duration.p90)):
         if at is None or not low <= at <= high:

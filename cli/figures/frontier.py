@@ -96,9 +96,13 @@ def _draw(scene: Scene) -> Figure:
         *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5, label=asked,
         **edge,
     )  # fmt: skip
-    axes.plot(*scene.knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, **edge)
+    axes.plot(
+        *scene.knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, label="_knee", **edge
+    )
     if scene.recorded is not None:
-        axes.plot(*scene.recorded, marker="X", color=INK, ms=8, zorder=6, **edge)
+        axes.plot(
+            *scene.recorded, marker="X", color=INK, ms=8, zorder=6, label="_as recorded", **edge
+        )
     _scales(axes, scene, log=log)
     if others or scene.ribbon:
         axes.legend(loc="upper right", labelcolor=INK, frameon=False)

@@ -2,44 +2,52 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle, StepPatch
+from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedFormatter
 
 SPOTS = 40  # of one curve; a pointer cannot tell more apart
 POINTS_PER_IN = 72.0
+AUTOMATIC = re.compile(r"_(child|container)\d+|_nolegend_|")
+LABEL = re.compile(r" \([^)]*:[^)]*\)|, logarithmic")
+"""Remarks on a label: ``GPUs (grey: too few)``."""
+UNIT = re.compile(r"(?P<what>.*) \((?P<unit>[^)]*)\)")
 
 
 class Spot(NamedTuple):
-    """A place in a figure, in points from its upper left corner, and what is there."""
+    """A place in a figure, in points from its upper left corner, and what is there.
+
+    A bar has a size, and the place is that of its upper left corner.
+    """
 
     x: float
     y: float
     text: str
+    width: float = 0.0
+    height: float = 0.0
 
 
 def spots_of(figure: Figure) -> list[Spot]:
     """Return the values of every curve, point and bar of a figure that has been drawn."""
-    return [spot for axes in figure.axes for spot in _spots(figure, axes)]
+    return [spot for axes in figure.axes for spot in (*_bars(figure, axes), *_points(figure, axes))]
 
 
-def _spots(figure: Figure, axes: Axes) -> Iterator[Spot]:
-    to_page = axes.transData + figure.transFigure.inverted()
-    width, height = figure.get_size_inches() * POINTS_PER_IN
-    seen = set()
+def _points(figure: Figure, axes: Axes) -> Iterator[Spot]:
+    found: dict[tuple[float, float], tuple[str, str]] = {}
     for name, x, y in _values(axes):
-        across, up = to_page.transform((x, y))
-        place = (round(float(across * width), 1), round(float((1 - up) * height), 1))
-        if place not in seen:
-            seen.add(place)
-            yield Spot(*place, _text(axes, name, x, y))
+        place = _on_page(figure, axes, x, y)
+        if not found.get(place, ("", ""))[0]:  # a name is better than none
+            found[place] = (name, _text(axes, name, x, y))
+    yield from (Spot(*place, text) for place, (_, text) in found.items())
 
 
 def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
@@ -52,17 +60,36 @@ def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
             values, edges, _ = patch.get_data()
             middles = (edges[:-1] + edges[1:]) / 2
             yield from (("", x, y) for x, y in _seen(axes, middles, values))
-        elif isinstance(patch, Rectangle):
-            box = patch.get_bbox()
-            if box.width > box.height or not _is_upright(axes):
-                yield "", box.x1, (box.y0 + box.y1) / 2
-            else:
-                yield "", (box.x0 + box.x1) / 2, box.y1
 
 
-def _is_upright(axes: Axes) -> bool:
-    """Return whether bars stand, and so are named along the x axis."""
-    return not isinstance(axes.yaxis.get_major_formatter(), FixedFormatter)
+def _bars(figure: Figure, axes: Axes) -> Iterator[Spot]:
+    """Yield the bars, also the parts of stacked ones, which tell their own length."""
+    filled = [one for one in axes.containers if isinstance(one, BarContainer)]
+    for bars in filled:
+        for bar in (one for one in bars.patches if one.get_fill()):
+            box = bar.get_bbox()
+            middle_x, middle_y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+            x, y = (
+                (box.width, middle_y)
+                if bars.orientation == "horizontal"
+                else (middle_x, box.height)
+            )
+            left, top = _on_page(figure, axes, box.x0, box.y0)
+            right, bottom = _on_page(figure, axes, box.x1, box.y1)
+            yield Spot(
+                min(left, right),
+                min(top, bottom),
+                _text(axes, _name(bars), x, y),
+                round(abs(right - left), 1),
+                round(abs(bottom - top), 1),
+            )
+
+
+def _on_page(figure: Figure, axes: Axes, x: float, y: float) -> tuple[float, float]:
+    """Return where data is, in points from the upper left corner of the figure."""
+    across, up = (axes.transData + figure.transFigure.inverted()).transform((x, y))
+    width, height = figure.get_size_inches() * POINTS_PER_IN
+    return round(float(across * width), 1), round(float((1 - up) * height), 1)
 
 
 def _data(line: Line2D) -> tuple[Any, Any]:
@@ -78,9 +105,10 @@ def _seen(axes: Axes, x: Any, y: Any) -> Iterator[tuple[float, float]]:
     return zip(x[within].tolist(), y[within].tolist(), strict=True)
 
 
-def _name(line: Line2D) -> str:
-    label = str(line.get_label())
-    return "" if label.startswith("_") else label
+def _name(drawn: Line2D | BarContainer) -> str:
+    """Return a label; one that begins with ``_`` is in no legend, but is shown here."""
+    label = str(drawn.get_label())
+    return "" if AUTOMATIC.fullmatch(label) else label.removeprefix("_")
 
 
 def _text(axes: Axes, name: str, x: float, y: float) -> str:
@@ -91,7 +119,13 @@ def _text(axes: Axes, name: str, x: float, y: float) -> str:
 
 
 def _said(label: str, value: str) -> str:
-    return f"{label}: {value}" if label and value else value
+    """Return what a value is of: without remarks, and its unit behind it."""
+    label, unit = LABEL.sub("", label), ""
+    match = UNIT.fullmatch(label)
+    if match is not None:
+        label = match["what"]
+        unit = "" if value.startswith("$") else f" {match['unit']}"
+    return f"{label}: {value}{unit}" if label and value else value
 
 
 def _shown(axis: Axis, show: Any, value: float) -> str:

@@ -62,8 +62,8 @@ def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     axes.set_xlabel("completion time, from submission to finish")
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
     curves = [np.maximum(_quantiles(one.jct_s), low) for one in found.outcomes]
-    for curve, look in zip(curves, looks, strict=True):
-        axes.step(curve, LEVELS, where="post", **look.line())
+    for one, curve, look in zip(found.outcomes, curves, looks, strict=True):
+        axes.step(curve, LEVELS, where="post", label=one.label, **look.line())
     groups = _alike(curves)
     named = _apart([curves[group[0]] for group in groups])
     dots = [(x, y) for curve in curves for x, y in zip(curve[::4], LEVELS[::4], strict=True)]
@@ -132,6 +132,7 @@ def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
                 "color": look.colour,
                 "alpha": KINDS[kind].strength,
                 "linewidth": 0,
+                "label": f"_{kind}",
             }
             if wide[place]:
                 axes.barh(place, wide[place], left=begin[place], height=0.62, **strength)
@@ -154,6 +155,7 @@ def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     axes.set_yticks(list(places), [one.label for one in found.outcomes])
     axes.invert_yaxis()
     axes.set_xlim(0, 1.3 * max(costs) or 1)  # leaves room for the longest bar's text
+    axes.fmt_xdata = show_usd
     axes.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("cost of the whole trace (US dollars)")

@@ -41,6 +41,7 @@ def draw_sweep(found: Sweep) -> Figure:
         _panel(axes, found, case, at)
         axes.margins(0.14 if len(_lines(found, case)) == 1 else 0.22)  # names of lines are longer
         axes.set_ylabel("cost (US dollars)")
+        axes.fmt_ydata = show_usd
         axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
@@ -66,6 +67,7 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
                 markerfacecolor=colour if index in case.non_dominated else PAPER,
                 markersize=7,
                 zorder=4,
+                label=_threshold(found, index),
             )
     ring: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "", "zorder": 5}
     axes.plot(
@@ -145,6 +147,11 @@ def _names_of(found: Sweep, indices: Iterable[int], at: Sequence[Place]) -> dict
     }
 
 
+def _threshold(found: Sweep, index: int) -> str:
+    point = found.points[index]
+    return "adaptive" if point.policy == "adaptive" else show_threshold(point.threshold_s)
+
+
 def _capacity(workers: int | None) -> str:
     return "no limit" if workers is None else f"{workers:,} workers"
 
@@ -158,7 +165,7 @@ def _label(found: Sweep, case: Case, index: int, named: str, *, several: bool) -
     matters = point.policy == "adaptive" or index in case.non_dominated
     if not roles and (several or (len(found.points) > MANY and not matters)):
         return ""
-    name = "adaptive" if point.policy == "adaptive" else show_threshold(point.threshold_s)
+    name = _threshold(found, index)
     return f"{name} ({', '.join(roles)})" if roles else name
 
 
