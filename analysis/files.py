@@ -80,11 +80,11 @@ def atomic_output(path: Path) -> Iterator[Path]:
 
 def _nearest_name(path: Path) -> str | None:
     """Return the sibling whose name is most like that of ``path``, if any is close."""
-    from difflib import get_close_matches
+    from gpuplan.analysis.named import nearest
 
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())
     except OSError:
         return None
-    near = get_close_matches(path.name, names, n=1, cutoff=0.75)
-    return str(path.with_name(near[0])) if near else None
+    near = nearest(path.name, names, 0.75)
+    return str(path.with_name(near)) if near else None

@@ -13,6 +13,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.named import perhaps
 from gpuplan.analysis.schema import (
     CANONICAL,
     CENTURY_S,
@@ -30,6 +31,7 @@ from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
 LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
 MOST_MS = 2**62 // 1000
@@ -339,6 +341,8 @@ def _bad_predicate(where: str, problem: object) -> UsageError:
     bare = QUOTED.sub("", where)
     if (word := SQL_WORDS.search(bare)) is not None:
         reason = f'{word[0]} is a word of SQL; as a column it is "{word[0].lower()}"'
+    elif (named := UNKNOWN_COLUMN.search(reason)) is not None:
+        reason = f"no column {named[1]!r}{perhaps(named[1], CANONICAL)}"
     elif "submit_time" in bare and ("compar" in reason or "datetime" in reason):
         reason = "submit_time has a zone; it compares with no text and no time without one"
     hint = (

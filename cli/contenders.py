@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.settings import parse_settings
+from gpuplan.analysis.named import perhaps
+from gpuplan.cli.settings import LOOSELY, parse_settings
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies import Policy, find_policy
 
@@ -82,8 +82,7 @@ def _check_known(text: str, policies: dict[str, Policy]) -> None:
         return
     key = text.partition("=")[0].strip()
     every = sorted({name for policy in policies.values() for name in policy.settings})
-    near = difflib.get_close_matches(key, every, n=1, cutoff=0.4)
-    meant = f" (did you mean {near[0]}?)" if near else ""
+    meant = perhaps(key, every, LOOSELY)
     raise UsageError(
         f"--set {text!r}: none of {', '.join(policies)} has a setting {key!r}{meant}\n"
         "  next: gpuplan list policies"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,8 @@ PLAIN = (
     ("%H:%M:%S", "08:30:00"),
 )
 """What the parser of the command line says, and what it means."""
+
+CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
 
 app = typer.Typer(
     cls=LazyGroup,
@@ -140,6 +143,11 @@ def usage_message(error: Exception) -> str:
     message: str = error.format_message()  # type: ignore[attr-defined]
     for said, plain in PLAIN:
         message = message.replace(said, plain)
+    if (choice := CHOICE.search(message)) is not None:
+        from gpuplan.analysis.named import perhaps
+
+        meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
+        message = f"{message.removesuffix('.')}{meant}"
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "gpuplan"
     return f"{message}\n  next: {command} --help"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.named import perhaps
 from gpuplan.cli.units import parse_duration
 
 if TYPE_CHECKING:
     from gpuplan.planner.settings import Setting
 
 NO_LIMIT = ("none", "inf", "unlimited")
+LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or left out
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -29,8 +30,7 @@ def parse_settings(texts: Sequence[str], known: Mapping[str, Setting]) -> dict[s
         if not found:
             raise UsageError(f"--set {text!r}: expected key=value, for example threshold_s=5m")
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
-            meant = f" (did you mean {near[0]}?)" if near else ""
+            meant = perhaps(key, known, LOOSELY)
             raise UsageError(
                 f"--set {text!r}: no setting {key!r}{meant}\n  next: one of {', '.join(known)}"
             )

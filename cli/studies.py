@@ -6,13 +6,13 @@ option of every command, its type, its limits and its default, without a second 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.named import did_you_mean
 from gpuplan.cli import talk
 from gpuplan.cli.emit import collecting
 from gpuplan.cli.options import Output, OutputWithoutRows, Talk
@@ -132,12 +132,6 @@ def _same_manners() -> Iterator[list[str]]:
     finally:
         talk.manners.quiet, talk.manners.verbose = manners.quiet, manners.verbose
         talk.manners.debug = manners.debug
-
-
-def did_you_mean(word: str, known: Mapping[str, object]) -> str:
-    """Return what follows a word that is not known: the nearest known one, or all of them."""
-    near = difflib.get_close_matches(word, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; there is {', '.join(sorted(known))}"
 
 
 def _text(key: str, value: Any) -> str:

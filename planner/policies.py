@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.named import find_named
 from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.allpass.settings import default_settings as allpass_defaults
 from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.elastic import ELASTIC
 from gpuplan.planner.elastic import simulate as simulate_elastic
-from gpuplan.planner.named import find_named
 from gpuplan.planner.settings import Setting
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs

@@ -155,9 +155,9 @@ def test_a_wrong_belief_is_told_from_the_truth():
 
 def test_users_mistakes_are_errors():
     jobs = workload([0], [0], [1.0], [power_class("a")])
-    with pytest.raises(UsageError, match="did you mean 'pollux'"):
+    with pytest.raises(UsageError, match="did you mean pollux"):
         baseline("polux")
-    with pytest.raises(UsageError, match="one of recorded"):
+    with pytest.raises(UsageError, match="there is recorded"):
         baseline("xyz")
     with pytest.raises(UsageError, match="above 0"):
         baseline("pollux-autoscaling").run(jobs, Cluster(), 0.0)

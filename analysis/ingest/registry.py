@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.format import NAME_COLUMNS, Format
 from gpuplan.analysis.ingest.formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.ingest.formats.azure_llm import AZURE_LLM
@@ -25,6 +25,7 @@ from gpuplan.analysis.ingest.headers import MIN_CELLS, header_error
 from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.others import other_table
 from gpuplan.analysis.ingest.source import SEPARATORS, Head, likely_separator
+from gpuplan.analysis.named import find_named
 from gpuplan.analysis.prices.registry import PRICE_FORMATS
 
 FORMATS: tuple[Format, ...] = (
@@ -51,10 +52,7 @@ FORMATS: tuple[Format, ...] = (
 
 def format_named(name: str) -> Format:
     """Return a format by name. Raises `UsageError` with the known names."""
-    for known in FORMATS:
-        if known.name == name:
-            return known
-    raise UsageError(f"--source-format {name}: unknown; expected one of {_names()}")
+    return find_named(name, {known.name: known for known in FORMATS}, "--source-format")
 
 
 def unknown(head: Head) -> InputError:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.headers import header_error
 from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.named import find_named
 from gpuplan.analysis.prices.format import PriceFormat
 from gpuplan.analysis.prices.formats.availability import AVAILABILITY
 from gpuplan.analysis.prices.formats.aws import AWS_JSON, AWS_TSV
@@ -28,10 +29,7 @@ PRICE_FORMATS: tuple[PriceFormat, ...] = (
 
 def price_format_named(name: str) -> PriceFormat:
     """Return a format by name. Raises `UsageError` with the known names."""
-    for known in PRICE_FORMATS:
-        if known.name == name:
-            return known
-    raise UsageError(f"--source-format {name}: unknown; expected one of {_names()}")
+    return find_named(name, {known.name: known for known in PRICE_FORMATS}, "--source-format")
 
 
 def unknown_prices(head: Head) -> InputError:

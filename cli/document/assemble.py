@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.named import did_you_mean
 from gpuplan.cli import talk
 from gpuplan.cli.document.study import StudyResult, result_of
 from gpuplan.cli.document.view import TITLES
-from gpuplan.cli.studies import arguments_of, did_you_mean, run_study, study_options
+from gpuplan.cli.studies import arguments_of, run_study, study_options
 
 USUAL = ("characterize", "pareto", "sweep", "compare")
 SETTING = re.compile(r"(?P<study>\w+)\.(?P<option>[\w-]+)=(?P<value>.*)", re.DOTALL)

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.named import did_you_mean
 from gpuplan.cli.scenario.handed import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.scenario import (
     Documents,
@@ -20,7 +21,7 @@ from gpuplan.cli.scenario.scenario import (
     Workload,
 )
 from gpuplan.cli.scenario.source import Keys, Source, read_source
-from gpuplan.cli.studies import arguments_of, check_study, did_you_mean, study_options
+from gpuplan.cli.studies import arguments_of, check_study, study_options
 
 STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare")
 WORKLOADS = ("trace", "log", "synth")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.named import perhaps
 from gpuplan.planner.speedup import sia, t4
 from gpuplan.planner.speedup.functions import (
     Amdahl,
@@ -145,7 +146,8 @@ def load_speedup(text: str) -> SpeedupModel:
     if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):
         return load_table(Path(text), text)
     known = ", ".join(source.name for source in list_speedups())
-    raise UsageError(f"--speedup {text!r}: expected one of {known}")
+    meant = perhaps(kind, (*LAWS, "profile", "table", "pollux"))
+    raise UsageError(f"--speedup {text!r}: expected one of {known}{meant}")
 
 
 def _law(kind: str, text: str, option: str) -> SpeedupModel:

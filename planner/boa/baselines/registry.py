@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.named import find_named
 from gpuplan.planner.boa.baselines import elastic, fixed
 from gpuplan.planner.boa.replay import Cluster, Replay
 from gpuplan.planner.boa.workload import Workload
@@ -90,8 +89,4 @@ BASELINES: dict[str, Baseline] = {
 
 def baseline(name: str) -> Baseline:
     """Return a baseline by name; raises `UsageError` on an unknown one, with the nearest."""
-    if name in BASELINES:
-        return BASELINES[name]
-    near = difflib.get_close_matches(name, BASELINES, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(BASELINES)}"
-    raise UsageError(f"--baseline {name!r}: no such baseline\n  next: {hint}")
+    return find_named(name, BASELINES, "--baseline")

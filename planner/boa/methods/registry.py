@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpuplan.analysis.named import find_named
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.named import find_named
 
 
 class Solved(Protocol):

@@ -1,0 +1,47 @@
+"""Look something up by the name that a user wrote; where there is none, tell the nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from gpuplan.analysis.errors import UsageError
+
+Value = TypeVar("Value")
+SAME_WORD = 0.6  # likeness, 0 to 1, from which one name may be another misspelt
+
+
+def nearest(word: str, known: Iterable[str], likeness: float = SAME_WORD) -> str | None:
+    """Return the known name most like a word, capitals aside; None where none is like it."""
+    from difflib import get_close_matches
+
+    lower = {name.lower(): name for name in known}
+    near = get_close_matches(word.lower(), lower, n=1, cutoff=likeness)
+    return lower[near[0]] if near else None
+
+
+def perhaps(word: str, known: Iterable[str], likeness: float = SAME_WORD) -> str:
+    """Return `` (did you mean x?)`` for the nearest known name, or nothing."""
+    near = nearest(word, known, likeness)
+    return f" (did you mean {near}?)" if near else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return what follows a word that is not known: the nearest known one, or all of them."""
+    known = list(known)
+    near = nearest(word, known)
+    return f"; did you mean {near!r}?" if near else f"; there is {', '.join(sorted(known))}"
+
+
+def find_named(name: str, known: Mapping[str, Value], option: str) -> Value:
+    """Return the value of that name.
+
+    Raises:
+        UsageError: there is none; the message tells the option, the nearest name and all names.
+    """
+    if name in known:
+        return known[name]
+    what = option.lstrip("-").replace("-", " ")
+    raise UsageError(
+        f"{option} {name!r}: no such {what}{perhaps(name, known)}; there is {', '.join(known)}"
+    )
