@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,11 +20,30 @@ if TYPE_CHECKING:
 
 COMPILING = "compiling the simulator, a few seconds (first run only)"
 
+
+class DeadlineRule(StrEnum):
+    """Where soft deadlines come from; `gpuplan.planner.deadlines`."""
+
+    given = "given"
+    inferred = "inferred"
+    drawn = "drawn"
+
+
+Deadline = Annotated[
+    DeadlineRule | None,
+    typer.Option(
+        help="Where soft deadlines come from. given: the trace, and drawn where it has none; "
+        "inferred: the time in which 9 in 10 jobs of the same class were done when recorded; "
+        "drawn: --deadline-factor. Default: given, or drawn where a factor is.",
+        show_default=False,
+    ),
+]
+
 DeadlineFactor = Annotated[
     str | None,
     typer.Option(
-        help="Soft deadline of every job in multiples of its duration: a range to draw from "
-        "(1:10) or one factor (3). Default: the trace's deadlines, and 1:10 where it has none.",
+        help="Soft deadlines in multiples of the duration: a range to draw from (1:10) or one "
+        "factor (3). Default: 1:10.",
         show_default=False,
     ),
 ]
@@ -63,6 +83,7 @@ class Replay:
 class ReplayChoice:
     """How a trace becomes the jobs of a replay."""
 
+    deadline: Deadline = None
     deadline_factor: DeadlineFactor = None
     include_running: IncludeRunning = False
 
@@ -83,18 +104,26 @@ class ReplayChoice:
 
         from gpuplan.cli.inputs import read_trace
         from gpuplan.cli.thresholds import parse_deadline_factor
+        from gpuplan.planner.deadlines import INFERRED_FROM, check_factor
         from gpuplan.planner.workload import COLUMNS, jobs_of
 
         factor = parse_deadline_factor(self.deadline_factor)
-        columns = COLUMNS if overheads is None else (*COLUMNS, "job_class")
-        read = read_trace(trace, choice.selection(), columns=columns)
+        rule = check_factor(None if self.deadline is None else self.deadline.value, factor)
+        columns = {
+            *COLUMNS,
+            *(INFERRED_FROM if rule == "inferred" else ()),
+            *(("job_class",) if overheads is not None else ()),
+        }
+        read = read_trace(trace, choice.selection(), columns=sorted(columns))
         deadlines, draws = np.random.default_rng(choice.seed).spawn(2)
         jobs = jobs_of(
             *(read, deadlines, factor),
+            deadlines=rule,
             include_running=self.include_running,
             checkpoints=overheads,
         )
         parameters = {
+            "deadline": rule,
             "deadline_factor": factor and list(factor),
             "include_running": self.include_running,
             **choice.parameters(),

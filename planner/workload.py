@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.checkpoints import EVERY_OTHER
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.trace import Trace
+from gpuplan.planner.deadlines import check_factor, soft_deadlines
 from gpuplan.simkit.workload import IntArray, Workload, to_micros
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
-DEFAULT_DEADLINE_FACTOR = (1.0, 10.0)
 CENTURY_S = 100 * 365.25 * 86_400
 
 
@@ -41,34 +41,31 @@ def jobs_of(
     rng: np.random.Generator,
     deadline_factor: tuple[float, float] | None = None,
     *,
+    deadlines: str | None = None,
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
     A job holds ``num_gpus`` workers, rounded up; a fraction of a GPU is billed as such where the
-    provider bills fractions. Its soft deadline is submission + factor x duration, the factor drawn
-    uniformly between the bounds (Allpass, section 5.1).
+    provider bills fractions.
 
     Args:
-        trace: with the columns `COLUMNS`.
+        trace: with the columns `COLUMNS`, and those of `INFERRED_FROM` for ``inferred``
+            deadlines.
         rng: draws the factors, one per job of the trace.
-        deadline_factor: bounds for all jobs; None takes the trace's own deadlines where it has
-            them, and `DEFAULT_DEADLINE_FACTOR` elsewhere.
+        deadline_factor: bounds of factors for `soft_deadlines`.
+        deadlines: its rule; None stands for ``drawn`` where there are bounds, else for ``given``.
         include_running: replay jobs still running as if they had ended after the time recorded.
         checkpoints: seconds to save and to load a job by class, ``*`` for every other one
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
-        UsageError: the bounds are no bounds.
+        UsageError: the bounds are no bounds, or of no use.
     """
-    low, high = deadline_factor or DEFAULT_DEADLINE_FACTOR
-    if not 0 < low <= high < np.inf:
-        raise UsageError(
-            f"--deadline-factor {low:g}:{high:g}: expected two factors above 0, the lower first"
-        )
-    jobs = trace.jobs.with_columns(pl.Series("factor", rng.uniform(low, high, trace.jobs.height)))
+    rule = check_factor(deadlines, deadline_factor)
+    jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
     timeless, gpuless = pl.col("duration_s").is_null(), pl.col("num_gpus") == 0
     if jobs.select(timeless.all()).item():
         raise InputError(
@@ -92,13 +89,8 @@ def jobs_of(
             if timed.is_empty()
             else "--include-running takes the time that jobs have run so far",
         )
-    drawn = pl.col("factor") * pl.col("duration_s")
-    if deadline_factor is None:
-        drawn = pl.coalesce("deadline_s", drawn)
-        from_trace = kept.height - kept["deadline_s"].null_count()
-    else:
-        from_trace = 0
-    slack = kept.select("job_id", "duration_s", drawn.alias("deadline_s"))
+    deadline_s, told = soft_deadlines(trace, kept, rule, deadline_factor)
+    slack = kept.select("job_id", "duration_s", deadline_s)
     for column in ("duration_s", "deadline_s"):
         _check_unit(trace, slack, column)
     slack_us = to_micros(slack["deadline_s"].to_numpy())
@@ -133,7 +125,7 @@ def jobs_of(
                 *_left_out(jobs.filter(gpuless).height, "use no GPU"),
                 *_left_out(jobs.filter(timeless & ~gpuless).height, "have no duration"),
                 *_running(timed.filter(pl.col("state") == "running").height, include_running),
-                *_drawn(kept.height - from_trace, low, high),
+                *told,
             ]
         ),
     )
@@ -191,11 +183,3 @@ def _running(count: int, included: bool) -> list[str]:
         f"{count:,} jobs were still running and are {done}: their recorded duration is a "
         "lower bound"
     ]
-
-
-def _drawn(count: int, low: float, high: float) -> list[str]:
-    if not count:
-        return []
-    factor = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-    drawn = "" if low == high else ", drawn at random"
-    return [f"{count:,} jobs get a soft deadline of {factor} times their duration{drawn}"]

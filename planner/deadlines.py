@@ -1,0 +1,93 @@
+"""Soft deadlines of the jobs of a trace: given by it, inferred from it, or drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.trace import Trace
+
+RULES = ("given", "inferred", "drawn")
+INFERRED_FROM = ("job_class", "queue_s")
+USUAL_FACTOR = (1.0, 10.0)
+USUAL_SHARE = 0.9
+"""Inferred deadlines are what this share of a class's jobs met when they were recorded."""
+
+
+def check_factor(rule: str | None, factor: tuple[float, float] | None) -> str:
+    """Return the rule in force: without one, ``drawn`` where there are bounds, else ``given``.
+
+    Raises:
+        ValueError: it is none of `RULES`.
+        UsageError: the bounds are no bounds, or the rule draws nothing.
+    """
+    if rule is not None and rule not in RULES:
+        raise ValueError(f"the rule must be one of {', '.join(RULES)}, got {rule!r}")
+    if factor is None:
+        return rule or "given"
+    low, high = factor
+    if not 0 < low <= high < np.inf:
+        raise UsageError(
+            f"--deadline-factor {low:g}:{high:g}: expected two factors above 0, the lower first"
+        )
+    if rule == "inferred":
+        raise UsageError("--deadline inferred draws nothing: leave out --deadline-factor")
+    return rule or "drawn"
+
+
+def soft_deadlines(
+    trace: Trace, jobs: pl.DataFrame, rule: str, factor: tuple[float, float] | None
+) -> tuple[pl.Series, tuple[str, ...]]:
+    """Return when each job should be done, seconds after its submission, and what to tell of it.
+
+    - ``given``: the trace's own; drawn where it has none.
+    - ``drawn``: duration x a factor uniform between bounds (Allpass, section 5.1).
+    - ``inferred``: what users of such jobs are used to: the time from submission to end within
+      which 9 in 10 jobs of the class (`USUAL_SHARE`) were done when they were recorded; of all
+      jobs where no job of the class has a recorded wait. Jobs still running count for nobody.
+
+    Args:
+        trace: for messages.
+        jobs: those replayed, with ``at``, the place of each one's factor between the bounds, from 0
+            to 1; for ``inferred`` with the columns `INFERRED_FROM`.
+        rule: one of `RULES`.
+        factor: the bounds; None for `USUAL_FACTOR`.
+
+    Raises:
+        InputError: deadlines are to be inferred and no job has a recorded wait.
+    """
+    if rule == "inferred":
+        return _inferred(trace, jobs)
+    low, high = factor or USUAL_FACTOR
+    found = (low + pl.col("at") * (high - low)) * pl.col("duration_s")
+    count = jobs.height
+    if rule == "given":
+        found, count = pl.coalesce("deadline_s", found), jobs["deadline_s"].null_count()
+    times = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    drawn = "" if low == high else ", drawn at random"
+    note = f"{count:,} jobs get a soft deadline of {times} times their duration{drawn}"
+    return jobs.select(deadline_s=found)["deadline_s"], (note,) if count else ()
+
+
+def _inferred(trace: Trace, jobs: pl.DataFrame) -> tuple[pl.Series, tuple[str, ...]]:
+    took = pl.when(pl.col("state") != "running").then(pl.col("queue_s") + pl.col("duration_s"))
+    usual = took.quantile(USUAL_SHARE, "linear")
+    found = jobs.select(own=usual.over("job_class"), all=usual)
+    if found["all"].null_count():
+        raise InputError(
+            trace.path,
+            "no job that is replayed has a recorded wait, so its usual time to completion is not "
+            "known",
+            column="queue_s",
+            expected="seconds from submission to start, to infer deadlines",
+            hint="draw them: --deadline-factor 1:10",
+        )
+    alone = found["own"].null_count()
+    notes = [
+        f"{jobs.height:,} jobs get as soft deadline the time in which 9 in 10 jobs of their class "
+        "were done when recorded"
+    ]
+    if alone:
+        notes.append(f"{alone:,} of them that of all jobs: their class has no recorded wait")
+    return found.select(deadline_s=pl.coalesce("own", "all"))["deadline_s"], tuple(notes)
