@@ -86,23 +86,6 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """A further picture of a report.
-
-    Attributes:
-        name: lower case, for file names.
-        title: a few words.
-        draw: draws it.
-        description: what it shows, for who cannot see it; empty where its labels say it.
-    """
-
-    name: str
-    title: str
-    draw: Callable[[], Figure]
-    description: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The result of a command, ready for every output form.
 
@@ -115,7 +98,6 @@ class Report:
         headline: one sentence that says the answer.
         warnings: what the reader must know to use the result.
         figure: draws the picture, where there is one.
-        drawings: further pictures, which documents show below it.
         frame: rows for a ``.parquet`` output, where there are some.
     """
 
@@ -127,7 +109,6 @@ class Report:
     headline: str = ""
     warnings: tuple[str, ...] = ()
     figure: Callable[[], Figure] | None = None
-    drawings: tuple[Drawing, ...] = ()
     frame: Callable[[], pl.DataFrame] | None = None
 
 

@@ -17,12 +17,14 @@ from gpuplan.cli.document.junit import as_junit
 from gpuplan.cli.document.markdown import MOST_CHARACTERS, as_markdown
 from gpuplan.cli.document.page import as_html
 from gpuplan.cli.document.pictures import inline_svg
-from gpuplan.cli.document.study import StudyResult
+from gpuplan.cli.document.study import StudyResult, result_of
 from gpuplan.cli.document.view import verdict_of
 from gpuplan.cli.document.write import check_folder, write_document
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, new_figure, svg_of
 from gpuplan.cli.gates import GateFailed
+from gpuplan.cli.report import Column, Report, Table
+from gpuplan.cli.units import show_usd
 
 
 def gates_of(*conditions: str):
@@ -126,6 +128,36 @@ def test_pictures_share_a_page_without_their_ids_meeting():
     assert root.get("role") == "img" and root.find("title").text == "A < B"
     assert "fill: var(--text-orange)" in one and "var(--blue)" in one
     assert "<style" not in one and "xlink" not in one and "<metadata" not in one
+
+
+def test_a_result_keeps_the_picture_and_every_cell():
+    def draw():
+        figure = new_figure()
+        figure.axes[0].plot([1, 2], [3, 4])
+        figure.axes[0].set_title("Cost", loc="left")
+        figure.axes[0].set_xlabel("GPUs")
+        figure.axes[0].set_ylabel("dollars")
+        return figure
+
+    columns = (Column("name", "name"), Column("hidden", ""), Column("cost_usd", "cost", show_usd))
+    rows = [("a", 1, 2.5), ("b", 2, None)]
+    report = Report(
+        *("sweep", {"cost_usd": float("nan")}, (Table("Costs", columns, rows),)),
+        parameters={"seed": 0},
+        headline="It is cheap.",
+        warnings=("look",),
+        figure=draw,
+    )
+    result = result_of("cheap", ["t.parquet"], report)
+    (picture,) = result.pictures
+    assert picture.name == "cheap" and picture.png.startswith(b"\x89PNG")
+    assert picture.description == "Cost: dollars, by GPUs. It is cheap."
+    assert result.results == {"cost_usd": None} and result.warnings == ["look"]
+    (grid,) = result.tables
+    assert [heading.is_numeric for heading in grid.headings] == [False, True]
+    assert [[cell.text for cell in row] for row in grid.rows] == [["a", "$2.50"], ["b", "-"]]
+    assert [row[1].value for row in grid.rows] == [2.5, None]
+    assert StudyResult.from_text(result.to_text()) == result
 
 
 def test_a_value_stands_where_its_point_is_drawn():

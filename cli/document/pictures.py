@@ -36,27 +36,23 @@ TEXT = re.compile(r"<text .*?>", re.DOTALL)
 
 
 def pictures_of(study: str, report: Report) -> Iterator[Picture]:
-    """Draw every picture of a report; their names begin with the study's."""
-    if report.figure is not None:
-        title = TITLES.get(report.command, report.command)
-        yield _picture(study, title, "", report.figure(), report.headline)
-    for one in report.drawings:
-        yield _picture(f"{study}-{one.name}", one.title, one.description, one.draw(), "")
-
-
-def _picture(name: str, title: str, told: str, figure: Figure, answer: str) -> Picture:
+    """Draw the picture of a report, where it has one; it is called as the study."""
+    if report.figure is None:
+        return
     from gpuplan.cli.figures.hover import spots_of
     from gpuplan.cli.figures.style import png_of, svg_of
 
+    figure = report.figure()
     svg = svg_of(figure)
     spots = spots_of(figure)  # where the drawing of the SVG has put everything
-    description = told or " ".join(part for part in (*_panels(figure), answer) if part)
-    return Picture(
-        name=name,
+    title = TITLES.get(report.command, report.command)
+    description = " ".join(part for part in (*_panels(figure), report.headline) if part)
+    yield Picture(
+        name=study,
         title=title,
         description=description,
         svg=svg,
-        inline=inline_svg(svg, name, title, description, spots),
+        inline=inline_svg(svg, study, title, description, spots),
         png=png_of(figure),
     )
 
