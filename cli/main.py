@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from gpuplan.analysis.errors import GpuplanError
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
+from gpuplan.cli.console import INTERRUPTED
 from gpuplan.cli.lazy import LazyGroup
 
-INTERRUPTED = 130
 USAGE = 2
 BUG = 70  # EX_SOFTWARE of sysexits.h
 CLICK_ERROR: type[Exception] = next(
@@ -117,7 +118,20 @@ def run() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(128 + stopped[0] if stopped else code)
+    if code == INTERRUPTED:
+        _leave(128 + stopped[0] if stopped else code)
+    sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit with this code after an interrupt.
+
+    Where the interrupt met code run by ``exec``, as in the making of a dataclass, Python would
+    end with SIGINT whatever it is told by `sys.exit`.
+    """
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _told(message: str, code: int) -> int:

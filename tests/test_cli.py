@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from gpuplan import sample_traces
 from gpuplan.cli import talk
+from gpuplan.cli.lazy import COMMANDS
 
 HEAVY = ("polars", "numba", "cvxpy", "matplotlib", "scipy", "pyarrow", "numpy")
-COMMANDS = ("ingest", "characterize", "pareto", "sweep", "simulate", "list", "demo")
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +139,46 @@ def test_gates_exit_1_after_the_result_is_shown(gpuplan, trace):
     assert gpuplan("characterize", trace, "--fail-if", "duration.max > 1h")[0] == 0
 
 
-def test_a_closed_pipe_is_not_an_error(trace):
+WHOLE = {  # every command as it is used, with a result on standard output
+    "ingest": ("LOG", "-o", "DIR/t.parquet"),
+    "prices": ("PRICES", "-o", "DIR/p.parquet"),
+    "characterize": ("TRACE",),
+    "pareto": ("TRACE", "--no-replay"),
+    "sweep": ("TRACE", "--sample", "20", "--threshold", "60"),
+    "simulate": ("TRACE", "--sample", "20", "--policy", "fifo"),
+    "compare": ("TRACE", "--sample", "20", "--policy", "fifo", "--policy", "sjf"),
+    "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
+    "diff": ("RESULT", "RESULT"),
+    "synth": ("--like", "TRACE", "--jobs", "20", "-o", "DIR/s.parquet"),
+    "init": ("DIR/plan.toml",),
+    "run": ("DIR/plan.toml", "--list"),
+    "list": ("policies",),
+    "demo": ("--help",),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, name):
+    samples = Path(sample_traces.__file__).parent
+    result = tmp_path / "result.json"
+    if "RESULT" in WHOLE[name]:
+        assert gpuplan("characterize", trace, "-q", "-o", result)[0] == 0
+    if name == "run":
+        assert gpuplan("init", tmp_path / "plan.toml")[0] == 0
+    known = {
+        "TRACE": trace,
+        "RESULT": result,
+        "LOG": samples / "seren.csv",
+        "PRICES": samples / "gpu_prices.csv",
+    }
+    words = [str(known.get(word, word)).replace("DIR", str(tmp_path)) for word in WHOLE[name]]
     reader, writer = os.pipe()
     os.close(reader)
-    process = started("characterize", trace, stdout=writer)
+    process = started(name, *words, stdout=writer)
     os.close(writer)
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (0, "")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err and "Error" not in err and "error" not in err
 
 
 def waiting(trace, out):
@@ -158,7 +193,7 @@ def waiting(trace, out):
         "        print('ready', flush=True)\n"
         "        time.sleep(60)\n"
         "t.read_trace = wait\n"
-        "from gpuplan.cli.main import run\nrun()"
+        "from gpuplan.cli.console import run\nrun()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, "characterize", str(trace)],
@@ -180,6 +215,34 @@ def test_a_signal_ends_the_run_in_order_without_a_partial_file(trace, tmp_path, 
     assert process.returncode == code
     assert err.strip() == "error: interrupted"
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_while_importing_is_told_in_one_line(tmp_path):
+    slow = "print('importing', flush=True)\nimport time\ntime.sleep(60)\n"
+    (tmp_path / "typer.py").write_text(slow)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpuplan.cli", "--help"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "error: interrupted\n")
+
+
+def test_an_interrupt_that_meets_code_run_by_exec_exits_as_any_other(trace):
+    program = (
+        "import gpuplan.analysis.trace as t\n"
+        "t.read_trace = lambda *a, **k: exec('raise KeyboardInterrupt')\n"
+        "from gpuplan.cli.console import run\nrun()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program, "characterize", trace], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (130, "error: interrupted\n")
 
 
 def test_an_interrupt_that_a_kernel_met_is_an_interrupt(gpuplan, trace, monkeypatch):
