@@ -223,6 +223,23 @@ def test_the_parts_of_a_bar_tell_their_own_length():
     assert f'<rect x="{spots[0].x:g}" y="{spots[0].y:g}" width="{spots[0].width:g}"' in shown
 
 
+@pytest.mark.parametrize(("steps", "columns"), [(3, 3), (500, 167)])
+def test_a_column_of_a_time_line_tells_its_value(steps, columns):
+    figure = new_figure()
+    axes = figure.axes[0]
+    values = [1.0] * (steps - 1) + [9.0]
+    axes.stairs(values, range(steps + 1), fill=True)
+    axes.stairs(values, range(steps + 1))  # its outline
+    axes.set_ylim(0, 10)
+    axes.set_ylabel("GPUs")
+    axes.fmt_ydata = "{:g}".format
+    svg_of(figure)
+    spots = spots_of(figure)
+    assert len(spots) == columns
+    assert [spot.text.splitlines()[-1] for spot in spots[-2:]] == ["GPUs: 1", "GPUs: 9"]
+    assert spots[0].height == spots[-1].height > 200  # as high as the axes
+
+
 def test_a_result_is_the_same_after_a_cache():
     one = made.study()
     assert StudyResult.from_text(one.to_text()) == one

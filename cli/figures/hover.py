@@ -16,11 +16,15 @@ from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedFormatter
 
 SPOTS = 40  # of one curve; a pointer cannot tell more apart
+COLUMNS = 200  # of one step function; of more, several are one with the largest value
 POINTS_PER_IN = 72.0
 AUTOMATIC = re.compile(r"_(child|container)\d+|_nolegend_|")
 LABEL = re.compile(r" \([^)]*:[^)]*\)|, logarithmic")
 """Remarks on a label: ``GPUs (grey: too few)``."""
 UNIT = re.compile(r"(?P<what>.*) \((?P<unit>[^)]*)\)")
+
+
+Place = tuple[float, float]
 
 
 class Spot(NamedTuple):
@@ -38,11 +42,12 @@ class Spot(NamedTuple):
 
 def spots_of(figure: Figure) -> list[Spot]:
     """Return the values of every curve, point and bar of a figure that has been drawn."""
-    return [spot for axes in figure.axes for spot in (*_bars(figure, axes), *_points(figure, axes))]
+    kinds = (_columns, _bars, _points)  # each lies on those before it
+    return [spot for axes in figure.axes for kind in kinds for spot in kind(figure, axes)]
 
 
 def _points(figure: Figure, axes: Axes) -> Iterator[Spot]:
-    found: dict[tuple[float, float], tuple[str, str]] = {}
+    found: dict[Place, tuple[str, str]] = {}
     for name, x, y in _values(axes):
         place = _on_page(figure, axes, x, y)
         if not found.get(place, ("", ""))[0]:  # a name is better than none
@@ -55,37 +60,48 @@ def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
     for line in sorted(axes.lines, key=lambda line: -line.get_zorder()):
         if line.get_transform() == axes.transData:
             yield from ((_name(line), x, y) for x, y in _seen(axes, *_data(line)))
-    for patch in axes.patches:
-        if isinstance(patch, StepPatch) and patch.get_fill():
-            values, edges, _ = patch.get_data()
-            middles = (edges[:-1] + edges[1:]) / 2
-            yield from (("", x, y) for x, y in _seen(axes, middles, values))
 
 
 def _bars(figure: Figure, axes: Axes) -> Iterator[Spot]:
     """Yield the bars, also the parts of stacked ones, which tell their own length."""
-    filled = [one for one in axes.containers if isinstance(one, BarContainer)]
-    for bars in filled:
+    for bars in (one for one in axes.containers if isinstance(one, BarContainer)):
         for bar in (one for one in bars.patches if one.get_fill()):
             box = bar.get_bbox()
-            middle_x, middle_y = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
-            x, y = (
-                (box.width, middle_y)
-                if bars.orientation == "horizontal"
-                else (middle_x, box.height)
-            )
-            left, top = _on_page(figure, axes, box.x0, box.y0)
-            right, bottom = _on_page(figure, axes, box.x1, box.y1)
-            yield Spot(
-                min(left, right),
-                min(top, bottom),
-                _text(axes, _name(bars), x, y),
-                round(abs(right - left), 1),
-                round(abs(bottom - top), 1),
-            )
+            if bars.orientation == "horizontal":
+                text = _text(axes, _name(bars), box.width, (box.y0 + box.y1) / 2)
+            else:
+                text = _text(axes, _name(bars), (box.x0 + box.x1) / 2, box.height)
+            yield _area(figure, axes, (box.x0, box.y0), (box.x1, box.y1), text)
 
 
-def _on_page(figure: Figure, axes: Axes, x: float, y: float) -> tuple[float, float]:
+def _columns(figure: Figure, axes: Axes) -> Iterator[Spot]:
+    """Yield the steps of a filled step function, each as high as the axes."""
+    low, high = axes.get_ylim()
+    for patch in axes.patches:
+        if isinstance(patch, StepPatch) and patch.get_fill():
+            values, edges, _ = patch.get_data()
+            every = -(-len(values) // COLUMNS)
+            for begin in range(0, len(values), every):
+                step = slice(begin, begin + every)
+                left, right = edges[begin], edges[min(begin + every, len(values))]
+                text = _text(axes, "", (left + right) / 2, float(np.max(values[step])))
+                yield _area(figure, axes, (left, low), (right, high), text)
+
+
+def _area(figure: Figure, axes: Axes, one: Place, other: Place, text: str) -> Spot:
+    """Return the rectangle between two corners."""
+    left, top = _on_page(figure, axes, *one)
+    right, bottom = _on_page(figure, axes, *other)
+    return Spot(
+        min(left, right),
+        min(top, bottom),
+        text,
+        round(abs(right - left), 1),
+        round(abs(bottom - top), 1),
+    )
+
+
+def _on_page(figure: Figure, axes: Axes, x: float, y: float) -> Place:
     """Return where data is, in points from the upper left corner of the figure."""
     across, up = (axes.transData + figure.transFigure.inverted()).transform((x, y))
     width, height = figure.get_size_inches() * POINTS_PER_IN
@@ -96,7 +112,7 @@ def _data(line: Line2D) -> tuple[Any, Any]:
     return np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
 
 
-def _seen(axes: Axes, x: Any, y: Any) -> Iterator[tuple[float, float]]:
+def _seen(axes: Axes, x: Any, y: Any) -> Iterator[Place]:
     """Yield the points within the axes, of many only some."""
     (low, high), (bottom, top) = sorted(axes.get_xlim()), sorted(axes.get_ylim())
     within = np.flatnonzero((x >= low) & (x <= high) & (y >= bottom) & (y <= top))
