@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli import talk
+from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
 from gpuplan.cli.market_options import MarketChoice, check_checkpoints, price_choice
@@ -46,6 +47,7 @@ def compare(
             "fixed:threshold_s=60,capacity=30. May be repeated; ratios refer to the first. "
             f"Default: {', '.join(USUAL)}.",
             metavar="NAME[:KEY=VALUE,...]",
+            autocompletion=one_of(POLICIES),
             show_default=False,
         ),
     ] = None,

@@ -11,6 +11,7 @@ import typer
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.cli import talk
+from gpuplan.cli.completion import LOG_FORMATS, one_of
 from gpuplan.cli.emit import emit
 from gpuplan.cli.options import (
     OUTPUT_PANEL,
@@ -71,6 +72,7 @@ def ingest(
             help="Take the log for this format instead of detecting it; "
             "[cyan]gpuplan list formats[/cyan] names them.",
             metavar="NAME",
+            autocompletion=one_of(LOG_FORMATS),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),

@@ -10,6 +10,7 @@ import typer
 
 from gpuplan.analysis.words import counted
 from gpuplan.cli import talk
+from gpuplan.cli.completion import PRICE_FORMATS, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import (
     DATE_FORMATS,
@@ -67,6 +68,7 @@ def register(app: typer.Typer) -> None:
                 help="Take every source for this format instead of detecting it: aws, aws-tsv, "
                 "canonical, prime, skypilot, spot-availability, vast.",
                 metavar="NAME",
+                autocompletion=one_of(PRICE_FORMATS),
                 show_default=False,
                 rich_help_panel=READING_PANEL,
             ),

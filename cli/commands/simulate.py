@@ -8,6 +8,7 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
+from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.market_options import (
     MarketChoice,
@@ -48,7 +49,11 @@ def simulate(
     market: MarketChoice,
     timeline: TimelineChoice,
     policy: Annotated[
-        str, typer.Option(help="Scheduling policy; see gpuplan list policies.")
+        str,
+        typer.Option(
+            help="Scheduling policy; see gpuplan list policies.",
+            autocompletion=one_of(POLICIES),
+        ),
     ] = "allpass",
     settings: Annotated[
         list[str] | None,

@@ -10,6 +10,7 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
+from gpuplan.cli.completion import PRESETS, one_of
 from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command, the_only
 from gpuplan.cli.report import Column, Input, Report, Shown, Table
 from gpuplan.cli.units import show_count, show_duration, show_number, show_share
@@ -66,6 +67,7 @@ def register(app: typer.Typer) -> None:
                 help="Published figures of a workload: seren, kalos, philly, helios (GPU jobs, "
                 "AcmeTrace), wandb, abc (all jobs, Allpass).",
                 metavar="NAME",
+                autocompletion=one_of(PRESETS),
                 show_default=False,
                 rich_help_panel=SOURCE_PANEL,
             ),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gpuplan.cli.completion import BASELINES, SPEEDUPS, one_of
 from gpuplan.cli.options import PRICES_PANEL
 
 JOBS_PANEL = "How the jobs scale"
@@ -51,6 +52,7 @@ class ScalingChoice:
             "also with ranges (power:0.6..0.9), profile:NAME, a CSV of measured throughputs, or "
             "pollux:FILE.csv; see gpuplan list speedups. Default: power:0.8, an assumption.",
             rich_help_panel=JOBS_PANEL,
+            autocompletion=one_of(SPEEDUPS),
             show_default=False,
         ),
     ] = None
@@ -270,6 +272,7 @@ class ComparedChoice:
     baseline: Annotated[
         list[str] | None,
         typer.Option(
+            autocompletion=one_of(BASELINES),
             metavar="NAME",
             help="Also run the jobs under another policy: recorded, fixed, equal, pollux, "
             "pollux-autoscaling, or all; may be repeated.",

@@ -1,0 +1,33 @@
+"""What the shell offers as values of options, without importing what has them.
+
+The names are written here again, since a shell waits for them after each press of the key; a test
+holds them to the registries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+POLICIES = (
+    *("allpass", "fixed", "serverless-only", "serverful-only", "hpa"),
+    *("fifo", "first-fit", "smallest", "sjf", "srtf", "srsf", "edf"),
+    *("las", "2d-las", "gittins"),
+)
+SPEEDUPS = ("amdahl:0.05", "usl:0.05,0.001", "power:0.8", "profile:t4", "profile:sia")
+"""Values of ``--speedup`` that need no file; numbers are examples."""
+LOG_FORMATS = (
+    *("azure-llm", "canonical", "csv", "dilu", "gavel", "genai", "helios", "kalos", "openb"),
+    *("pai", "philly", "seren", "sia", "slurm", "spot-gpu", "swf", "tiresias", "wandb"),
+)
+PRICE_FORMATS = ("aws", "aws-tsv", "canonical", "prime", "skypilot", "spot-availability", "vast")
+BASELINES = ("recorded", "fixed", "equal", "pollux", "pollux-autoscaling", "all")
+PRESETS = ("abc", "helios", "kalos", "philly", "seren", "wandb")
+
+
+def one_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Return what typer asks for the names that begin as what is typed."""
+
+    def offer(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return offer

@@ -1,0 +1,95 @@
+"""Completion in the shells, by the protocol that their scripts speak."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpuplan.analysis.ingest.registry import FORMATS
+from gpuplan.analysis.prices.registry import PRICE_FORMATS
+from gpuplan.analysis.synth import PRESETS
+from gpuplan.cli import completion
+from gpuplan.cli.lazy import COMMANDS
+from gpuplan.planner.boa.baselines.registry import BASELINES
+from gpuplan.planner.policies import POLICIES
+from gpuplan.planner.speedup.registry import PROFILES, load_speedup
+
+
+def asked(variables, *words):
+    """Run gpuplan as the script of a shell does; returns what it offers."""
+    program = "import sys; from gpuplan.cli.main import app; app(prog_name='gpuplan')"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def offered(shell, line):
+    """The words a shell offers at the end of a line."""
+    words = line.split(" ")
+    variables = {"_GPUPLAN_COMPLETE": f"complete_{shell}"}
+    if shell == "bash":
+        variables |= {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    else:
+        variables |= {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    told = asked(variables)
+    if shell == "zsh":
+        return [part.partition('"')[0].replace("\\", "") for part in told.split('("')[1:]] + [
+            part.strip('"').replace("\\", "") for part in told.split('\n"')[1:]
+        ]
+    return [row.partition("\t")[0] for row in told.splitlines()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_script(shell):
+    told = asked({"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}, "--show-completion", shell)
+    assert f"complete_{shell}" in told and "gpuplan" in told
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "first"),
+    [
+        ("gpuplan si", "simulate"),
+        ("gpuplan pareto --spe", "--speedup"),
+        ("gpuplan simulate --policy al", "allpass"),
+    ],
+)
+def test_commands_options_and_values_are_completed(shell, line, first):
+    assert any(word.startswith(first) for word in offered(shell, line))
+
+
+@pytest.mark.parametrize(
+    ("line", "offer"),
+    [
+        ("gpuplan ", tuple(COMMANDS)),
+        ("gpuplan list p", ("policies", "providers")),
+        ("gpuplan compare t --policy s", ("serverless-only", "serverful-only", "smallest", "sjf",
+                                          "srtf", "srsf")),
+        ("gpuplan pareto t --speedup pr", ("profile:t4", "profile:sia")),
+        ("gpuplan pareto t --method c", ("convex",)),
+        ("gpuplan pareto t --baseline po", ("pollux", "pollux-autoscaling")),
+        ("gpuplan ingest t --source-format ph", ("philly",)),
+        ("gpuplan prices t --source-format aws", ("aws", "aws-tsv")),
+        ("gpuplan synth --preset s", ("seren",)),
+    ],
+)  # fmt: skip
+def test_what_begins_as_typed_is_offered(line, offer):
+    assert tuple(offered("bash", line)) == offer
+
+
+def test_the_names_offered_are_those_there_are():
+    assert set(completion.POLICIES) == set(POLICIES)
+    assert set(completion.LOG_FORMATS) == {known.name for known in FORMATS}
+    assert set(completion.PRICE_FORMATS) == {known.name for known in PRICE_FORMATS}
+    assert set(completion.BASELINES) == {*BASELINES, "all"}
+    assert set(completion.PRESETS) == set(PRESETS)
+    profiles = {f"profile:{name}" for name in PROFILES}
+    assert profiles == {name for name in completion.SPEEDUPS if name.startswith("profile:")}
+    for name in completion.SPEEDUPS:
+        load_speedup(name)

@@ -1,0 +1,28 @@
+"""docs/cli.md is what the commands say of themselves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuplan.cli.lazy import COMMANDS, command_named
+from gpuplan.cli.manual import manual
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+
+
+def test_the_page_is_up_to_date():
+    made = subprocess.run(
+        [sys.executable, "-m", "gpuplan.cli.manual"], capture_output=True, check=True
+    ).stdout.decode()
+    assert PAGE.read_text(encoding="utf-8") == made, "write it again: see its first lines"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_manual_has_every_option_of_every_command(name):
+    section = manual().partition(f"\n## gpuplan {name}\n")[2].partition("\n## ")[0]
+    flags = [flag for one in command_named(name).params for flag in getattr(one, "opts", ())]
+    told = {flag for flag in flags if flag.startswith("--")} - {"--help"}
+    assert told and all(f"`{flag}`" in section for flag in told)
+    assert f"gpuplan {name}" in section.partition("**Example**")[2]
