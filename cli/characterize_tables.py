@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.report import Column, Shown, Table
+from gpuplan.cli.shapes import shapes_table, sparkline, timeline_row
 from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
 
 if TYPE_CHECKING:
@@ -12,9 +13,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.characterize.intervals import Intervals
     from gpuplan.analysis.characterize.shares import Groups
 
-BARS = "▁▂▃▄▅▆▇█"
 MIX_ROWS = 12
-TIMELINE_CHARS = 32
 NAME_CHARS = 24
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 GROUP_TITLES = {
@@ -192,43 +191,18 @@ def _shapes(result: Characterization) -> list[Table]:
     bins = result.load.timeline
     if bins:
         held = [entry.mean_gpus for entry in bins]
-        rows.append(
-            (
-                f"GPUs held, mean per {show_duration(result.load.bin_s or 0)}",
-                sparkline(_thinned(held, TIMELINE_CHARS)),
-                show_number(min(held)),
-                show_number(max(held)),
-            )
-        )
+        each = show_duration(result.load.bin_s or 0)
+        rows.append(timeline_row(f"GPUs held, mean per {each}", held))
     if not rows:
         return []
     zone = f" ({result.arrivals.time_zone})" if hours is not None else ""
-    return [
-        Table(
-            f"Over time{zone}",
-            tuple(Column(name, name) for name in ("what", "shape", "least", "most")),
-            rows,
-        )
-    ]
-
-
-def sparkline(values: Any) -> str:
-    """Return a row of bars, one per value >= 0, the tallest for the largest."""
-    most = max(values)
-    return "".join(BARS[round(value / most * (len(BARS) - 1)) if most else 0] for value in values)
+    return [shapes_table(f"Over time{zone}", rows)]
 
 
 def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str]:
     total = sum(counts)
     ends = (min(counts), max(counts))
     return tuple(f"{names[counts.index(n)]} ({n / total:.0%})" for n in ends)  # type: ignore[return-value]
-
-
-def _thinned(values: list[float], size: int) -> list[float]:
-    """Return at most ``size`` values, each the mean of successive ones."""
-    each = -(-len(values) // size)
-    parts = [values[i : i + each] for i in range(0, len(values), each)]
-    return [sum(part) / len(part) for part in parts]
 
 
 def _gpu_mix(result: Characterization) -> Table:

@@ -7,11 +7,12 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli.report import Column, Report, Shown, Table
+from gpuplan.cli.shapes import BARS, SHAPE
 
 JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100
@@ -70,8 +71,9 @@ def as_text(report: Report, stream: TextIO) -> str:
     )
     if report.headline:
         console.print(Text(f"{report.headline}\n", style="bold"))
+    has_bars = _can_encode(stream, BARS)
     for each in report.tables:
-        table, more = each.cut()
+        table, more = (each if has_bars else _without_shapes(each)).cut()
         # rich would fold a title into the width of a narrow table.
         console.print(Text(table.title, style="bold"))
         for columns in _that_fit(table, console.width):
@@ -93,6 +95,11 @@ def as_text(report: Report, stream: TextIO) -> str:
             console.print(Text(f"{more}\n"))
     lines = (line.rstrip() for line in buffer.getvalue().splitlines())
     return "\n".join(lines).strip("\n") + "\n"
+
+
+def _without_shapes(table: Table) -> Table:
+    columns = tuple(replace(one, header="") if one == SHAPE else one for one in table.columns)
+    return replace(table, columns=columns)
 
 
 def _markdown_table(whole: Table) -> str:

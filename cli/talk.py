@@ -66,16 +66,15 @@ def warn(message: str) -> None:
 def progress(what: str) -> Iterator[Advance]:
     """Show a progress bar on a terminal once the work has taken a second.
 
-    Yields a function to call with the share done; until its first call the bar only shows that
-    work goes on.
+    It tells the rate and the time that remains. Yields a function to call with the share done;
+    until its first call the bar only shows that work goes on.
     """
     if manners.quiet or not sys.stderr.isatty():
         yield lambda share: None
         return
-    from rich.console import Console
-    from rich.progress import Progress
+    from gpuplan.cli.progress import new_progress
 
-    bar = Progress(console=Console(stderr=True), transient=True)
+    bar = new_progress()
     task = bar.add_task(what, total=None)
     timer = threading.Timer(SHOW_AFTER_S, bar.start)
     timer.daemon = True

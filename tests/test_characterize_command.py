@@ -14,7 +14,7 @@ from support_traces import frame, in_memory, write
 
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.schema import STATES, Provenance
-from gpuplan.cli.characterize_tables import headline, sparkline
+from gpuplan.cli.characterize_tables import headline
 
 
 def workload(size=500):
@@ -238,11 +238,6 @@ def test_no_labels_of_the_picture_overlap():
         boxes = [text.get_window_extent() for text in axes.texts]
         for i, box in enumerate(boxes):
             assert not any(box.overlaps(other) for other in boxes[:i])
-
-
-def test_sparklines():
-    assert sparkline([0, 1, 2, 4]) == "▁▃▅█"
-    assert sparkline([0, 0]) == "▁▁"
 
 
 def test_a_reader_that_leaves_early_is_not_an_error(trace):

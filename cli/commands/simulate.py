@@ -19,6 +19,7 @@ from gpuplan.cli.market_options import (
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
+from gpuplan.cli.shapes import replay_shapes
 from gpuplan.cli.units import (
     show_count,
     show_duration,
@@ -115,7 +116,7 @@ def simulate(
     report = Report(
         command="simulate",
         results=result.summary(),
-        tables=_tables(result),
+        tables=(*_tables(result), *replay_shapes(result.detail)),
         inputs=(trace_input(read.trace), *files.inputs),
         parameters={
             "policy": policy,

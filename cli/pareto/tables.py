@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
 from gpuplan.cli.report import Column, Shown, Table
+from gpuplan.cli.shapes import shapes_table, timeline_row
 from gpuplan.cli.units import show_count, show_duration, show_share, show_usd
 from gpuplan.planner.boa.show import show_gpus
 
@@ -24,6 +25,11 @@ def study_tables(study: Study) -> Iterator[Table]:
     yield points_table(study)
     if study.cluster is not None:
         yield replay_table(study)
+    if study.shown.trial is not None:
+        mean = [row["mean_gpus"] for row in study.shown.trial.timeline()]
+        which = "the knee" if study.shown is study.knee else "the budget"
+        of = f"{which}, {show_gpus(study.shown.plan.budget_gpus)} GPUs on average"
+        yield shapes_table(f"Over time ({of})", [timeline_row("GPUs rented, mean", mean)])
     points = shown_widths(study.by_request, study.points, study.shown)
     at = "GPUs on average"
     if len(points) == 1:

@@ -1,0 +1,65 @@
+"""Bars in tables: one per value, means of stretches, and only where they can be shown."""
+
+import io
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gpuplan.cli.progress import Rate
+from gpuplan.cli.render import as_csv, as_json, as_text
+from gpuplan.cli.report import Column, Report, Table
+from gpuplan.cli.shapes import BARS, CHARS, _means, shapes_table, sparkline, timeline_row
+
+
+def test_sparklines():
+    assert sparkline([0, 1, 2, 4]) == "▁▃▅█"
+    assert sparkline([0, 0]) == "▁▁"
+
+
+def test_a_long_time_line_is_thinned_to_means():
+    what, line, least, most = timeline_row("GPUs", [0.0, 2.0] * CHARS + [8.0])
+    assert (what, least, most) == ("GPUs", "0", "8")
+    assert len(line) <= CHARS and line[-1] == "█"
+
+
+def test_means_of_a_step_function():
+    # 4 from 0 on, 0 from 10 on, to the end at 40.
+    time, value = np.array([0, 10, 40]), np.array([4.0, 0.0, 7.0])
+    assert _means(time, value, np.array([0.0, 20.0, 40.0])) == pytest.approx([2.0, 0.0])
+
+
+@pytest.fixture
+def report():
+    main = Table("Main", (Column("jobs", "jobs"),), [(3,)])
+    shapes = shapes_table("Over time", [timeline_row("GPUs", [1.0, 2.0])])
+    return Report(command="simulate", results={"jobs": 3}, tables=(main, shapes))
+
+
+@pytest.mark.parametrize(("encoding", "shown"), [("utf-8", True), ("ascii", False)])
+def test_bars_are_shown_only_where_the_encoding_has_them(report, encoding, shown):
+    text = as_text(report, io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+    assert (sparkline([1.0, 2.0]) in text) is shown
+    assert "GPUs" in text and ("shape" in text) is shown
+
+
+def test_bars_are_never_in_json_or_csv(report):
+    assert not set(BARS) & set(as_json(report) + as_csv(report))
+
+
+def test_a_replay_shows_its_time_lines(gpuplan, tmp_path):
+    path = tmp_path / "t.csv"
+    rows = [f"2026-01-01T0{hour}:00:00Z,3600,2" for hour in range(8)]
+    path.write_text("submit_time,duration_s,num_gpus\n" + "\n".join(rows) + "\n")
+    trace = tmp_path / "t.parquet"
+    assert gpuplan("ingest", path, "-o", trace, "--source-format", "csv", "-q")[0] == 0
+    for policy in ("fifo", "allpass"):
+        code, out, err = gpuplan("simulate", trace, "--policy", policy)
+        assert code == 0, err
+        assert "Over time, means of each" in out and set(BARS) & set(out)
+
+
+@pytest.mark.parametrize(("speed", "text"), [(0.25, "25%/s"), (0.001, "6%/min"), (None, "")])
+def test_the_rate_of_progress_is_in_a_unit_that_reads_well(speed, text):
+    task = SimpleNamespace(finished_speed=None, speed=speed, total=1.0)
+    assert Rate().render(task).plain == text
