@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from math import ceil
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -11,22 +14,20 @@ from rich.progress import (
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
 from rich.text import Text
 
 
-class Rate(ProgressColumn):
-    """The share of the work done in a second or a minute."""
+class Pace(ProgressColumn):
+    """The share of the work done in a second or a minute, and the time that remains."""
 
     def render(self, task: Task) -> Text:
-        """Return it as text; nothing until it is known."""
-        per_s = task.finished_speed or task.speed
-        if not per_s or not task.total:
+        """Return both as text; nothing until they are known."""
+        if not task.speed or not task.total or task.time_remaining is None:
             return Text("")
-        share = 100 * per_s / task.total
-        text = f"{share:.3g}%/s" if share >= 1 else f"{60 * share:.3g}%/min"
-        return Text(text, style="progress.data.speed")
+        share = 100 * task.speed / task.total
+        rate = f"{share:.3g}%/s" if share >= 1 else f"{60 * share:.3g}%/min"
+        return Text(f"{rate}, {timedelta(seconds=ceil(task.time_remaining))} left")
 
 
 def new_progress() -> Progress:
@@ -35,9 +36,7 @@ def new_progress() -> Progress:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        Rate(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        Pace(),
         TextColumn("after"),
         TimeElapsedColumn(),
         console=Console(stderr=True),

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuplan.cli.progress import Rate
+from gpuplan.cli.progress import Pace
 from gpuplan.cli.render import as_csv, as_json, as_text
 from gpuplan.cli.report import Column, Report, Table
 from gpuplan.cli.shapes import BARS, CHARS, _means, shapes_table, sparkline, timeline_row
@@ -59,7 +59,10 @@ def test_a_replay_shows_its_time_lines(gpuplan, tmp_path):
         assert "Over time, means of each" in out and set(BARS) & set(out)
 
 
-@pytest.mark.parametrize(("speed", "text"), [(0.25, "25%/s"), (0.001, "6%/min"), (None, "")])
-def test_the_rate_of_progress_is_in_a_unit_that_reads_well(speed, text):
-    task = SimpleNamespace(finished_speed=None, speed=speed, total=1.0)
-    assert Rate().render(task).plain == text
+@pytest.mark.parametrize(
+    ("speed", "left_s", "text"),
+    [(0.25, 2.2, "25%/s, 0:00:03 left"), (0.001, 600.0, "6%/min, 0:10:00 left"), (None, None, "")],
+)
+def test_progress_tells_its_rate_and_what_remains(speed, left_s, text):
+    task = SimpleNamespace(speed=speed, total=1.0, time_remaining=left_s)
+    assert Pace().render(task).plain == text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.cli import talk
 from gpuplan.cli.options import OutputWithoutRows, PriceChoice, TraceChoice, command
 from gpuplan.cli.report import Report, trace_input
 
@@ -93,8 +94,13 @@ def register(app: typer.Typer) -> None:
         options = PortraitOptions(
             include_running, top, fits, ci, resamples or RESAMPLES, choice.seed
         )
-        sources = [read_trace(path, choice.selection(), columns=columns) for path in trace]
-        portraits = [portray(one, options, position=i) for i, one in enumerate(sources)]
+        with talk.progress("characterizing") as progress:
+            sources = [read_trace(path, choice.selection(), columns=columns) for path in trace]
+            portraits = []
+            for position, one in enumerate(sources):
+                portraits.append(portray(one, options, position=position))
+                if len(sources) > 1:
+                    progress((position + 1) / len(sources))
         parameters = choice.parameters() | options.parameters()
         if len(sources) == 1:
             report = _one(sources[0], portraits[0], parameters)

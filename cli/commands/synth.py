@@ -143,14 +143,15 @@ def register(app: typer.Typer) -> None:
         from gpuplan.analysis.synth.write import RECORDED
 
         request = Request(jobs, seed, days, start and start.date())
-        described, sources, trace = _model(like, preset, model)
-        result = synthesize(
-            described,
-            request,
-            out,
-            sources=sources,
-            recorded=None if trace is None else trace.jobs.select(RECORDED),
-        )
+        with talk.progress("drawing"):
+            described, sources, trace = _model(like, preset, model)
+            result = synthesize(
+                described,
+                request,
+                out,
+                sources=sources,
+                recorded=None if trace is None else trace.jobs.select(RECORDED),
+            )
         if save_model is not None:
             with atomic_output(save_model) as temporary:
                 temporary.write_text(described.to_json(), encoding="utf-8", newline="\n")
