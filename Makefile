@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-browser check typing format bench samples clean
+.PHONY: help install demo test test-browser docs check typing format bench samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,10 @@ test: $(VENV)/.installed-dev  ## run the tests, with line coverage
 
 test-browser: $(VENV)/.installed-dev  ## open the report in headless Chromium (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -q -rs -m browser
+
+docs: $(VENV)/.installed-dev  ## build the pages of docs/ as a site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html (search needs a server: python -m http.server -d build/site)"
 
 check: $(VENV)/.installed-dev typing  ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -1,0 +1,60 @@
+"""The pages build as a site without a warning, and the site asks no other host for anything."""
+
+import logging
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("material", reason="mkdocs-material comes with the dev extra")
+ROOT = Path(__file__).parents[1]
+LOADED = re.compile(r"""<(?:script|img|iframe|source)\b[^>]*\bsrc="([^"]*)"|<link\b[^>]*>""")
+FROM_STYLE = re.compile(r"""(?:url\(|@import\s+)["']?([^"')\s]+)""")
+ELSEWHERE = re.compile(r"^(?:[a-z]+:)?//")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site, built where no other host can be asked."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    def refuse(*_):
+        raise AssertionError("the build opens a connection")
+
+    told = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: told.append(record.getMessage())
+    folder = tmp_path_factory.mktemp("site")
+    logging.getLogger("mkdocs").addHandler(handler)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", refuse)
+        build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(folder)))
+    logging.getLogger("mkdocs").removeHandler(handler)
+    assert told == []  # a dead link or anchor, a page that the navigation lacks
+    return folder
+
+
+def test_every_page_is_there(site):
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = "index" if page.stem == "README" else page.stem
+        built = site / page.relative_to(ROOT / "docs").with_name(f"{name}.html")
+        assert "<h1" in built.read_text(encoding="utf-8"), page
+
+
+def test_nothing_is_loaded_from_elsewhere(site):
+    asked = []
+    for page in site.rglob("*.html"):
+        for tag in LOADED.finditer(page.read_text(encoding="utf-8")):
+            href = re.search(r'href="([^"]*)"', tag[0])
+            asked.append(tag[1] or (href[1] if href else ""))
+    for sheet in (*site.rglob("*.css"), *site.rglob("*.html")):
+        asked += FROM_STYLE.findall(sheet.read_text(encoding="utf-8"))
+    assert any(url.endswith(".js") for url in asked) and any(url.endswith(".css") for url in asked)
+    assert [url for url in asked if ELSEWHERE.match(url)] == []
+
+
+def test_the_words_of_the_pages_can_be_searched(site):
+    index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
+    assert "tutorial.html" in index and "scale_out" in index
