@@ -1,7 +1,8 @@
 """Allpass in plain Python with heapq: what one would write without compiling, as a yardstick.
 
-The rules of docs/allpass.md under the default settings, with any threshold, controller and prices;
-every tick sums the work of the serverful tier in one pass over its jobs.
+The rules of docs/allpass.md under ``scale_out="window"`` and ``scaling="literal"``, the other
+settings at their defaults, with any threshold, controller and prices; every tick sums the work of
+the serverful tier in one pass over its jobs.
 """
 
 from __future__ import annotations

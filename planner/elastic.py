@@ -133,7 +133,7 @@ ELASTIC: dict[str, Elastic] = {
         hidden=OF_WORKERS,
     ),
     "serverful-only": Elastic(
-        "runs every job on rented workers, as many as Allpass' Algorithm 2 asks for",
+        "runs every job on rented workers, as many as Allpass would rent for those that wait",
         "Allpass, section 3.3; docs/compare.md",
         fixed=WITHOUT_CONTAINERS,
         unused=LEAVING | CONTAINERS,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_allpass import as_lists, run_twin
 
-from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
+from gpuplan.simkit.allpass.parameters import SCALE_OUT_RULES, Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.run import run_allpass
 from gpuplan.simkit.workload import Workload
 
@@ -17,7 +17,7 @@ S = 1_000_000
 
 
 @pytest.mark.kernels
-def test_a_schedule_worked_by_hand():
+def test_a_schedule_worked_by_hand_where_workers_are_rented_for_deadlines():
     """Threshold 60 s, checkpoint 10, restore 20, containers start in 2 s, workers in 30, tick 60.
 
     Job 0 (1 GPU, 50 s)  runs 2-52 and ends in its container: 52 - 0.
@@ -38,6 +38,7 @@ def test_a_schedule_worked_by_hand():
         serverless_startup=StartUp(2, 0),
         marketplace_startup=StartUp(30, 0),
         marketplace_prices=(1.0, 2.0),
+        scale_out="window",
     )
     run = run_allpass(workload, rules, np.random.default_rng(0))
     assert run.start_us.tolist() == [2 * S, 12 * S, 22 * S]
@@ -64,6 +65,35 @@ def test_a_schedule_worked_by_hand():
     np.testing.assert_allclose(
         run.job_usd - run.serverless_usd, run.rental_usd.sum() * np.array([0, 60, 100]) / 160
     )
+
+
+@pytest.mark.kernels
+def test_the_same_jobs_where_workers_are_rented_for_all_that_wait():
+    """As above up to the tick at 120, when jobs 1 and 2 wait for 3 workers, ready at 150.
+
+    Job 1 takes the cheapest, 150-210, and job 2 the others, 150-200. No tick is left to release
+    these before all is done at 210.
+    """
+    workload = Workload.from_seconds([0, 10, 20], [50, 100, 90], [1, 1, 2], [500, 300, 400])
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=60,
+        checkpoint_s=10,
+        restore_s=20,
+        serverless_startup=StartUp(2, 0),
+        marketplace_startup=StartUp(30, 0),
+        marketplace_prices=(1.0, 2.0, 4.0),
+    )
+    run = run_allpass(workload, rules, np.random.default_rng(0))
+    assert run.finish_us.tolist() == [52 * S, 210 * S, 200 * S]
+    assert run.serverless_us.tolist() == [50 * S, 60 * S, 60 * S]
+    assert run.queue_us.tolist() == [0, (150 - 82) * S, (150 - 92) * S]
+    assert run.rentals.offer.tolist() == [0, 1, 2]
+    assert run.rentals.request_us.tolist() == [120 * S] * 3
+    assert run.rentals.release_us.tolist() == [210 * S] * 3
+    assert run.rentals.busy_us.tolist() == [60 * S, 50 * S, 50 * S]
+    # At 180: 30 s of job 1, due in 2 min, and 2 x 20 of job 2, due in 4, on three workers.
+    assert run.timeline.pressure.tolist() == [0, 100, 70 / (3 * 240)]
 
 
 @pytest.mark.kernels
@@ -156,12 +186,13 @@ def test_work_drives_the_pool_unless_it_is_bounded_by_the_width_of_the_jobs():
     for one more); a single job uses one.
     """
     for scaling, found in (("literal", 481), ("bounded", 1)):
-        run = run_allpass(
-            Workload.from_seconds([0], [864_000], [1], [60]),
-            Allpass(controller="fixed", threshold_s=0, scaling=scaling),
-            np.random.default_rng(0),
-        )
-        assert run.rentals.offer.size == found
+        for scale_out in SCALE_OUT_RULES:  # an overdue job counts under both
+            run = run_allpass(
+                Workload.from_seconds([0], [864_000], [1], [60]),
+                Allpass(controller="fixed", threshold_s=0, scaling=scaling, scale_out=scale_out),
+                np.random.default_rng(0),
+            )
+            assert run.rentals.offer.size == found
 
 
 @pytest.mark.kernels
@@ -187,6 +218,7 @@ def test_a_surplus_is_released_dearest_first():
         marketplace_startup=NO_DELAY,
         conventional_startup=NO_DELAY,
         marketplace_prices=(1.0, 2.0, 5.0),
+        scale_out="window",
         scaling="literal",
     )
     run = run_allpass(workload, rules, np.random.default_rng(0))
@@ -211,18 +243,13 @@ def test_a_pool_without_measure_is_refused():
 @pytest.mark.kernels
 def test_a_head_due_at_the_very_end_of_the_window_raises_the_pool():
     # Due at 60 + 1800: 2 x 100 s of work ask for one worker, the gang for two.
-    run = run_allpass(
-        Workload.from_seconds([0], [100], [2], [1860]),
-        Allpass(controller="fixed", threshold_s=0, serverless_startup=NO_DELAY),
-        np.random.default_rng(0),
+    rules = Allpass(
+        controller="fixed", threshold_s=0, serverless_startup=NO_DELAY, scale_out="window"
     )
-    assert run.rentals.request_us.tolist() == [60 * S] * 2
-    early = run_allpass(
-        Workload.from_seconds([0], [100], [2], [1861]),
-        Allpass(controller="fixed", threshold_s=0, serverless_startup=NO_DELAY),
-        np.random.default_rng(0),
-    )
-    assert early.rentals.request_us.tolist() == [120 * S] * 2
+    for deadline, requested in ((1860, 60), (1861, 120)):
+        workload = Workload.from_seconds([0], [100], [2], [deadline])
+        run = run_allpass(workload, rules, np.random.default_rng(0))
+        assert run.rentals.request_us.tolist() == [requested * S] * 2
 
 
 @pytest.mark.kernels
@@ -253,7 +280,7 @@ def test_the_threshold_moves_by_the_published_gains():
         assert run.timeline.threshold_us.tolist()[:3] == down
 
 
-def test_the_defaults_are_the_published_ones():
+def test_the_defaults_are_the_published_ones_but_for_renting():
     rules = Allpass()
     assert (rules.threshold_s, rules.min_threshold_s, rules.max_threshold_s) == (300, 0, 3600)
     assert (rules.gain_up_s, rules.limit_up_s) == (10, 100)
@@ -263,7 +290,7 @@ def test_the_defaults_are_the_published_ones():
     assert rules.serverless_startup == StartUp(3.88, 1.84)
     assert rules.marketplace_startup == StartUp(36.04, 7.35)
     assert rules.conventional_startup == StartUp(255.59, 26.26)
-    assert (rules.threshold_rule, rules.scale_out, rules.scaling) == ("live", "window", "bounded")
+    assert (rules.threshold_rule, rules.scale_out, rules.scaling) == ("live", "queue", "bounded")
 
 
 @pytest.mark.kernels
@@ -277,8 +304,8 @@ def test_a_late_deadline_waits_for_the_window_unless_the_queue_is_served():
         serverless_startup=NO_DELAY,
         marketplace_startup=NO_DELAY,
     )
-    for scale_out, found in (("window", 7200), ("queue", 60)):
-        run = run_allpass(workload, replace(rules, scale_out=scale_out), np.random.default_rng(0))
+    for chosen, found in (({"scale_out": "window"}, 7200), ({"scale_out": "queue"}, 60), ({}, 60)):
+        run = run_allpass(workload, replace(rules, **chosen), np.random.default_rng(0))
         assert run.rentals.request_us.tolist() == [found * S] * 2
         assert run.finish_us.tolist() == [(found + 42 + 900) * S]
 

@@ -32,7 +32,6 @@ AT_ONCE = Allpass(
     threshold_s=0,
     checkpoint_s=0,
     restore_s=0,
-    scale_out="queue",
     serverless_startup=NO_DELAY,
     marketplace_startup=NO_DELAY,
     conventional_startup=NO_DELAY,

@@ -128,7 +128,7 @@ def test_a_worker_that_goes_makes_room_for_one_that_comes():
 
 def test_a_pool_without_measure_is_a_usage_error(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [3.1e9], [64.0])
-    jobs = jobs_from(path, (1.0, 1.0))
+    jobs = jobs_from(path, (1e-4, 1e-4))
     with pytest.raises(UsageError, match="16 million rentals\n  next: --set scaling=bounded"):
         simulate(jobs, {"controller": "fixed", "scaling": "literal"}, np.random.default_rng(0))
 
@@ -203,13 +203,13 @@ def test_wide_jobs_that_never_leave_are_counted_and_told(tmp_path):
 def test_long_waits_are_explained(tmp_path):
     path = write_trace(tmp_path / "t.parquet", range(10), [900.0] * 10)
     for settings, reason in (
-        ({}, "deadlines less than 30 min ahead; --set scale_out=queue"),
-        ({"capacity": 1, "scale_out": "queue"}, "all 1 workers of the capacity"),
+        ({"scale_out": "window"}, "deadlines less than 30 min ahead; --set scale_out=queue"),
+        ({"capacity": 1}, "all 1 workers of the capacity"),
     ):
         found = simulate(jobs_from(path, (9.0, 9.0)), settings, np.random.default_rng(0))
         assert len(found.warnings) == 1
         assert reason in found.warnings[0]
-    served = simulate(jobs_from(path), {"scale_out": "queue"}, np.random.default_rng(0))
+    served = simulate(jobs_from(path, (9.0, 9.0)), {}, np.random.default_rng(0))
     assert served.warnings == ()
 
 

@@ -254,7 +254,7 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
 def test_the_picture_has_every_time_line():
     from gpuplan.cli.figures.allpass import draw_timeline
 
-    workload = Workload.from_seconds([0], [7200], [2], [7200])
+    workload = Workload.from_seconds([0], [7200], [2], [600])
     run = run_allpass(workload, Allpass(marketplace_prices=(0.5,)), np.random.default_rng(0))
     threshold, pressure, gpus, queue, price = draw_timeline(run).axes
     providers = [line.get_label() for line in gpus.lines]

@@ -74,17 +74,26 @@ def test_workers_start_alike_whatever_containers_do(lab):
 
 @pytest.mark.kernels
 def test_serverful_only_worked_by_hand(tmp_path):
-    # Both due at twice their length: 200 and 1210. Nothing is rented before the tick at 60, one
-    # worker for the little work; ready at 90. Job 0: 90-190. Job 1 is first at 190: 190-790.
+    # Both wait at the tick at 60: a worker for each, ready at 90. Job 0: 90-190 on the cheaper one,
+    # which goes at the next tick, 240. Job 1: 90-690.
     jobs = jobs_in(write_trace(tmp_path / "t.parquet", [0, 10], [100.0, 600.0], [1.0, 1.0]))
-    found = replay(jobs, "serverful-only", marketplace_startup_s=30.0, marketplace_startup_sd_s=0.0)
+    soon = {"marketplace_startup_s": 30.0, "marketplace_startup_sd_s": 0.0}
+    found = replay(jobs, "serverful-only", **soon)
+    assert found.frame["start_s"].to_list() == [90, 90]
+    assert found.frame["finish_s"].to_list() == [190, 690]
+    assert found.frame["jqt_s"].to_list() == [90, 80]
+    first, second = found.settings["marketplace_usd_per_gpu_h"][:2]
+    assert found.results["cost_usd"] == pytest.approx((first * 180 + second * 630) / 3600)
+    assert found.results["utilization"] == pytest.approx(700 / 810)
+    assert "finished_serverless_share" not in found.results
+    # Both are due at twice their length, 200 and 1210: within the window, for which one worker is
+    # enough for the little work. Job 0: 90-190. Job 1 is first at 190: 190-790.
+    found = replay(jobs, "serverful-only", scale_out="window", **soon)
     assert found.frame["start_s"].to_list() == [90, 190]
     assert found.frame["finish_s"].to_list() == [190, 790]
     assert found.frame["jqt_s"].to_list() == [90, 180]
-    offer = found.settings["marketplace_usd_per_gpu_h"][0]
-    assert found.results["cost_usd"] == pytest.approx(offer * 730 / 3600)
+    assert found.results["cost_usd"] == pytest.approx(first * 730 / 3600)
     assert found.results["utilization"] == pytest.approx(700 / 730)
-    assert "finished_serverless_share" not in found.results
 
 
 @pytest.mark.kernels

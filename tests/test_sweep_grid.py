@@ -22,7 +22,6 @@ from gpuplan.simkit.workload import Workload
 AT_ONCE = StartUp(0, 0)
 SIMPLE = Allpass(
     controller="fixed",
-    scale_out="queue",
     serverless_price=2.0,
     serverless_startup=AT_ONCE,
     marketplace_prices=(1.0,) * 50,

@@ -40,7 +40,9 @@ SETTINGS: dict[str, Setting] = {
         "duration", "run time after which a job leaves its container; inf: never", unlimited=True
     ),
     "threshold_rule": Setting("choice", "which threshold binds a running job", THRESHOLD_RULES),
-    "scale_out": Setting("choice", "for which waiting jobs workers are rented", SCALE_OUT_RULES),
+    "scale_out": Setting(
+        "choice", "rents for all that wait, or for those due in the window", SCALE_OUT_RULES
+    ),
     "scaling": Setting("choice", "how far work drives the pool", SCALING_RULES[:2]),
     "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
     "serverless_limit": Setting("count", "most GPUs in containers at once", unlimited=True),

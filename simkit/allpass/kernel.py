@@ -160,7 +160,9 @@ def replay(
             if at < time or (at == time and code >= DEMOTE):
                 time, code = at, DEMOTE | running[1, 1]
         if changed and (time > now or code >= DISPATCH):
-            time, code = now, DISPATCH
+            changed = queue[0, 0] > 0 and gpus[queue[1, 1]] <= idle  # else nobody can start
+            if changed:
+                time, code = now, DISPATCH
 
         now = time
         kind, number = code & ~NUMBER, code & NUMBER

@@ -12,7 +12,7 @@ from gpuplan.simkit.workload import IntArray, to_micros
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
-SCALE_OUT_RULES = ("window", "queue")
+SCALE_OUT_RULES = ("queue", "window")
 SCALING_RULES = ("literal", "bounded", "utilization")
 PRICING_RULES = ("request", "in-force")
 QUEUE_ORDERS = ("deadline", "submission")
@@ -64,7 +64,10 @@ class StartUp:
 
 @dataclass(frozen=True, slots=True)
 class Allpass:
-    """Parameters of one run; the defaults are the paper's, for A100 GPUs (its Tables 2 and 3).
+    """Parameters of one run.
+
+    The defaults are the paper's, for A100 GPUs (its Tables 2 and 3), but for ``scale_out`` and
+    ``scaling``: docs/allpass.md says what they change of Algorithm 2, and why.
 
     Attributes:
         controller: ``adaptive`` moves the threshold by Algorithm 1, ``fixed`` leaves it.
@@ -72,8 +75,8 @@ class Allpass:
             ``inf`` keeps every job there.
         threshold_rule: ``live`` judges a running job by the present threshold, ``admission`` by the
             one at the time its container was requested.
-        scale_out: ``window`` rents workers for jobs due within the window alone, ``queue`` also for
-            every job that waits.
+        scale_out: ``queue`` rents workers for every job that waits, ``window``, the printed
+            Algorithm 2, for jobs due within the window alone.
         scaling: ``literal`` follows Algorithm 2 as it is meant, ``bounded`` keeps no more workers
             than the jobs at hand can use; ``utilization`` has Kubernetes' horizontal pod
             autoscaler in its place.
@@ -111,7 +114,7 @@ class Allpass:
     controller: str = "adaptive"
     threshold_s: float = 300.0
     threshold_rule: str = "live"
-    scale_out: str = "window"
+    scale_out: str = "queue"
     scaling: str = "bounded"
     capacity: int | None = None
     serverless_limit: int | None = None
