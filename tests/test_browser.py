@@ -6,27 +6,19 @@
 from __future__ import annotations
 
 import base64
-import json
-import shutil
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import support_document as made
+from support_browser import CHROMIUM, DRIVER, asked, start
 
 selenium = pytest.importorskip("selenium", reason="selenium comes with the dev extra")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver"),
 ]
 
-FLAGS = (
-    *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--no-first-run", "--disable-dev-shm-usage"),
-    "--window-size=1280,1000",
-)
 LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3, level AA
 CONTRAST = """
 const parse = (text) => {
@@ -77,16 +69,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser():
-    from selenium.webdriver import Chrome
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = CHROMIUM or ""
-    for flag in FLAGS:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = Chrome(options=options, service=Service(DRIVER))
+    driver = start()
     yield driver
     driver.quit()
 
@@ -108,13 +91,7 @@ def prefer(page, scheme: str) -> None:
 
 def test_it_asks_for_nothing_and_complains_of_nothing(page, report):
     assert page.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
-    asked = {
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    }
-    assert {url for url in asked if not url.startswith("data:")} == {report.as_uri()}
+    assert asked(page) == {report.as_uri()}
 
 
 def test_every_figure_is_seen(page):

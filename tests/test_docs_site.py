@@ -3,9 +3,13 @@
 import logging
 import re
 import socket
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support_browser import CHROMIUM, DRIVER, asked, start
 
 pytest.importorskip("material", reason="mkdocs-material comes with the dev extra")
 ROOT = Path(__file__).parents[1]
@@ -58,3 +62,33 @@ def test_nothing_is_loaded_from_elsewhere(site):
 def test_the_words_of_the_pages_can_be_searched(site):
     index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "tutorial.html" in index and "scale_out" in index
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver")
+def test_a_browser_searches_and_asks_no_other_host(site):
+    pytest.importorskip("selenium", reason="selenium comes with the dev extra")
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    here = f"http://127.0.0.1:{server.server_port}/"
+    driver = start()
+    try:
+        for page in ("tutorial.html", "allpass.html", "index.html"):
+            driver.get(here + page)
+        driver.find_element("css selector", "[data-md-component=search-query]").send_keys("knee")
+        found = "a.md-search-result__link"
+        WebDriverWait(driver, 20).until(lambda d: d.find_elements("css selector", found))
+        assert driver.get_log("browser") == []
+        urls = asked(driver)
+    finally:
+        driver.quit()
+        server.shutdown()
+    assert here + "search/search_index.json" in urls
+    assert [url for url in urls if not url.startswith((here, f"blob:{here}"))] == []
