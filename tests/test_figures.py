@@ -5,7 +5,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
-from gpuplan.cli.figures.policies import _alike, cost_by_kind
+from gpuplan.cli.figures.policies import _alike, _name, cost_by_kind
 from gpuplan.cli.figures.style import DARK, INK, PAPER, TEXT, new_figure, on_paper, save
 from gpuplan.planner.boa.baselines.registry import BASELINES as KNOWN_BASELINES
 from gpuplan.planner.policies import POLICIES
@@ -77,3 +77,5 @@ def test_a_cost_is_stacked_by_what_is_told_and_the_rest_is_conventional():
 def test_curves_that_look_the_same_share_a_name():
     curve = np.array([1.0, 10.0, 100.0])
     assert _alike([curve, 2 * curve, 1.01 * curve]) == [[0, 2], [1]]
+    assert _name(["fifo", "sjf"]) == "fifo, sjf"
+    assert _name(["fifo", "sjf", "las"]) == "fifo and 2 alike"

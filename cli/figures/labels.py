@@ -25,6 +25,8 @@ PLACES = tuple(
         (reach, -reach, "left"),
         (-reach, reach, "right"),
         (-reach, -reach, "right"),
+        (2 * reach, reach + 2, "center"),
+        (-2 * reach, -reach - 2, "center"),
     )
 )
 """Offsets in points to try, nearest first, with the alignment that keeps text off the point."""

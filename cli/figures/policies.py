@@ -71,7 +71,7 @@ def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
         axes,
         [*named, *dots],
         [
-            *(", ".join(found.outcomes[i].label for i in group) for group in groups),
+            *(_name([found.outcomes[i].label for i in group]) for group in groups),
             *[""] * len(dots),
         ],
         [
@@ -99,6 +99,11 @@ def _alike(curves: list[FloatArray]) -> list[list[int]]:
         else:
             groups.append([index])
     return groups
+
+
+def _name(labels: list[str]) -> str:
+    """Return the name of curves that look the same; the bars name each of many."""
+    return ", ".join(labels) if len(labels) < 3 else f"{labels[0]} and {len(labels) - 1} alike"
 
 
 def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
