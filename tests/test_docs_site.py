@@ -47,6 +47,12 @@ def test_every_page_is_there(site):
         assert "<h1" in built.read_text(encoding="utf-8"), page
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
+def test_lists_within_lists_are_indented_as_the_site_wants(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert re.findall(r"^ {1,3}(?:[-*]|\d+\.) .*", text, re.MULTILINE) == []  # 4 spaces
+
+
 def test_nothing_is_loaded_from_elsewhere(site):
     asked = []
     for page in site.rglob("*.html"):
