@@ -1,11 +1,17 @@
 """The picture of gpuplan pareto."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from support_pareto import write_hours
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.boa.budget import Budget
+from gpuplan.planner.boa.comparison import compare_baselines
+from gpuplan.planner.boa.marks import Mark, marks_of
+from gpuplan.planner.boa.replay import Cluster
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
@@ -38,3 +44,36 @@ def test_a_point_beyond_saturation_is_drawn_where_its_gpus_are_used(hours):
     dots = next(line for line in axes.lines if line.get_marker() == "o")
     assert dots.get_xdata() == pytest.approx([4, 16])
     assert axes.get_xlim()[1] < 20
+
+
+def drawn_at(axes, marker):
+    """Return the points drawn with a marker, as rows of budget and seconds."""
+    lines = [line for line in axes.lines if line.get_marker() == marker]
+    return np.concatenate([line.get_xydata() for line in lines])
+
+
+def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
+    study = study_frontier(
+        read_trace(hours),
+        load_speedup("power:0.5"),
+        budgets=[Budget(3), Budget(5)],
+        cluster=Cluster(),
+    )
+    fixed = compare_baselines(study, ["fixed"])
+    known = marks_of(study, [Mark("known", 4.5, 2000.0)])
+    axes = draw_frontier(replace(study, sections=(fixed, known))).axes[0]
+    plans = [(point.plan.used_gpus, point.plan.mean_jct_s) for point in study.points]
+    runs = [point.trial.replay for point in study.points]
+    replays = [(run.rented_gpus, run.mean_jct_s) for run in runs]
+    hollow, filled = (line for line in axes.lines if line.get_marker() == "o")
+    assert hollow.get_xydata() == pytest.approx(np.array(replays))
+    assert filled.get_xydata() == pytest.approx(np.array(plans))
+    ties = [line.get_xydata() for line in axes.lines if len(line.get_xdata()) == 2]
+    for tie in zip(plans, replays, strict=True):
+        assert any(np.allclose(np.array(tie), found) for found in ties)
+    theirs = [(one.replay.rented_gpus, one.replay.mean_jct_s) for one in fixed.points]
+    assert drawn_at(axes, "s") == pytest.approx(np.array(sorted(theirs)))
+    assert drawn_at(axes, "*") == pytest.approx(np.array([[4.5, 2000.0]]))
+    knee = study.knee.plan
+    assert drawn_at(axes, "D") == pytest.approx(np.array([[knee.budget_gpus, knee.mean_jct_s]]))
+    assert any(text.get_text() == "known: 33.3 min" for text in axes.texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.analysis.trace import Trace
+    from gpuplan.planner.boa.marks import Mark
     from gpuplan.planner.boa.study import Section, Study
     from gpuplan.planner.boa.typed_study import TypedStudy
 
@@ -64,6 +66,7 @@ def pareto(
     from gpuplan.cli.inputs import read_trace
     from gpuplan.cli.pareto.ask import choices_of, cluster_of, priced, targets_of
     from gpuplan.cli.pareto.budgets import parse_budgets
+    from gpuplan.cli.pareto.marks import parse_marks
     from gpuplan.planner.boa.study import study_frontier
     from gpuplan.planner.boa.typed_study import study_types
     from gpuplan.planner.boa.workload import COLUMNS
@@ -76,6 +79,7 @@ def pareto(
     choices = choices_of(scaling, width, scale_work=choice.scale_duration)
     cluster = cluster_of(renting)
     names = _baselines(compared.baseline)
+    marks = parse_marks(compared.mark or [])
     model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
     market = priced(money, model)
     _check_compared(compared, mixed=market.is_mixed, replay=cluster is not None)
@@ -104,6 +108,7 @@ def pareto(
         "replay": cluster is not None,
         "method": compared.method.value,
         "baselines": list(names),
+        "marks": compared.mark or [],
         "ci": compared.ci,
         "sensitivity": compared.sensitivity,
         **choice.parameters(),
@@ -138,7 +143,8 @@ def pareto(
                 cluster=cluster,
                 progress=progress,
             )
-            study = replace(study, sections=_sections(study, compared, choice.seed, progress))
+            sections = _sections(study, compared, marks, choice.seed, progress)
+            study = replace(study, sections=sections)
             report = _report(study, read, assumed=assumed)
     warnings = (*market.notes, *report.warnings)
     emit(replace(report, parameters=parameters, inputs=inputs, warnings=warnings), output)
@@ -159,6 +165,7 @@ def _check_compared(compared: ComparedChoice, *, mixed: bool, replay: bool) -> N
 
     asked = {
         "--baseline": bool(compared.baseline),
+        "--mark": bool(compared.mark),
         "--method": compared.method.value != "exact",
         "--ci": compared.ci is not None,
         "--sensitivity": compared.sensitivity,
@@ -173,10 +180,18 @@ def _check_compared(compared: ComparedChoice, *, mixed: bool, replay: bool) -> N
 
 
 def _sections(
-    study: Study, compared: ComparedChoice, seed: int, progress: talk.Advance
+    study: Study,
+    compared: ComparedChoice,
+    marks: Sequence[Mark],
+    seed: int,
+    progress: talk.Advance,
 ) -> tuple[Section, ...]:
     """Return what else was asked for."""
     found: list[Section] = []
+    if marks:
+        from gpuplan.planner.boa.marks import marks_of
+
+        found.append(marks_of(study, marks))
     if compared.baseline:
         from gpuplan.planner.boa.comparison import compare_baselines, names_of
 

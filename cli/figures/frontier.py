@@ -45,15 +45,16 @@ def draw_frontier(study: Study) -> Figure:
     A plan stands at the GPUs it uses, so one beyond saturation stands where the line ends; a
     replay and a baseline stand at the GPUs they rent.
     """
-    return _draw(scene_of(study))
+    return draw_scene(scene_of(study))
 
 
 def draw_types(study: TypedStudy) -> Figure:
     """Draw the frontier over several GPU types, in dollars an hour."""
-    return _draw(scene_of_types(study))
+    return draw_scene(scene_of_types(study))
 
 
-def _draw(scene: Scene) -> Figure:
+def draw_scene(scene: Scene) -> Figure:
+    """Draw a scene; a thin line leads from each plan to its replay."""
     over_time = bool(scene.timeline)
     rows = (3.4, 1.0) if over_time else (1.0,)
     figure = new_figure(height_in=6.0 if over_time else 4.5, rows=rows)
@@ -61,7 +62,8 @@ def _draw(scene: Scene) -> Figure:
     frontiers = (scene.frontier, *(end for _, end in scene.ends))
     least = min(f.min_budget for f in frontiers)
     end = max(f.saturation_budget for f in frontiers)
-    others = [*scene.replayed, *(at for _, curve in scene.curves for at in curve)]
+    others = [at for _, at in (*scene.replayed, *scene.marks)]
+    others += [at for _, curve in scene.curves for at in curve]
     others += [scene.recorded] if scene.recorded is not None else []
     start, most = (f([bound, *(x for x, _ in others)]) for f, bound in ((min, least), (max, end)))
     log = most / start > WIDE
@@ -87,9 +89,10 @@ def _draw(scene: Scene) -> Figure:
             "markeredgecolor": COLOURS["blue"],
             "ms": 6,
         }
-        axes.plot(
-            *zip(*scene.replayed, strict=True), "o", **hollow, **dot, zorder=5, label="replayed"
-        )
+        for planned, at in scene.replayed:
+            axes.plot(*zip(planned, at, strict=True), color=SOFT, linewidth=0.8, zorder=4)
+        replayed = [at for _, at in scene.replayed]
+        axes.plot(*zip(*replayed, strict=True), "o", **hollow, **dot, zorder=5, label="replayed")
     asked = "your budgets" if scene.by_request else "plans of the table"
     edge = {"markeredgecolor": "white", **dot}
     axes.plot(
@@ -103,6 +106,8 @@ def _draw(scene: Scene) -> Figure:
         axes.plot(
             *scene.recorded, marker="X", color=INK, ms=8, zorder=6, label="_as recorded", **edge
         )
+    for _, at in scene.marks:
+        axes.plot(*at, marker="*", color=INK, ms=11, zorder=6, label="_known", **edge)
     _scales(axes, scene, log=log)
     if others or scene.ribbon:
         axes.legend(loc="upper right", labelcolor=INK, frameon=False)
@@ -128,10 +133,11 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
     low, high = axes.get_xlim()
     span = np.log(high / low) if axes.get_xscale() == "log" else high - low
     at_knee = scene.knee[0]
+    speak = (scene.knee, scene.recorded, *(at for _, at in scene.marks))
     kept, seen = [], []
     for at, text in texts:
         apart = np.log(at[0] / at_knee) if axes.get_xscale() == "log" else at[0] - at_knee
-        if at == scene.knee or at == scene.recorded or abs(apart) > 0.01 * span:
+        if at in speak or abs(apart) > 0.01 * span:
             kept.append((at, text))  # the label of the knee speaks for a point upon it
     seen = [at for at in (*others, *scene.points) if at not in [at for at, _ in kept]]
     colours = [on_paper(COLOURS["orange"]) if at == scene.knee else INK for at, _ in kept]

@@ -33,7 +33,9 @@ class Scene:
         points: the plans asked for, at what they use.
         by_request: whether somebody asked for them.
         knee: where the frontier bends most.
-        replayed: what each plan rents and gives in the replay.
+        replayed: where the line of a plan leaves the frontier, and what it rents and gives in the
+            replay.
+        marks: name and point of what others measured or published.
         recorded: what the jobs held and took as recorded.
         curves: name and points of each baseline.
         timeline: GPUs rented over time by the plan of ``timeline_of``.
@@ -53,7 +55,8 @@ class Scene:
     points: Sequence[At]
     by_request: bool
     knee: At
-    replayed: Sequence[At] = ()
+    replayed: Sequence[tuple[At, At]] = ()
+    marks: Sequence[tuple[str, At]] = ()
     recorded: At | None = None
     curves: Sequence[tuple[str, Sequence[At]]] = ()
     timeline: Sequence[dict[str, Any]] = ()
@@ -68,13 +71,17 @@ def scene_of(study: Study) -> Scene:
     end = max(f.saturation_budget for f in (study.frontier, *study.ends))
     models = study.speedup.ends or ()
     low_high = " to ".join(model.name for model in models)
-    trials = [point.trial for point in study.points if point.trial is not None]
+    points = [(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points]
     curves: dict[str, list[At]] = {}
+    marks: list[tuple[str, At]] = []
     for section in study.sections:
         if section.key == "baselines":
             for one in section.points:  # type: ignore[attr-defined]
                 at = (one.replay.rented_gpus, one.replay.mean_jct_s)
                 curves.setdefault(one.baseline, []).append(at)
+        if section.key == "marks":
+            known = [one.mark for one in section.points]  # type: ignore[attr-defined]
+            marks = [(mark.name, (mark.gpus, mark.jct_s)) for mark in known]
     doubt = next((one for one in study.sections if one.key == "bands"), None)
     record, shown = study.workload.record, study.shown
     which = "the knee" if shown is study.knee else "the budget"
@@ -86,10 +93,15 @@ def scene_of(study: Study) -> Scene:
         frontier=study.frontier,
         ends=[(model.name, each) for model, each in zip(models, study.ends, strict=True)],
         name=study.speedup.name,
-        points=[(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points],
+        points=points,
         by_request=study.by_request,
         knee=(study.knee.plan.budget_gpus, study.knee.plan.mean_jct_s),
-        replayed=[(trial.replay.rented_gpus, trial.replay.mean_jct_s) for trial in trials],
+        replayed=[
+            (at, (point.trial.replay.rented_gpus, point.trial.replay.mean_jct_s))
+            for at, point in zip(points, study.points, strict=True)
+            if point.trial is not None
+        ],
+        marks=marks,
         recorded=None if record is None else (record.gpus, record.mean_jct_s),
         curves=list(curves.items()),
         timeline=[] if shown.trial is None else shown.trial.timeline(),
@@ -112,9 +124,9 @@ def _ribbon(doubt: Any) -> list[tuple[float, float, float]]:
 
 def scene_of_types(study: TypedStudy) -> Scene:
     """Return the scene of a study of several GPU types, in dollars an hour."""
-    trials = [point.trial for point in study.points if point.trial is not None]
-    plans = [point.plan.plan for point in study.points]
     end = study.frontier.saturation_usd_per_h
+    plans = [point.plan.plan for point in study.points]
+    points = [(min(plan.used_gpus, end), plan.mean_jct_s) for plan in plans]
     return Scene(
         title=f"What each budget buys on {', '.join(study.prices)} ({study.speedup.name})",
         unit="dollars an hour on average",
@@ -122,10 +134,14 @@ def scene_of_types(study: TypedStudy) -> Scene:
         frontier=study.frontier.frontier,
         ends=(),
         name=study.speedup.name,
-        points=[(min(plan.used_gpus, end), plan.mean_jct_s) for plan in plans],
+        points=points,
         by_request=study.by_request,
         knee=(study.knee.plan.plan.budget_gpus, study.knee.plan.plan.mean_jct_s),
-        replayed=[(trial.rented_usd_per_h, float(trial.jct_s.mean())) for trial in trials],
+        replayed=[
+            (at, (point.trial.rented_usd_per_h, float(point.trial.jct_s.mean())))
+            for at, point in zip(points, study.points, strict=True)
+            if point.trial is not None
+        ],
         usd_per_month=MONTH_H,
     )
 
@@ -135,6 +151,7 @@ def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
     found = [(scene.knee, f"knee: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")]
     if scene.recorded is not None:
         found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
+    found += [(at, f"{name}: {show_duration(at[1])}") for name, at in scene.marks]
     if len(scene.points) == 1 and scene.by_request and scene.points[0] != scene.knee:
         (at,) = scene.points
         return [*found, (at, f"your budget: {scene.show(at[0])}, {show_duration(at[1])}")]

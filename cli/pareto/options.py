@@ -280,6 +280,16 @@ class ComparedChoice:
             show_default=False,
         ),
     ] = None
+    mark: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=GPUS,JCT",
+            help="Show a point known from elsewhere, in average GPUs and mean completion time, "
+            "for example 'our cluster=64,2h'; may be repeated.",
+            rich_help_panel=COMPARED_PANEL,
+            show_default=False,
+        ),
+    ] = None
     ci: Annotated[
         float | None,
         typer.Option(

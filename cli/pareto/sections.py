@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.pareto.marks import marks_tables
 from gpuplan.cli.report import Column, Shown, Table
 from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
 from gpuplan.planner.boa.show import show_gpus
@@ -132,6 +133,7 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
 
 TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {
     "baselines": _baselines,
+    "marks": marks_tables,
     "bands": _bands,
     "sensitivity": _sensitivity,
 }
