@@ -213,6 +213,19 @@ def test_long_waits_are_explained(tmp_path):
     assert served.warnings == ()
 
 
+def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
+    # A job an hour with much time: the pressure stays low, and F falls by 2 s a minute.
+    path = write_trace(tmp_path / "t.parquet", range(0, 36_000, 3_600), [900.0] * 10)
+    jobs = jobs_from(path, (9.0, 9.0))
+    for settings, told in (({}, True), ({"min_threshold_s": 90.0}, False)):
+        found = simulate(jobs, settings, np.random.default_rng(0))
+        average_s = found.results["mean_threshold_s"]
+        assert (average_s < 84) is told
+        assert [
+            f"was {average_s:.3g} s on average, less than the 84 s" in w for w in found.warnings
+        ] == ([True] if told else [])
+
+
 def test_a_bill_above_all_serverless_is_told(tmp_path):
     # Ten days on one GPU, late from the start: 481 workers for a job that uses one.
     path = write_trace(tmp_path / "t.parquet", [0], [864_000.0])

@@ -200,6 +200,13 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
             f"deadlines less than {parameters.window_s / 60:g} min ahead; --set scale_out=queue "
             "rents for every job that waits (docs/allpass.md)"
         )
+    move_s = parameters.checkpoint_s + parameters.restore_s
+    if parameters.controller == "adaptive" and results["mean_threshold_s"] < move_s:
+        found.append(
+            f"the adaptive threshold was {results['mean_threshold_s']:.3g} s on average, less than "
+            f"the {move_s:g} s that a move takes, so jobs about to end are moved; "
+            "--set min_threshold_s=60 keeps it higher (docs/allpass.md)"
+        )
     return tuple(found)
 
 
