@@ -90,12 +90,13 @@ def cluster_usd() -> float:
     return float(np.mean(Allpass().marketplace_prices[:WORKERS]))
 
 
-def contenders(scale_out: str) -> dict[str, tuple[str, dict[str, Any]]]:
+def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the policies of section 5 by the paper's names: policy and settings.
 
-    Tiresias and SJF pay for 30 marketplace workers until the last job ends.
+    Tiresias and SJF pay for 30 marketplace workers until the last job ends. Where ``scale_out`` is
+    None Allpass has its defaults.
     """
-    ours: dict[str, Any] = {"scale_out": scale_out}
+    ours: dict[str, Any] = {"scale_out": scale_out} if scale_out else {}
     cluster = {"gpus": WORKERS, "usd_per_gpu_h": cluster_usd()}
     stops = cluster | {"preemptive": True, "checkpoint_s": 42.0, "restore_s": 42.0}
     few = ours | {"serverless_limit": CONTAINERS}
@@ -121,7 +122,7 @@ def contenders(scale_out: str) -> dict[str, tuple[str, dict[str, Any]]]:
 Results = Mapping[str, Mapping[str, Any]]
 
 
-def replay_all(jobs: TraceJobs, seed: int, scale_out: str) -> Results:
+def replay_all(jobs: TraceJobs, seed: int, scale_out: str | None = None) -> Results:
     """Replay one sample under all policies, with the same start-up times; results by name."""
     rng = np.random.default_rng(seed)
     found = {}
