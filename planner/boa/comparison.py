@@ -8,14 +8,11 @@ from typing import Any
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.baselines.registry import BASELINES, baseline
-from gpuplan.planner.boa.frontier import Frontier
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.replay import Replay
 from gpuplan.planner.boa.study import Study
-from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.boa.tried import Tries
 
 ALL = "all"
-AS_MANY = 0.005  # relative difference of GPUs rented that counts as none
-STEPS = 8  # of the search for the budget that rents as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,8 @@ class Compared:
         baseline: its name.
         knob: the value; None where it has none.
         replay: what became of the jobs.
-        planned: the replay of the plan that rents no more GPUs; None where no budget is so small.
+        planned: the replay of the plan of the least mean completion time among those tried that rent
+            no more GPUs; None where all rent more.
     """
 
     baseline: str
@@ -104,6 +102,9 @@ def compare_baselines(
     if cluster is None:
         raise ValueError("baselines are replayed, and this study has no replays")
     runs = [(name, knob) for name in names for knob in BASELINES[name].knobs(study.workload)]
+    frontier = study.frontier
+    low, high = frontier.min_budget, frontier.saturation_budget
+    tries = Tries(study.workload, frontier.at_budget, low, high, cluster)
     points, left_out = [], []
     for position, (name, knob) in enumerate(runs):
         known = BASELINES[name]
@@ -114,39 +115,9 @@ def compare_baselines(
             why = str(error).partition("\n")[0]
             left_out.append(f"baseline {name}{at} left out: {why}")
             continue
-        planned = replay_at(study.workload, study.frontier, replay.rented_gpus, cluster)
+        best = tries.best_within(replay.rented_gpus)
+        planned = None if best is None else tries.replay(best)
         points.append(Compared(name, knob if known.knob else None, replay, planned))
         if progress is not None:
             progress((position + 1) / len(runs))
     return Comparison(tuple(points), tuple(left_out))
-
-
-def replay_at(
-    workload: Workload, frontier: Frontier, rented_gpus: float, cluster: Cluster
-) -> Replay | None:
-    """Return the replay of the optimal plan that rents as many GPUs, or slightly fewer.
-
-    Whole nodes and delays make a plan rent more than its budget, so the budget is lowered until it
-    rents no more. None where the least budget rents more.
-    """
-    low, high = frontier.min_budget, min(rented_gpus, frontier.saturation_budget)
-    found: Replay | None = None
-    budget = high
-    for _ in range(STEPS):
-        if budget < low:
-            budget = low
-        replay = replay_plan(workload, frontier.at_budget(budget), cluster)
-        excess = replay.rented_gpus - rented_gpus
-        if excess <= 0:
-            found = replay
-            if budget >= high or -excess <= AS_MANY * rented_gpus:
-                break
-            low = budget
-        elif budget <= low:
-            break
-        else:
-            high = budget
-        # The GPUs rented grow about as fast as the budget; the middle where that leads astray.
-        guess = budget - excess
-        budget = guess if low < guess < high else (low + high) / 2
-    return found
