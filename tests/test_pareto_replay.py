@@ -1,7 +1,5 @@
 """Plans of gpuplan pareto replayed on their own arrivals, and beside baselines and methods."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from support_pareto import results, write_hours, write_newtrace

@@ -23,8 +23,8 @@ class Compared:
         baseline: its name.
         knob: the value; None where it has none.
         replay: what became of the jobs.
-        planned: the replay of the plan of the least mean completion time among those tried that rent
-            no more GPUs; None where all rent more.
+        planned: the replay of the plan with the least mean completion time, weighted if the
+            frontier is, of those tried that rent no more GPUs; None where all rent more.
     """
 
     baseline: str
