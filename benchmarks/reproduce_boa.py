@@ -1,9 +1,10 @@
 """BOA's evaluation again: "paper | here", and the tables behind it, as Markdown.
 
 ``python -m benchmarks.reproduce_boa`` needs ../shared: arrivals and T4 measurements published in
-the artifacts of Sia and Pollux. Plans and baselines rent nodes of four GPUs, ready 90 s after the
-request, and pay the measured time of every restart. Of the paper's figures, those of its abstract
-(arXiv 2602.01404) and of its overheads (section 5.4) are compared; curves are in its pictures only.
+the artifacts of Sia and Pollux. It also draws workload-1 beside what is published of it. Plans and
+baselines rent nodes of four GPUs, ready 90 s after the request, and pay the measured time of every
+restart. Of the paper's figures, those of its abstract (arXiv 2602.01404) and of its overheads
+(section 5.4) are compared; curves are in its pictures only.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks.equal_gpus import CLUSTER, Pair, against, p95_s, table
 from benchmarks.reproduce_pollux import (
     PAPER_POLLUX_GPU_H,
     PAPER_POLLUX_S,
+    draw,
     show_fixed,
     show_shipped,
 )
@@ -239,6 +241,7 @@ def main() -> None:
         return
     print("# BOA's evaluation, reproduced")
     pairs = show_curves()
+    draw()
     fixed, plan = show_fixed()
     shipped = show_shipped()
     quick, slow = show_bursts()

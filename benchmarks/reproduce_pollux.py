@@ -1,24 +1,83 @@
-"""Pollux' own experiments again: 64 GPUs, sizes not calibrated, 30 s per restart."""
+"""Pollux' own experiments again: 64 GPUs, sizes not calibrated, 30 s per restart.
+
+``python -m benchmarks.reproduce_pollux`` draws workload-1 to docs/images/workload-1.svg.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from benchmarks.equal_gpus import CLUSTER, p95_s, table, where
-from benchmarks.t4_workloads import HORIZON_H, shipped_jct_s, submissions, t4_workload
+from benchmarks.t4_workloads import HORIZON_H, SHARED, shipped_jct_s, submissions, t4_workload
+from gpuplan.cli.figures.frontier import draw_scene
+from gpuplan.cli.figures.frontier_scene import Scene
+from gpuplan.cli.figures.style import save
 from gpuplan.planner.boa.baselines import elastic
 from gpuplan.planner.boa.frontier import solve_frontier
 from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.workload import Workload
 
 PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1
 PAPER_POLLUX_GPU_H = 1138
 OTHERS = {"Tiresias": (2473.65, 1265), "Optimus": (4087.06, 1273)}  # there, s and GPU-hours
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "workload-1.svg"
+BUDGETS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5)  # times the load
+TARGETS = (0.8, 0.75, 0.7, 0.6, 0.5)  # efficiencies aimed at
 LOADS = {"0.5": "-0.5", "1.0": "", "1.5": "-1.5", "2.0": "-2.0"}
+
+
+def raw_workload() -> Workload:
+    """The jobs of workload-1 as Pollux' authors run them."""
+    jobs = submissions("pollux")
+    return t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=30)
+
+
+def scene() -> Scene:
+    """Plans, their replays, our Pollux and the published points on workload-1.
+
+    All stand at GPU-hours per hour of arrivals: held on a cluster of 64 GPUs, as published, rented
+    where nodes are.
+    """
+    workload = raw_workload()
+    frontier, hours = solve_frontier(workload.classes), workload.horizon_h
+    plans = [frontier.at_budget(multiple * frontier.load_gpus) for multiple in BUDGETS]
+    points = [(plan.used_gpus, float(plan.mean_jct_s)) for plan in plans]
+    runs = [replay_plan(workload, plan, CLUSTER) for plan in plans]
+    scaled = [elastic.pollux_autoscaled(workload, CLUSTER, target) for target in TARGETS]
+    fixed = elastic.pollux(workload, CLUSTER, 64)
+    equal = elastic.equal_share(workload, CLUSTER, 64)
+    knee = frontier.knee()
+    published = {"Pollux": (PAPER_POLLUX_S, PAPER_POLLUX_GPU_H), **OTHERS}
+    return Scene(
+        title="workload-1 on T4 GPUs: plans, policies here, and (stars) as published",
+        unit="GPU-hours per hour of arrivals",
+        show=lambda gpus: f"{gpus:.0f} GPUs",
+        frontier=frontier,
+        ends=(),
+        name="measured",
+        points=points,
+        by_request=False,
+        knee=(knee.budget_gpus, float(knee.mean_jct_s)),
+        replayed=[
+            (at, (run.rented_gpus, run.mean_jct_s)) for at, run in zip(points, runs, strict=True)
+        ],
+        curves=[
+            ("pollux-autoscaling", [(run.rented_gpus, run.mean_jct_s) for run in scaled]),
+            ("pollux", [(fixed.held_gpus, fixed.mean_jct_s)]),
+            ("equal", [(equal.held_gpus, equal.mean_jct_s)]),
+        ],
+        marks=[(name, (gpu_h / hours, jct_s)) for name, (jct_s, gpu_h) in published.items()],
+    )
+
+
+def draw(path: Path = PICTURE) -> None:
+    """Draw workload-1."""
+    save(draw_scene(scene()), path)
 
 
 def show_fixed() -> tuple[Replay, Replay]:
     """Pollux' own experiment: workload-1, sizes not calibrated, 30 s per restart, 64 GPUs."""
-    workload = t4_workload(
-        submissions("pollux"), HORIZON_H["pollux"], calibrated=False, rescale_s=30
-    )
+    workload = raw_workload()
     frontier = solve_frontier(workload.classes)
     plan = frontier.at_budget(PAPER_POLLUX_GPU_H / workload.horizon_h)
     at_once = Cluster(provision_s=0, release_s=0)
@@ -73,3 +132,11 @@ def show_shipped() -> list[float]:
     print("\n## Pollux on 64 GPUs: shipped by its authors, and here; mean JCT in s")
     table(("load, sample", "shipped", "here", "ratio"), rows)
     return ratios
+
+
+if __name__ == "__main__":
+    if SHARED.is_dir():
+        draw()
+        print(f"drawn: {PICTURE.name}")
+    else:
+        print("skipped: the published arrivals and measurements (../shared) are not here")

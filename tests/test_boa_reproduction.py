@@ -66,3 +66,21 @@ def test_the_small_traces_have_the_published_sizes(t4):
     # 918 jobs of newTrace and 85 of workload-1 are ResNet18, BERT or DeepSpeech2.
     assert t4.submissions("newtrace", t4.SMALL_TYPES).height == 918
     assert t4.submissions("pollux", t4.SMALL_TYPES).height == 85
+
+
+def test_the_picture_of_workload_1_has_the_published_points_in_place(t4, tmp_path):
+    reproduce = pytest.importorskip("benchmarks.reproduce_pollux", reason="needs the repository")
+    scene = reproduce.scene()
+    # GPU-hours over 8 hours of arrivals.
+    assert dict(scene.marks) == {
+        "Pollux": (1138 / 8, 2087.8),
+        "Tiresias": (1265 / 8, 2473.65),
+        "Optimus": (1273 / 8, 4087.06),
+    }
+    assert len(scene.replayed) == len(scene.points) == 6
+    for gpus, jct_s in dict(scene.marks).values():  # some plan is both cheaper and quicker
+        assert any(rents < gpus and takes < 0.9 * jct_s for _, (rents, takes) in scene.replayed)
+    reproduce.draw(tmp_path / "drawn.svg")
+    for picture in (tmp_path / "drawn.svg", ROOT / "docs" / "images" / "workload-1.svg"):
+        text = picture.read_text()
+        assert all(f"{name}: " in text for name in ("Pollux", "Tiresias", "Optimus"))

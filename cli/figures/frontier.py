@@ -93,7 +93,7 @@ def draw_scene(scene: Scene) -> Figure:
             axes.plot(*zip(planned, at, strict=True), color=SOFT, linewidth=0.8, zorder=4)
         replayed = [at for _, at in scene.replayed]
         axes.plot(*zip(*replayed, strict=True), "o", **hollow, **dot, zorder=5, label="replayed")
-    asked = "your budgets" if scene.by_request else "plans of the table"
+    asked = "your budgets" if scene.by_request else "plans"
     edge = {"markeredgecolor": "white", **dot}
     axes.plot(
         *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5, label=asked,
