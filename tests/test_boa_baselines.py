@@ -89,6 +89,17 @@ def test_autoscaling_by_hand():
     assert run.billed_gpu_h == pytest.approx(run.rented_gpu_h)
 
 
+def test_the_autoscaler_acts_on_a_tenth_and_not_on_a_thirtieth():
+    # Half the work at sqrt(k), then at f sqrt(k): at the 4 GPUs of efficiency 0.5 it becomes f / 2.
+    # At f = 1.2 that is 0.1 off, and 6 GPUs have 1.2 / sqrt(6) = 0.490; f = 1.06 is let be.
+    grid = np.arange(1.0, 9)
+    for factor, sizes in ((1.2, [4, 6, 0]), (1.06, [4, 0])):
+        speedup = np.stack([grid**0.5, factor * grid**0.5])
+        kind = JobClass("a", 1.0, np.array([0.5, 0.5]), grid, speedup)
+        run = BASELINES["pollux-autoscaling"].run(workload([0], [0], [1.0], [kind]), AT_ONCE, 0.5)
+        assert run.gpus.tolist() == sizes
+
+
 def test_bills_by_hand():
     # 4 GPUs from 0 to 100 s, 2 more from 30 to 50 s; billed in minutes: 4 x 120 + 2 x 60.
     time_s, gpus = np.array([0.0, 30, 50, 100]), np.array([4, 6, 4, 0])

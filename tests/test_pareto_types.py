@@ -41,6 +41,12 @@ def test_a_mix_in_dollars_as_worked_by_hand(gpuplan, hours):
     assert set(replay["types"]) == {"A100"}
     assert replay["rented_usd_per_h"] == pytest.approx(1.5 * replay["types"]["A100"]["rented_gpus"])
     assert replay["planned_mean_jct_s"] == pytest.approx(1800)
+    hourly = results(gpuplan, *asked, "--budget", "$1.5/h", "--billing", "1h")["points"][0][
+        "replay"
+    ]
+    billed = hourly["types"]["A100"]["billed_gpus"]
+    assert billed > 1.1 * hourly["types"]["A100"]["rented_gpus"]
+    assert hourly["billed_usd_per_h"] == pytest.approx(1.5 * billed)
     assert found["prices"]["A100"]["usd_per_gpu_h"] == 1.5
 
 
