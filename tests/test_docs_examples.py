@@ -1,4 +1,4 @@
-"""Every command that the README, the tutorial and the how-to pages show prints what they say."""
+"""Every command that a page of support_examples.PAGES shows prints what the page says."""
 
 import re
 
