@@ -1,8 +1,10 @@
 """Plans of gpuplan pareto replayed on their own arrivals, and beside baselines and methods."""
 
+import re
+
 import numpy as np
 import pytest
-from support_pareto import results, write_hours, write_newtrace
+from support_pareto import results, write_hours, write_newtrace, write_seren
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
@@ -25,6 +27,11 @@ def newtrace(tmp_path):
 @pytest.fixture
 def hours(tmp_path):
     return write_hours(tmp_path)
+
+
+@pytest.fixture
+def seren(gpuplan, tmp_path):
+    return write_seren(gpuplan, tmp_path)
 
 
 def study(path, speedup="profile:t4", cluster=AT_ONCE, **choices):
@@ -235,3 +242,39 @@ def test_a_method_that_needs_more_is_swept_from_where_it_can(newtrace):
     every = [plan.budget_gpus for plan in sweep(frontier, frontier)]
     assert len(every) == 8 and every[0] == pytest.approx(least)
     assert [p.budget_gpus for p in sweep(Needs(1.1 * least), frontier)] == every[1:]
+
+
+def test_a_budget_that_the_replay_exceeds_is_told_with_one_that_keeps_it(gpuplan, seren):
+    asked = ("pareto", seren, "--speedup", "power:0.8")
+    code, _, err = gpuplan(*asked, "--price", "1", "--budget", "$2821/month,$4000/month")
+    assert code == 0 and "billed are $5," in err and "for $4,000 a month" not in err
+    said = re.findall(r"\$([\d,]+) a month for \$([\d,]+) \(\+(\d+)%; --budget (\S+)gpu", err)
+    assert [asked_for for _, asked_for, _, _ in said] == ["4,000", "2,821"]  # the worst first
+    for billed, asked_for, over, gpus in said:
+        billed, asked_for = (float(usd.replace(",", "")) for usd in (billed, asked_for))
+        assert 100 * (billed / asked_for - 1) == pytest.approx(float(over), abs=0.6)
+        (point,) = results(gpuplan, *asked[1:], "--price", "1", "--budget", f"{gpus}gpu")["points"]
+        kept = point["replay"]["billed_usd_per_month"]
+        assert 0.95 * asked_for < kept <= asked_for + 1  # keeps it, and uses it
+    code, _, err = gpuplan(*asked, "--budget", "1.5x")
+    assert code == 0 and "rented are" in err and "gpu keeps to it" in err
+    _, _, err = gpuplan(*asked)  # a sweep: the worst alone, and no advice
+    assert err.count("rented are") == 1 and "keeps to it" not in err
+    assert "more budgets are exceeded too" in err
+    _, _, err = gpuplan(*asked, "--target-jct", "20m")
+    assert "rented are" not in err
+    _, _, err = gpuplan(*asked, "--node-gpus", "64", "--budget", "1.1x")
+    assert "no smaller budget keeps to it" in err
+
+
+def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.05x,1.2x")
+    _, _, err = gpuplan("pareto", *asked)
+    assert "not in a budget" not in err
+    for point in results(gpuplan, *asked)["points"]:
+        assert point["replay"]["over_budget_share"] < 0.03
+        assert point["replay"]["inside_budget"] is None
+    (point,) = results(gpuplan, *asked[:3], "--budget", "2x", "--node-gpus", "8")["points"]
+    inside = point["replay"]["inside_budget"]
+    assert inside["rented_gpus"] <= point["budget_gpus"] < point["replay"]["rented_gpus"] / 1.03
+    assert inside["budget_gpus"] < point["budget_gpus"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.units import show_duration
+from gpuplan.cli.units import show_duration, show_usd
 from gpuplan.planner.boa.show import show_gpus
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ AVERAGE_NOTE = (
     "a budget is an average over time: the GPUs rented at once peak at 3 to 5 times it on real "
     "traces, so the cloud or cluster must be able to give that many"
 )
+SHOWN_OVER = 3
 
 
 def _on_average(low: float, high: float) -> str:
@@ -99,6 +100,7 @@ def warnings(study: Study, *, assumed: bool) -> list[str]:
         )
     plans = [point.plan for point in study.points]
     found += [*on_workload(study.workload), *_over(plans), *_on_limit(plans, study.cluster)]
+    found += on_budgets(study)
     peaks = [p.trial.replay.peak_gpus / p.plan.used_gpus for p in study.points if p.trial]
     found.append(_on_average(min(peaks), max(peaks)) if peaks else AVERAGE_NOTE)
     notes = [note for section in study.sections for note in section.notes]
@@ -150,3 +152,33 @@ def _on_limit(plans: list[Plan], cluster: Cluster | None) -> Iterator[str]:
             "plans use more on average: there the queue grows until the arrivals end, and the "
             "replayed times say little"
         )
+
+
+def on_budgets(study: Study) -> Iterator[str]:
+    """Yield a warning where replays take clearly more than the budget, with one that does not."""
+    shown = study.over[: SHOWN_OVER if study.by_request else 1]  # of a sweep the worst is enough
+    if shown:
+        taken = "rented" if study.price is None else "billed"
+        more = len(study.over) - len(shown)
+        yield (
+            f"whole nodes, delays and the end of the last jobs are not in a budget: replayed, "
+            f"{taken} are {'; '.join(_taken(study, point) for point in shown)}"
+            f"{f'; {more} more budgets are exceeded too' if more else ''}"
+        )
+
+
+def _taken(study: Study, point: Point) -> str:
+    """Return what is taken for a budget, and the budget to ask for instead."""
+    assert point.trial is not None
+    replay, gpus = point.trial.replay, point.plan.budget_gpus
+    if study.price is None:
+        said = f"{show_gpus(replay.rented_gpus)} GPUs for {show_gpus(gpus)}"
+    else:
+        billed, asked = map(study.usd_per_month, (replay.billed_gpus, gpus))
+        said = f"{show_usd(billed)} a month for {show_usd(asked)}"
+    said += f" ({study.over_budget(point):+.0%}"
+    if point.inside is not None:
+        said += f"; --budget {show_gpus(point.inside.budget_gpus).replace(',', '')}gpu keeps to it"
+    elif study.by_request:
+        said += "; no smaller budget keeps to it"
+    return f"{said})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import polars as pl
@@ -18,10 +18,12 @@ from gpuplan.planner.boa.methods.registry import Solved, find_method
 from gpuplan.planner.boa.plan import Plan
 from gpuplan.planner.boa.replay import Cluster
 from gpuplan.planner.boa.trial import Trial, try_plan
+from gpuplan.planner.boa.tried import OVER, Tried, Tries
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of
 from gpuplan.planner.speedup.model import SpeedupModel
 
 EXACT = "exact"
+MOST_INSIDE = 8  # budgets for which one that keeps them is looked for
 SMALL_STEP = 0.1  # of the least budget; a larger step leaps over half the frontier
 Progress = Callable[[float], None]
 
@@ -52,12 +54,16 @@ class Point:
         target_jct_s: the mean completion time it is the least budget for; None where the budget
             itself was asked for.
         trial: the plan replayed; None without a replay.
+        inside: the best smaller budget whose replay keeps this one; None where this one was not
+            asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
+            are exceeded most.
     """
 
     plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
     target_jct_s: float | None = None
     trial: Trial | None = None
+    inside: Tried | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,27 @@ class Study:
         if self.price is None:
             raise ValueError("this study has no price")
         return gpus * self.price.usd_per_gpu_h * MONTH_H
+
+    @property
+    def over(self) -> list[Point]:
+        """The points whose replays take more than their budget by `OVER`, the worst first.
+
+        Not those for a completion time, which have no budget to keep.
+        """
+        found = [point for point in self.points if (self.over_budget(point) or 0) > OVER]
+        asked = [point for point in found if point.target_jct_s is None]
+        return sorted(asked, key=lambda point: -(self.over_budget(point) or 0))
+
+    def over_budget(self, point: Point) -> float | None:
+        """Return by which share of its budget a replay takes more, or less; None without one.
+
+        The GPUs billed count where there is a price, else those rented.
+        """
+        if point.trial is None:
+            return None
+        replay = point.trial.replay
+        taken = replay.rented_gpus if self.price is None else replay.billed_gpus
+        return taken / point.plan.budget_gpus - 1
 
     def optimum(self, gpus: float) -> Plan | None:
         """Return the optimal plan for a budget of average GPUs; None for one that is too small."""
@@ -221,6 +248,8 @@ class Study:
         row["target_jct_s"] = point.target_jct_s
         if point.trial is not None:
             row["replay"] = point.trial.summary()
+            row["replay"]["over_budget_share"] = self.over_budget(point)
+            row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
             if self.price is not None:
                 billed = self.usd_per_month(point.trial.replay.billed_gpus)
                 row["replay"]["billed_usd_per_month"] = billed
@@ -298,7 +327,7 @@ def study_frontier(
         return Point(plan, at_ends, target_s, trial)
 
     searched = getattr(solved, "searched", "")
-    return Study(
+    study = Study(
         workload=workload,
         speedup=speedup,
         frontier=frontier,
@@ -311,6 +340,19 @@ def study_frontier(
         cluster=cluster,
         notes=(f"--method {method} tried {searched}",) if searched else (),
     )
+    if cluster is None or not by_request:
+        return study
+    tries = Tries(
+        workload, solved.at_budget, frontier.min_budget, frontier.saturation_budget, cluster
+    )
+    inside = {
+        id(point): tries.best_within(
+            point.plan.budget_gpus, billed=price is not None, up_to=point.plan.budget_gpus
+        )
+        for point in study.over[:MOST_INSIDE]
+    }
+    points = [replace(point, inside=inside.get(id(point))) for point in study.points]
+    return replace(study, points=tuple(points))
 
 
 def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:

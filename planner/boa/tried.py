@@ -23,6 +23,7 @@ from gpuplan.planner.boa.workload import Workload
 GRID = 64  # budgets from the least to the saturating one, evenly spaced in ratio
 SPLITS = 24  # of the gaps that promise most
 NEAR = 0.003  # relative difference of GPUs rented that hardly counts
+OVER = 0.03  # a replay that takes so much more than its budget does not keep it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,13 @@ class Tried:
         budget_gpus: the budget, as `show_gpus` writes it, so that it can be asked for.
         rented_gpus: GPUs rented on average.
         billed_gpus: GPUs billed on average.
-        objective_s: weighted mean completion time; the mean where all weights are equal.
+        weighted_mean_jct_s: weighted mean completion time; the mean where all weights are equal.
     """
 
     budget_gpus: float
     rented_gpus: float
     billed_gpus: float
-    objective_s: float
+    weighted_mean_jct_s: float
 
 
 @dataclass(slots=True)
@@ -76,7 +77,10 @@ class Tries:
         """
 
         high = min(self.high, up_to)
-        grid = np.geomspace(self.low, high, GRID).tolist() if high > self.low else [self.low]
+        grid = [
+            budget for budget in np.geomspace(self.low, self.high, GRID).tolist() if budget < high
+        ]
+        grid.append(high)
         found = {one.budget_gpus: one for one in (self._at(b, high) for b in grid) if one}
         if not found:
             return None
@@ -85,14 +89,14 @@ class Tries:
             return max(0.0, (one.billed_gpus if billed else one.rented_gpus) / gpus - 1)
 
         def rank(one: Tried) -> tuple[float, float]:
-            return excess(one), one.objective_s
+            return excess(one), one.weighted_mean_jct_s
 
         for _ in range(SPLITS):
             best = min(found.values(), key=rank)
 
             def promise(gap: tuple[Tried, Tried], best: Tried = best) -> float:
                 """Rate a wide gap high, beside a quick plan that rents hardly more than it may."""
-                quick = [one for one in gap if one.objective_s <= best.objective_s]
+                quick = [one for one in gap if one.weighted_mean_jct_s <= best.weighted_mean_jct_s]
                 width = gap[1].budget_gpus / gap[0].budget_gpus - 1
                 return width / (NEAR + min(map(excess, quick))) if quick else 0.0
 

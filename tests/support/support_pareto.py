@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from importlib.resources import as_file, files
 
 import polars as pl
 
@@ -28,6 +29,14 @@ def write_hours(folder):
     frame = pl.DataFrame({"submit_time": [start + timedelta(hours=i / 2) for i in range(100)]})
     path = folder / "hours.parquet"
     frame.with_columns(duration_s=pl.lit(3600.0), num_gpus=pl.lit(1.0)).write_parquet(path)
+    return path
+
+
+def write_seren(gpuplan, folder):
+    """Ingest the sample like Seren's log that comes with gpuplan."""
+    path = folder / "seren.parquet"
+    with as_file(files("gpuplan.sample_traces") / "seren.csv") as log:
+        assert gpuplan("ingest", log, "-o", path)[0] == 0
     return path
 
 
