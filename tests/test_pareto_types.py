@@ -86,6 +86,74 @@ def test_tables_and_picture_of_a_mix(gpuplan, newtrace, tmp_path):
     assert out.startswith("budget_usd_per_h,budget_usd_per_month,mean_jct_s,used_gpus_T4")
 
 
+T4_LIKE = ("--speedup", "profile:t4", "--gpu", "T4", "--gpu", "A100=2.5")
+T4_LIKE += ("--price", "T4=0.5", "--price", "A100=1.3")
+
+
+def test_speeds_that_were_not_measured_are_told(gpuplan, newtrace):
+    code, _, err = gpuplan("pareto", newtrace, *T4_LIKE, "--budget", "$100/h", "--no-replay")
+    text = " ".join(err.split())
+    assert code == 0 and "every job is taken as 2.5 times as fast on A100 as on T4" in text
+    measured = gpuplan("pareto", newtrace, "--speedup", "profile:sia", *SIA, *USD, "--no-replay")
+    assert "every job is taken" not in " ".join(measured[2].split())
+
+
+def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
+    asked = (newtrace, *T4_LIKE, "--budget", "$75/h,$90/h", "--node-gpus", "8")
+    found = results(gpuplan, *asked, "--max-gpus", "100")
+    free = results(gpuplan, *asked)
+    for point, unlimited in zip(found["points"], free["points"], strict=True):
+        replay, prices = point["replay"], {"T4": 0.5, "A100": 1.3}
+        types = replay["types"]
+        assert sum(prices[t] * one["node_rounding_gpus"] for t, one in types.items()) == (
+            pytest.approx(replay["node_rounding_usd_per_h"])
+        )
+        assert replay["node_rounding_usd_per_h"] > 0
+        assert replay["over_budget_share"] == pytest.approx(
+            replay["billed_usd_per_h"] / point["budget_usd_per_h"] - 1
+        )
+        for one in types.values():
+            assert 0 <= one["above_max_gpus_share_law"] <= 1
+            assert 0 <= one["above_max_gpus_share_replayed"] <= 1
+            assert one["peak_gpus"] <= 100
+        for one in unlimited["replay"]["types"].values():
+            assert one["above_max_gpus_share_law"] is None
+    picture = tmp_path / "mix.svg"
+    code, out, err = gpuplan("pareto", *asked, "--max-gpus", "100", "--plot", picture)
+    assert code == 0, err
+    text, said = " ".join(out.split()), " ".join(err.split())
+    assert "The replays by GPU type" in text and "wants over 100" in text
+    assert "whole nodes" in text and "Over time (the budget, $75.00/h)" in text
+    assert "a budget is an average over time" in said
+    assert "$/h rented in the replay" in picture.read_text()
+
+
+def test_the_time_line_of_a_mix_keeps_dollars_and_gpus(gpuplan, newtrace):
+    found = results(gpuplan, newtrace, *T4_LIKE, "--budget", "$90/h")
+    (point,), line = found["points"], found["timeline"]
+    width_h = line[1]["time_h"] - line[0]["time_h"]
+    hours = found["horizon_h"]
+    usd = sum(row["mean_usd_per_h"] for row in line) * width_h / hours
+    assert usd == pytest.approx(point["replay"]["rented_usd_per_h"])
+    assert max(row["peak_usd_per_h"] for row in line) == point["replay"]["peak_usd_per_h"]
+    for name, one in point["replay"]["types"].items():
+        held = sum(row["mean_gpus"][name] for row in line) * width_h / hours
+        assert held == pytest.approx(one["rented_gpus"])
+        assert max(row["peak_gpus"][name] for row in line) == one["peak_gpus"]
+
+
+def test_a_bill_above_the_budget_is_told_with_one_that_keeps_it(gpuplan, newtrace):
+    asked = ("pareto", newtrace, *T4_LIKE, "--node-gpus", "8", "--billing", "1h")
+    code, _, err = gpuplan(*asked, "--budget", "$90/h")
+    assert code == 0
+    said = " ".join(err.split())
+    assert "replayed, billed are $" in said and "for $90.00/h (+" in said
+    instead = said.partition("--budget '")[2].partition("'")[0]
+    assert instead.startswith("$")
+    found = results(gpuplan, *asked[1:], "--budget", instead)
+    assert found["points"][0]["replay"]["billed_usd_per_h"] <= 90
+
+
 def test_the_built_in_price_of_a_gpu_is_named(gpuplan, hours):
     asked = ("--speedup", "power:0.5", "--prices", "builtin", "--gpu", "A100")
     found = results(gpuplan, hours, *asked, "--provider", "aws", "--budget", "$5000/month")

@@ -144,6 +144,8 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
     budgets, times = scene.frontier.budget_gpus, scene.frontier.mean_jct_s
     x = np.linspace(budgets[0], end, 60)
     line = list(zip(x.tolist(), np.interp(x, budgets, times).tolist(), strict=True))
+    for planned, at in scene.replayed:
+        line += [(np.nan, np.nan), planned, at]
     place_labels(
         axes,
         [at for at, _ in kept] + seen,
@@ -154,12 +156,10 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
 
 
 def _rented(axes: Axes, scene: Scene) -> None:
-    """Draw the GPUs rented over time."""
-    hours = [row["time_h"] for row in scene.timeline]
+    """Draw what is rented over time."""
+    hours, mean, peak = zip(*scene.timeline, strict=True)
     unit, per = ("days", 24.0) if hours[-1] > 96 else ("hours", 1.0)
     at = [hour / per for hour in hours]
-    peak = [row["peak_gpus"] for row in scene.timeline]
-    mean = [row["mean_gpus"] for row in scene.timeline]
     axes.fill_between(
         at, 0, peak, step="post", color=COLOURS["sky"], alpha=0.35, linewidth=0, label="most"
     )
@@ -167,12 +167,12 @@ def _rented(axes: Axes, scene: Scene) -> None:
     axes.set_ylim(0)
     axes.margins(x=0.01)
     axes.set_xlabel(f"{unit} after the first submission")
-    axes.set_ylabel("GPUs")
+    axes.set_ylabel(scene.timeline_unit)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda gpus, _: f"{gpus:,.0f}"))
     axes.set_title(
-        f"GPUs rented in the replay ({scene.timeline_of})",
-        loc="left", fontsize=10, fontweight="bold",
+        f"{scene.timeline_unit} rented in the replay ({scene.timeline_of})",
+        loc="left", fontsize=10, fontweight="bold", parse_math=False,
     )  # fmt: skip
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), labelcolor=INK, frameon=False, ncols=2)
 

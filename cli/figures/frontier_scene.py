@@ -38,7 +38,8 @@ class Scene:
         marks: name and point of what others measured or published.
         recorded: what the jobs held and took as recorded.
         curves: name and points of each baseline.
-        timeline: GPUs rented over time by the plan of ``timeline_of``.
+        timeline: hour, mean and most of what the plan of ``timeline_of`` rents over time.
+        timeline_unit: what that counts.
         timeline_of: what that is.
         usd_per_month: dollars a month for a unit of the budget; None without a price.
         ribbon: budget, and low and high end of the band of the mean completion time there; an end
@@ -59,7 +60,8 @@ class Scene:
     marks: Sequence[tuple[str, At]] = ()
     recorded: At | None = None
     curves: Sequence[tuple[str, Sequence[At]]] = ()
-    timeline: Sequence[dict[str, Any]] = ()
+    timeline: Sequence[tuple[float, float, float]] = ()
+    timeline_unit: str = "GPUs"
     timeline_of: str = ""
     usd_per_month: float | None = None
     ribbon: Sequence[tuple[float, float, float]] = ()
@@ -104,7 +106,10 @@ def scene_of(study: Study) -> Scene:
         marks=marks,
         recorded=None if record is None else (record.gpus, record.mean_jct_s),
         curves=list(curves.items()),
-        timeline=[] if shown.trial is None else shown.trial.timeline(),
+        timeline=[
+            (row["time_h"], row["mean_gpus"], row["peak_gpus"])
+            for row in ([] if shown.trial is None else shown.trial.timeline())
+        ],
         timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
         usd_per_month=None if study.price is None else study.usd_per_month(1.0),
         ribbon=[] if doubt is None else _ribbon(doubt),
@@ -124,7 +129,7 @@ def _ribbon(doubt: Any) -> list[tuple[float, float, float]]:
 
 def scene_of_types(study: TypedStudy) -> Scene:
     """Return the scene of a study of several GPU types, in dollars an hour."""
-    end = study.frontier.saturation_usd_per_h
+    end, shown = study.frontier.saturation_usd_per_h, study.shown
     plans = [point.plan.plan for point in study.points]
     points = [(min(plan.used_gpus, end), plan.mean_jct_s) for plan in plans]
     return Scene(
@@ -142,6 +147,13 @@ def scene_of_types(study: TypedStudy) -> Scene:
             for at, point in zip(points, study.points, strict=True)
             if point.trial is not None
         ],
+        timeline=[
+            (row["time_h"], row["mean_usd_per_h"], row["peak_usd_per_h"])
+            for row in ([] if shown.trial is None else shown.trial.timeline())
+        ],
+        timeline_unit="$/h",
+        timeline_of=f"{'the knee' if shown is study.knee else 'the budget'}, "
+        f"${round_up(shown.plan.plan.budget_gpus):,.2f}/h on average",
         usd_per_month=MONTH_H,
     )
 

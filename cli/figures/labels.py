@@ -74,6 +74,7 @@ def place_labels(
             color=colour,
             zorder=7,
             in_layout=False,  # a label must not move what it labels
+            parse_math=False,  # dollars are dollars
         )
         best: tuple[float, int, Bbox] | None = None
         for order, (x, y, align) in enumerate(PLACES):

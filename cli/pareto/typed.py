@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.pareto.headline import on_speedup, on_workload
+from gpuplan.cli.pareto.headline import AVERAGE_NOTE, on_speedup, on_workload
 from gpuplan.cli.pareto.tables import rented
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
 from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_duration, show_usd
+from gpuplan.cli.shapes import shapes_table, timeline_row
+from gpuplan.cli.units import show_duration, show_share, show_usd
 from gpuplan.planner.boa.show import round_up, show_gpus
+from gpuplan.planner.boa.tried import OVER
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.typed_study import TypedStudy
+    from gpuplan.planner.boa.typed_study import TypedPoint, TypedStudy
+    from gpuplan.planner.boa.typed_trial import TypedTrial
+
+SLOW = 1.5  # times the planned mean completion time, from which on a replay is told of
 
 
 def usd_per_h(value: float) -> str:
@@ -43,19 +48,108 @@ def typed_headline(study: TypedStudy) -> str:
         f"{said} Replayed on the trace's own arrivals it gives "
         f"{show_duration(found['mean_jct_s'])} (95% of the jobs within "
         f"{show_duration(found['p95_jct_s'])}), and rents for "
-        f"{usd_per_h(found['rented_usd_per_h'])} on average, at the peak {peak}."
+        f"{usd_per_h(found['rented_usd_per_h'])} {_per_hour(study, knee.trial)}, at the peak "
+        f"{peak}."
     )
+
+
+def _per_hour(study: TypedStudy, trial: TypedTrial) -> str:
+    """Return what dollars an hour of a replay are over, since it may last beyond the horizon."""
+    if trial.lasts_h <= 1.05 * study.workload.horizon_h:
+        return "on average"
+    return f"counted over the hours of arrivals (the run lasts {trial.lasts_h:,.0f} h)"
 
 
 def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
     """Return what a reader must know; ``assumed`` where no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed), *on_workload(study.workload)]
     if study.speedup.law is not None:
-        found.append(
-            f"jobs were taken as recorded on {study.recorded_on}, and every job as faster on the "
-            "other types by the same factor"
+        found.append(f"jobs were taken as recorded on {study.recorded_on}")
+    found += [*_on_speeds(study), *_on_limit(study), *_on_budgets(study), *_on_replays(study)]
+    return [*found, _on_average(study), *study.notes, *study.workload.notes]
+
+
+def _on_speeds(study: TypedStudy) -> Iterator[str]:
+    """Yield what is assumed of the types where nothing was measured on them."""
+    speeds = study.speedup.assumed_speeds
+    if not speeds:
+        return
+    first, *others = speeds
+    faster = " and ".join(f"{speeds[name]:g} times as fast on {name}" for name in others)
+    yield (
+        f"every job is taken as {faster} as on {first}, with the same speedup curve "
+        f"({study.speedup.name}): jobs differ in what they gain from a type, so give "
+        "measurements of it if you can (a CSV with a gpu_type column)"
+    )
+
+
+def _on_limit(study: TypedStudy) -> Iterator[str]:
+    """Yield a warning where more GPUs of a type are needed on average than can be rented."""
+    most = None if study.cluster is None else study.cluster.max_gpus
+    if most is None:
+        return
+    for name in study.prices:
+        short = [point for point in study.points if point.plan.gpus[name] > most]
+        if short:
+            yield (
+                f"at most {most:,} {name} can be rented, but {len(short)} of {len(study.points)} "
+                "plans use more on average: there the queue grows until the arrivals end, and "
+                "the replayed times say little"
+            )
+
+
+def _on_budgets(study: TypedStudy) -> Iterator[str]:
+    """Yield a warning where bills exceed their budgets, with a budget that keeps within."""
+    over = [
+        (point, point.trial)
+        for point in study.points
+        if point.target_jct_s is None and point.trial and point.trial.over_budget_share > OVER
+    ]
+    if not over:
+        return
+    if not study.by_request:  # of a sweep the worst is enough
+        over = [max(over, key=lambda pair: pair[1].over_budget_share)]
+    said = []
+    for point, trial in over:
+        text = f"{usd_per_h(trial.billed_usd_per_h)} for {usd_per_h(trial.plan.plan.budget_gpus)}"
+        text += f" ({trial.over_budget_share:+.0%}"
+        if point.inside is not None:
+            text += f"; --budget '${point.inside.plan.plan.budget_gpus:.2f}/h' keeps to it"
+        elif study.by_request:
+            text += "; no smaller budget keeps to it"
+        said.append(f"{text})")
+    yield (
+        "whole nodes, delays and the end of the last jobs are not in a budget: replayed, billed "
+        f"are {'; '.join(said)}"
+    )
+
+
+def _on_replays(study: TypedStudy) -> Iterator[str]:
+    """Yield a warning where a replay takes much longer than its plan."""
+    trials = [point.trial for point in study.points if point.trial is not None]
+    slow = [t for t in trials if t.jct_s.mean() > SLOW * t.plan.plan.mean_jct_s]
+    if slow and study.by_request:
+        best = min(trials, key=lambda trial: float(trial.jct_s.mean()))
+        yield (
+            f"{len(slow)} of {len(trials)} plans take more than {SLOW:g} times as long in the "
+            f"replay as planned: of the budgets asked for, "
+            f"{usd_per_h(best.plan.plan.budget_gpus)} replays best, at "
+            f"{show_duration(float(best.jct_s.mean()))}"
         )
-    return [*found, *study.notes, *study.workload.notes]
+
+
+def _on_average(study: TypedStudy) -> str:
+    """Return what a budget is, and how far above it the replays go."""
+    trials = [point.trial for point in study.points if point.trial is not None]
+    ratios = [trial.peak_usd_per_h / trial.plan.plan.used_gpus for trial in trials]
+    if not ratios or min(ratios) < 1 or not trials:
+        return AVERAGE_NOTE
+    low, high = (f"{ratio:.1f}" for ratio in (min(ratios), max(ratios)))
+    between = high if low == high else f"{low} to {high}"
+    return (
+        f"a budget is an average over time: what is rented at once peaks at {between} times it in "
+        "the replay, so the clouds must be able to give that many GPUs"
+    )
 
 
 def typed_tables(study: TypedStudy) -> Iterator[Table]:
@@ -63,7 +157,10 @@ def typed_tables(study: TypedStudy) -> Iterator[Table]:
     yield _points(study)
     if any(point.trial is not None for point in study.points):
         yield _replays(study)
+        if _is_limited(study):
+            yield _by_type(study)
     points = shown_widths(study.by_request, study.points, study.shown)
+    yield from _over_time(study, points)
     at = "dollars"
     if len(points) == 1:
         which = "the knee" if points[0] is study.knee else "the budget"
@@ -112,6 +209,7 @@ def _replays(study: TypedStudy) -> Table:
         Column("p95_jct_s", "P95 JCT replayed", show_duration),
         Column("rented_usd_per_h", "rented ($/h)", show_usd),
         Column("billed_usd_per_h", "billed ($/h)", show_usd),
+        Column("node_rounding_usd_per_h", "", show_usd),
         *(Column(f"peak_gpus_{name}", f"peak {name} (GPUs)") for name in study.prices),
     )
     rows: list[list[Any]] = []
@@ -123,8 +221,71 @@ def _replays(study: TypedStudy) -> Table:
             peak = point.trial.peak_gpus.get(name, 0)
             text = "-"
             if peak:
-                text = f"{peak:,} ({peak / point.trial.replays[name].rented_gpus:.1f}x)"
+                text = f"{peak:,} ({peak / point.trial.types[name].replay.rented_gpus:.1f}x)"
             row[f"peak_gpus_{name}"] = Shown(peak, text)
         rows.append([row[column.key] for column in columns])
     title = f"Replayed on the trace's own arrivals; {rented(study.cluster)}; peak (x mean)"
     return Table(title, columns, rows)
+
+
+def _is_limited(study: TypedStudy) -> bool:
+    cluster = study.cluster
+    return cluster is not None and (cluster.node_gpus > 1 or cluster.max_gpus is not None)
+
+
+def _by_type(study: TypedStudy) -> Table:
+    """Return one row per budget and type: what whole nodes cost, and how often a limit binds."""
+    cluster = study.cluster
+    assert cluster is not None
+    columns = [
+        Column("budget_usd_per_h", "budget ($/h)", show_usd),
+        Column("gpu_type", "type"),
+        Column("rented_gpus", "rents (GPUs)", show_gpus),
+    ]
+    if cluster.node_gpus > 1:
+        columns += [
+            Column("node_rounding_gpus", "whole nodes (GPUs)"),
+            Column("node_rounding_usd_per_h", "whole nodes ($/h)", show_usd),
+        ]
+    if cluster.max_gpus is not None:
+        columns.append(Column("above_max_gpus", f"wants over {cluster.max_gpus:,}: law, replay"))
+    rows = []
+    for point in study.points:
+        if point.trial is None:
+            continue
+        for name, one in point.trial.types.items():
+            law, seen = one.above_max_gpus_share_law, one.above_max_gpus_share
+            shares = ", ".join("-" if at is None else show_share(at) for at in (law, seen))
+            more = one.node_rounding_gpus
+            row = {
+                "budget_usd_per_h": point.plan.plan.budget_gpus,
+                "gpu_type": name,
+                "rented_gpus": one.replay.rented_gpus,
+                "node_rounding_gpus": Shown(
+                    more, f"{more:+,.1f} ({100 * more / one.single_rented_gpus:+.1f}%)"
+                ),
+                "node_rounding_usd_per_h": study.prices[name].usd_per_gpu_h * more,
+                "above_max_gpus": Shown(law, shares),
+            }
+            rows.append([row[column.key] for column in columns])
+    return Table("The replays by GPU type", tuple(columns), rows)
+
+
+def _over_time(study: TypedStudy, points: list[TypedPoint]) -> Iterator[Table]:
+    """Yield the dollars and GPUs rented over time, of the budgets whose widths are shown."""
+    for point in points:
+        if point.trial is None:
+            continue
+        line = point.trial.timeline()
+        rows = [timeline_row("dollars an hour, mean", [row["mean_usd_per_h"] for row in line])]
+        rows += [
+            timeline_row(f"{name} rented, mean", [row["mean_gpus"][name] for row in line])
+            for name in point.trial.types
+        ]
+        yield shapes_table(f"Over time ({timeline_of(study, point)})", rows)
+
+
+def timeline_of(study: TypedStudy, point: TypedPoint) -> str:
+    """Return what a time line is of."""
+    which = "the knee" if point is study.knee else "the budget"
+    return f"{which}, {usd_per_h(point.plan.plan.budget_gpus)}"

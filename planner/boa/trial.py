@@ -117,19 +117,28 @@ def planned_jct_s(workload: Workload, plan: Plan) -> FloatArray:
 
 def rented_over_time(replay: Replay) -> list[dict[str, float]]:
     """Return the mean and the most GPUs rented in each of `BINS` equal stretches of a replay."""
-    time_s, gpus = replay.time_s, replay.gpus.astype(np.float64)
-    edges = np.linspace(time_s[0], time_s[-1], BINS + 1)
-    spent = np.append(0.0, np.cumsum(gpus[:-1] * np.diff(time_s)))
-    mean = np.diff(np.interp(edges, time_s, spent)) / np.diff(edges)
-    first = np.maximum(np.searchsorted(time_s, edges[:-1], side="right") - 1, 0)
+    edges = np.linspace(replay.time_s[0], replay.time_s[-1], BINS + 1)
+    mean, peak = over_time(replay.time_s, replay.gpus.astype(np.float64), edges)
+    rows = zip(edges[:-1].tolist(), mean.tolist(), peak.tolist(), strict=True)
+    return [{"time_h": at / HOUR_S, "mean_gpus": m, "peak_gpus": p} for at, m, p in rows]
+
+
+def over_time(
+    time_s: FloatArray, values: FloatArray, edges: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the mean and the most of a step function in each stretch between two edges.
+
+    Args:
+        time_s: where it changes, ascending; it is 0 before; shape (k,).
+        values: its value from then on, the last one for good; shape (k,).
+        edges: ascending; shape (m + 1,).
+    """
+    before = min(float(time_s[0]), float(edges[0])) - 1
+    time_s, values = np.append(before, time_s), np.append(0.0, values)
+    spent = np.append(0.0, np.cumsum(values[:-1] * np.diff(time_s)))
+    late = np.maximum(edges - time_s[-1], 0) * values[-1]
+    mean = np.diff(np.interp(edges, time_s, spent) + late) / np.diff(edges)
+    first = np.searchsorted(time_s, edges[:-1], side="right") - 1
     last = np.searchsorted(time_s, edges[1:], side="left")
-    return [
-        {
-            "time_h": float(start / HOUR_S),
-            "mean_gpus": float(average),
-            "peak_gpus": float(gpus[a : max(b, a + 1)].max()),
-        }
-        for start, average, a, b in zip(
-            edges[:-1], mean, first.tolist(), last.tolist(), strict=True
-        )
-    ]
+    stretches = zip(first.tolist(), last.tolist(), strict=True)
+    return mean, np.array([values[a : max(b, a + 1)].max() for a, b in stretches])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.boa.arrivals import FloatArray
 from gpuplan.planner.boa.asked import SWEEP_POINTS, within_cluster
 from gpuplan.planner.boa.budget import DOLLARS, MONTH_H, Budget, within
 from gpuplan.planner.boa.heterogeneous import (
@@ -21,74 +21,29 @@ from gpuplan.planner.boa.heterogeneous import (
     solve_typed,
     workloads_by_type,
 )
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_types
+from gpuplan.planner.boa.replay import Cluster
 from gpuplan.planner.boa.show import round_up
-from gpuplan.planner.boa.trial import planned_jct_s
+from gpuplan.planner.boa.tried import OVER
+from gpuplan.planner.boa.typed_trial import TypedTrial, try_typed
 from gpuplan.planner.boa.workload import Choices, Workload
 from gpuplan.planner.speedup.model import SpeedupModel
 
-
-@dataclass(frozen=True, slots=True)
-class TypedTrial:
-    """A plan over several GPU types, replayed on a cluster of each.
-
-    Attributes:
-        plan: the plan.
-        replays: by type that some job runs on.
-        price_usd_per_gpu_h: by type.
-        planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
-            once.
-    """
-
-    plan: TypedPlan
-    replays: Mapping[str, Replay]
-    price_usd_per_gpu_h: Mapping[str, float]
-    planned_p95_jct_s: float
-
-    @property
-    def jct_s(self) -> FloatArray:
-        """Completion times of all jobs, type by type."""
-        return np.concatenate([replay.jct_s for replay in self.replays.values()])
-
-    @property
-    def rented_usd_per_h(self) -> float:
-        """Dollars an hour for the GPUs rented, on average."""
-        return sum(self.price_usd_per_gpu_h[t] * r.rented_gpus for t, r in self.replays.items())
-
-    @property
-    def billed_usd_per_h(self) -> float:
-        """Dollars an hour billed, on average."""
-        return sum(self.price_usd_per_gpu_h[t] * r.billed_gpus for t, r in self.replays.items())
-
-    @property
-    def peak_gpus(self) -> dict[str, int]:
-        """Most GPUs of each type rented at once."""
-        return {t: replay.peak_gpus for t, replay in self.replays.items()}
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        jct_s = self.jct_s
-        p50, p95, p99 = np.percentile(jct_s, (50, 95, 99)).tolist()
-        return {
-            "planned_mean_jct_s": float(self.plan.plan.mean_jct_s),
-            "planned_p95_jct_s": self.planned_p95_jct_s,
-            "mean_jct_s": float(jct_s.mean()),
-            "median_jct_s": p50,
-            "p95_jct_s": p95,
-            "p99_jct_s": p99,
-            "rented_usd_per_h": self.rented_usd_per_h,
-            "billed_usd_per_h": self.billed_usd_per_h,
-            "types": {t: replay.summary() for t, replay in self.replays.items()},
-        }
+TRIES = 48  # smaller budgets replayed for one that keeps what was asked for
 
 
 @dataclass(frozen=True, slots=True)
 class TypedPoint:
-    """The plan for one of the budgets asked for; see `study.Point`."""
+    """The plan for one of the budgets asked for; see `study.Point`.
+
+    Attributes:
+        inside: the quickest plan tried whose bill keeps this budget in the replay; None where this
+            one's does, to within `OVER`, or where none does.
+    """
 
     plan: TypedPlan
     target_jct_s: float | None = None
     trial: TypedTrial | None = None
+    inside: TypedTrial | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +77,7 @@ class TypedStudy:
 
     @property
     def shown(self) -> TypedPoint:
-        """The point whose widths people see first: the only one asked for, else the knee."""
+        """The point that people see first: the only one asked for, else the knee."""
         return self.points[0] if len(self.points) == 1 else self.knee
 
     def saved_s(self, point: TypedPoint) -> float:
@@ -136,7 +91,11 @@ class TypedStudy:
         row["next_100_usd_month_saves_s"] = self.saved_s(point)
         row["target_jct_s"] = point.target_jct_s
         if point.trial is not None:
+            inside = point.inside
             row["replay"] = point.trial.summary()
+            row["replay"]["inside_budget_usd_per_h"] = (
+                None if inside is None else float(inside.plan.plan.budget_gpus)
+            )
         return row
 
     def summary(self) -> dict[str, Any]:
@@ -171,6 +130,7 @@ class TypedStudy:
                 }
                 for c in frontier.frontier.classes
             ],
+            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -227,13 +187,17 @@ def study_types(
 
     def point(plan: TypedPlan, target_s: float | None = None) -> TypedPoint:
         try:
-            trial = None if cluster is None else _try(workload, plan, usd, cluster)
+            trial = None if cluster is None else try_typed(workload, plan, usd, cluster)
         except UsageError as error:  # a job that changes its type is planned, but not replayed
             refused.append(str(error).partition("\n")[0])
             trial = None
         return TypedPoint(plan, target_s, trial)
 
     points = tuple(point(plan, target_s) for plan, target_s in plans)
+    if cluster is not None and by_request:
+        points = tuple(
+            replace(one, inside=_inside(workload, frontier, one, usd, cluster)) for one in points
+        )
     knee = point(frontier.knee())
     return TypedStudy(
         workload=workload,
@@ -249,16 +213,34 @@ def study_types(
     )
 
 
-def _try(
-    workload: Workload, plan: TypedPlan, usd: Mapping[str, float], cluster: Cluster
-) -> TypedTrial:
-    clusters = dict.fromkeys(usd, cluster)
-    return TypedTrial(
-        plan=plan,
-        replays=replay_types(workload, plan.plan, clusters),
-        price_usd_per_gpu_h=usd,
-        planned_p95_jct_s=float(np.percentile(planned_jct_s(workload, plan.plan), 95)),
-    )
+def _inside(
+    workload: Workload,
+    frontier: TypedFrontier,
+    point: TypedPoint,
+    usd: Mapping[str, float],
+    cluster: Cluster,
+) -> TypedTrial | None:
+    """Return the quickest plan tried whose bill keeps a budget that its own plan overshoots.
+
+    A smaller budget may be billed more, so a grid of them is replayed.
+    """
+    if (
+        point.trial is None
+        or point.target_jct_s is not None
+        or point.trial.over_budget_share < OVER
+    ):
+        return None
+    budget = float(point.plan.plan.budget_gpus)
+    found = []
+    for smaller in np.geomspace(frontier.min_usd_per_h, budget, TRIES)[:-1].tolist():
+        try:
+            plan = frontier.at_budget(min(ceil(100 * smaller) / 100, budget))
+            trial = try_typed(workload, plan, usd, cluster)
+        except UsageError:  # a job that changes its type is planned, but not replayed
+            continue
+        if trial.billed_usd_per_h <= budget:
+            found.append(trial)
+    return min(found, key=lambda one: float(one.jct_s.mean()), default=None)
 
 
 def _at_least(budget: Budget, usd_per_h: float) -> str:

@@ -62,6 +62,8 @@ class SpeedupModel:
         notes: what a reader of the result should know about it.
         ends: models at the two ends of a range of parameters, this one being in its middle.
         types: models by GPU type, where several are known; this one is the first of them.
+        assumed_speeds: how many times as fast as the first each type is taken to be, where that
+            was said and not measured; else empty.
     """
 
     name: str
@@ -71,6 +73,7 @@ class SpeedupModel:
     notes: tuple[str, ...] = ()
     ends: tuple[SpeedupModel, SpeedupModel] | None = None
     types: Mapping[str, SpeedupModel] = field(default_factory=dict)
+    assumed_speeds: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, job_class: str) -> ClassProfile | None:
         """Return what is known about a class; None where that is nothing."""
@@ -94,7 +97,7 @@ class SpeedupModel:
         ends = self.ends
         if ends is not None:
             ends = (ends[0].with_types(speeds), ends[1].with_types(speeds))
-        return replace(self, types=types, ends=ends)
+        return replace(self, types=types, ends=ends, assumed_speeds=dict(speeds))
 
     def _faster(self, speed: float) -> SpeedupModel:
         def of(profile: ClassProfile) -> ClassProfile:

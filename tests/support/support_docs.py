@@ -10,6 +10,8 @@ NAMES = {
     "prices": "GPUs",
     "types": "GPUs",
     "used_gpus": "GPUs",
+    "mean_gpus": "GPUs",
+    "peak_gpus": "GPUs",
 }
 """Keys whose value has names for keys, and what these are."""
 
