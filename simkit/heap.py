@@ -17,20 +17,36 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @kernel
-def new_heap() -> Array:
-    """Return an empty heap."""
-    return np.zeros((64, 2), np.int64)
+def new_heap(room: int = 63) -> Array:
+    """Return an empty heap that has room for so many pairs."""
+    return np.zeros((1 + room, 2), np.int64)
 
 
 @kernel
 def push(heap: Array, first: int, second: int) -> Array:
     """Add a pair; the result takes the place of ``heap``, which may have become too small."""
+    if heap[0, 0] + 1 == heap.shape[0]:
+        heap = larger(heap)
+    insert(heap, first, second)
+    return heap
+
+
+@kernel
+def larger(heap: Array) -> Array:
+    """Return the same heap with twice the rows."""
+    more = np.zeros((2 * heap.shape[0], 2), np.int64)
+    for row in range(heap[0, 0] + 1):  # a slice assignment costs three seconds of compilation
+        more[row, 0], more[row, 1] = heap[row, 0], heap[row, 1]
+    return more
+
+
+@kernel
+def insert(heap: Array, first: int, second: int) -> None:
+    """Add a pair where there is room. It returns nothing, which is quicker than `push`.
+
+    A kernel counts the references to every array that it hands around in a loop, and that is slow.
+    """
     size = heap[0, 0] + 1
-    if size == heap.shape[0]:
-        larger = np.zeros((2 * size, 2), np.int64)
-        for row in range(size):  # a slice assignment costs three seconds of compilation
-            larger[row, 0], larger[row, 1] = heap[row, 0], heap[row, 1]
-        heap = larger
     heap[0, 0] = size
     at = size
     while at > 1:
@@ -40,7 +56,6 @@ def push(heap: Array, first: int, second: int) -> Array:
         heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
         at = up
     heap[at, 0], heap[at, 1] = first, second
-    return heap
 
 
 @kernel

@@ -28,12 +28,12 @@ from gpuplan.simkit.allpass.pool import (
     REQUEST,
     charge,
     let_go,
+    list_anew,
     list_idle,
-    listed_anew,
     take_idle,
 )
 from gpuplan.simkit.allpass.scalers import next_threshold, rent_or_release
-from gpuplan.simkit.heap import new_heap, pop, push
+from gpuplan.simkit.heap import insert, larger, new_heap, pop
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.tables import grown
 from gpuplan.simkit.workload import FOREVER
@@ -124,13 +124,15 @@ def replay(
     timeline = np.zeros((256, 10), np.int64)
     pressures = np.zeros((256, 1), np.float64)
     demand = np.zeros((edges.size + 1, 4), np.int64)
-    events, running, queue = new_heap(), new_heap(), new_heap()
-    cheapest, dearest, offers = new_heap(), new_heap(), new_heap()
+    running, queue = new_heap(n), new_heap(n)
+    cheapest, dearest = new_heap(workers.shape[0]), new_heap(workers.shape[0])
+    events = new_heap()
     slots = 0
     for step in range(market_start.size):
         slots = max(slots, market_first[step + 1] - market_first[step])
+    offers = new_heap(slots)
     for offer in range(slots):
-        offers = push(offers, offer, offer)
+        insert(offers, offer, offer)
     holder = np.full(slots, -1, np.int64)  # which worker each offer is
     step = round_start = market_held = paid = 0
     listed = market_first[1]
@@ -145,6 +147,9 @@ def replay(
     changed = False
 
     while done < n:
+        # Room for what one event adds: a job per idle worker, and those let into containers.
+        while events[0, 0] + idle + (next_submit - next_admit) + 2 >= events.shape[0]:
+            events = larger(events)
         time, code = next_tick, TICK
         if next_market <= time:
             time, code = next_market, MARKET
@@ -172,7 +177,7 @@ def replay(
             pop(running)
             jobs[number, STATE] = LEFT
             jobs[number, SERVERLESS] = now - jobs[number, START]
-            events = push(events, now + checkpoint[number], CHECKPOINT_DONE | number)
+            insert(events, now + checkpoint[number], CHECKPOINT_DONE | number)
         elif kind == DISPATCH:
             changed = False
             while queue[0, 0]:
@@ -194,7 +199,7 @@ def replay(
                 row = bucket[job] if bucket[job] >= due else edges.size
                 settle(demand, row, now)
                 demand[row, RATE] += gpus[job]
-                events = push(events, now + run, FINISH_SERVERFUL | job)
+                insert(events, now + run, FINISH_SERVERFUL | job)
         elif kind == MARKET:
             step += 1
             if step == market_start.size:
@@ -240,20 +245,20 @@ def replay(
                         while member >= 0:
                             workers[member, BUSY] -= jobs[job, FINISH] - now
                             if member != worker:
-                                cheapest, dearest = list_idle(workers, member, cheapest, dearest)
+                                list_idle(workers, member, cheapest, dearest)
                                 idle += 1
                             member = workers[member, NEXT]
                         jobs[job, STATE], jobs[job, SINCE] = LEFT, now
                         key = submit[job] if rules.by_submission else deadline[job]
-                        queue = push(queue, key, job)
+                        insert(queue, key, job)
                         ready -= 1
                         changed = True
                     workers[worker, RECLAIMED] = 1
                     market_held -= 1
                     paid -= workers[worker, PRICE]
-                    offers = let_go(workers, bills, worker, now, holder, offers)
+                    let_go(workers, bills, worker, now, holder, offers)
             if moved:
-                cheapest, dearest = listed_anew(workers, cheapest, dearest)
+                list_anew(workers, cheapest, dearest)
         elif kind == TICK:
             next_tick = now + rules.tick_us
             due = fold_overdue(demand, edges, due, now)
@@ -278,9 +283,13 @@ def replay(
             )
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
+            backlog = next_submit - next_admit
+            while events[0, 0] + wanted + backlog + 1 >= events.shape[0]:
+                events = larger(events)
             for _ in range(wanted):
                 if rentals == workers.shape[0]:
                     workers, bills = grown(workers), grown(bills)
+                    cheapest, dearest = larger(cheapest), larger(dearest)
                 price = rules.conventional_price
                 if offers[0, 0] and offers[1, 1] < listed:
                     offer = offers[1, 1]
@@ -301,14 +310,14 @@ def replay(
                 workers[rentals, ASKED] = workers[rentals, PRICE] = price
                 workers[rentals, PRICED] = now
                 paid += price
-                events = push(events, now + delay, WORKER_READY | rentals)
+                insert(events, now + delay, WORKER_READY | rentals)
                 rentals += 1
                 starting += 1
             for _ in range(spare):
                 worker = take_idle(workers, dearest, LISTED_DOWN)
                 market_held -= workers[worker, OFFER] >= 0
                 paid -= workers[worker, PRICE]
-                offers = let_go(workers, bills, worker, now, holder, offers)
+                let_go(workers, bills, worker, now, holder, offers)
                 ready -= 1
                 idle -= 1
 
@@ -337,14 +346,19 @@ def replay(
             elif kind == CONTAINER_READY:
                 jobs[number, STATE] = RUNNING
                 jobs[number, START] = now
-                events = push(events, now + service[number], FINISH_SERVERLESS | number)
+                leaves = False  # for sure: it has used up its threshold before that can change
                 if gpus[number] <= rules.capacity and threshold < FOREVER:
-                    running = push(running, jobs[number, SINCE], number)
+                    insert(running, jobs[number, SINCE], number)
+                    until = jobs[number, SINCE] + (threshold if rules.live else 0)
+                    fixed = not (rules.live and rules.adaptive)
+                    leaves = until < now + service[number] and (fixed or until <= next_tick)
+                if not leaves:
+                    insert(events, now + service[number], FINISH_SERVERLESS | number)
             elif kind == CHECKPOINT_DONE:
                 serverless -= gpus[number]
                 jobs[number, SINCE] = now
                 key = submit[number] if rules.by_submission else deadline[number]
-                queue = push(queue, key, number)
+                insert(queue, key, number)
                 serverful_width += gpus[number]
                 row = bucket[number] if bucket[number] >= due else edges.size
                 settle(demand, row, now)
@@ -357,7 +371,7 @@ def replay(
                     starting -= 1
                     ready += 1
                     idle += 1
-                    cheapest, dearest = list_idle(workers, number, cheapest, dearest)
+                    list_idle(workers, number, cheapest, dearest)
                     changed = True
             elif jobs[number, STATE] == SERVED and jobs[number, FINISH] == now:  # FINISH_SERVERFUL
                 jobs[number, STATE] = LEFT
@@ -371,7 +385,7 @@ def replay(
                 idle += gpus[number]
                 worker = jobs[number, CHAIN]
                 while worker >= 0:
-                    cheapest, dearest = list_idle(workers, worker, cheapest, dearest)
+                    list_idle(workers, worker, cheapest, dearest)
                     worker = workers[worker, NEXT]
                 changed = True
 
@@ -382,12 +396,12 @@ def replay(
             begin = now + startup[next_admit]
             # The key under which it waits for its demotion: `running` adds the rest when it looks.
             jobs[next_admit, SINCE] = begin if rules.live else begin + threshold
-            events = push(events, begin, CONTAINER_READY | next_admit)
+            insert(events, begin, CONTAINER_READY | next_admit)
             next_admit += 1
 
     for worker in range(rentals):
         if workers[worker, RELEASE] < 0:
             charge(workers, bills, worker, now)
             workers[worker, RELEASE] = now
-    workers, bills = workers[:rentals].copy(), bills[:rentals].copy()
-    return jobs, workers, bills[:, 0], timeline[:notes].copy(), pressures[:notes, 0].copy()
+    kept = timeline[:notes].copy(), pressures[:notes, 0].copy()
+    return jobs, workers[:rentals], bills[:rentals, 0], kept[0], kept[1]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.heap import new_heap, pop, push
+from gpuplan.simkit.heap import insert, pop
 from gpuplan.simkit.jit import kernel
 
 (
@@ -29,16 +29,18 @@ from gpuplan.simkit.jit import kernel
 
 
 @kernel
-def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> Any:
-    """Mark a worker as idle and enter it in both orders of price where it is not yet there."""
+def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> None:
+    """Mark a worker as idle and enter it in both orders of price where it is not yet there.
+
+    Both have room for every worker.
+    """
     workers[worker, IDLE] = 1
     if not workers[worker, LISTED_UP]:
         workers[worker, LISTED_UP] = 1
-        cheapest = push(cheapest, workers[worker, PRICE], worker)
+        insert(cheapest, workers[worker, PRICE], worker)
     if not workers[worker, LISTED_DOWN]:
         workers[worker, LISTED_DOWN] = 1
-        dearest = push(dearest, -workers[worker, PRICE], -worker)
-    return cheapest, dearest
+        insert(dearest, -workers[worker, PRICE], -worker)
 
 
 @kernel
@@ -54,17 +56,20 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
 
 
 @kernel
-def listed_anew(workers: Any, cheapest: Any, dearest: Any) -> Any:
-    """Return both orders of the idle workers after prices have changed."""
+def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
+    """Order the idle workers again after prices have changed."""
     for entry in range(1, dearest[0, 0] + 1):
         workers[-dearest[entry, 1], LISTED_DOWN] = 0
-    up, down = new_heap(), new_heap()
-    for entry in range(1, cheapest[0, 0] + 1):
+    idle = 0
+    for entry in range(1, cheapest[0, 0] + 1):  # every idle worker is in it
         worker = cheapest[entry, 1]
         workers[worker, LISTED_UP] = 0
         if workers[worker, IDLE]:
-            up, down = list_idle(workers, worker, up, down)
-    return up, down
+            idle += 1
+            dearest[idle, 1] = worker
+    cheapest[0, 0] = dearest[0, 0] = 0
+    for entry in range(1, idle + 1):  # which the heap reaches only now
+        list_idle(workers, dearest[entry, 1], cheapest, dearest)
 
 
 @kernel
@@ -76,12 +81,11 @@ def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
 
 
 @kernel
-def let_go(workers: Any, bills: Any, worker: int, now: int, holder: Any, offers: Any) -> Any:
-    """End a rental; return the heap of offers that nobody holds."""
+def let_go(workers: Any, bills: Any, worker: int, now: int, holder: Any, offers: Any) -> None:
+    """End a rental; its offer goes back to those that nobody holds."""
     charge(workers, bills, worker, now)
     workers[worker, RELEASE] = now
     offer = workers[worker, OFFER]
     if offer >= 0:
         holder[offer] = -1
-        offers = push(offers, offer, offer)
-    return offers
+        insert(offers, offer, offer)
