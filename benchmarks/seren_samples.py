@@ -98,16 +98,15 @@ def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """
     ours: dict[str, Any] = {"scale_out": scale_out} if scale_out else {}
     cluster = {"gpus": WORKERS, "usd_per_gpu_h": cluster_usd()}
-    stops = cluster | {"preemptive": True, "checkpoint_s": 42.0, "restore_s": 42.0}
     few = ours | {"serverless_limit": CONTAINERS}
     return {
         "Allpass": ("allpass", ours),
         LIMITED: ("allpass", ours | {"capacity": WORKERS}),
         "TL-NP": ("2d-las", cluster | {"preemptive": False}),
-        "TL-P": ("2d-las", stops),
-        "TL-P, limits / 5": ("2d-las", stops | {"limits_gpu_s": (650.0, 1440.0)}),
+        "TL-P": ("2d-las", cluster),
+        "TL-P, limits / 5": ("2d-las", cluster | {"limits_gpu_s": (650.0, 1440.0)}),
         "SJF-NP": ("sjf", cluster),
-        "SJF-P": ("srtf", stops),
+        "SJF-P": ("srtf", cluster),
         "HPA": ("hpa", {}),
         "HPA, Lambda": ("hpa", {"marketplace_offers": 0}),
         "Modal": ("serverless-only", {}),

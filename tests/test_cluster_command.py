@@ -107,14 +107,34 @@ def test_the_published_rules_count_whole_seconds(gpuplan, tmp_path):
     assert pl.read_parquet(tmp_path / "jobs.parquet")["finish_s"].to_list() == [8.0, 3.0]
 
 
+def test_a_stop_costs_what_a_move_costs_allpass_unless_it_is_as_published(gpuplan, tmp_path):
+    # At 1 s the second job stops the first, which pays 84 s when it comes back at 3 s.
+    path = write_trace(tmp_path / "t.parquet", [0.0, 1.0], [100.0, 2.0])
+    for sets, end_s, paid in (
+        ((), 186.0, 42.0),
+        (("--set", "reference=true"), 102.0, 0.0),
+        (("--set", "reference=false"), 186.0, 42.0),
+        (("--set", "checkpoint_s=0", "--set", "restore_s=0"), 102.0, 0.0),
+    ):
+        code, out, err = gpuplan(
+            *("simulate", path, "--policy", "srtf", "--gpus", 1, *sets),
+            *("-o", tmp_path / "jobs.parquet", "--output-format", "json"),
+        )
+        assert code == 0, err
+        settings = json.loads(out)["parameters"]["settings"]
+        assert settings["checkpoint_s"] == settings["restore_s"] == paid
+        assert pl.read_parquet(tmp_path / "jobs.parquet")["finish_s"].to_list() == [end_s, 3.0]
+
+
 def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):
     # 4 GPUs reach 12 GPU-s at 3 s. As published, what comes at 2 s looks 12 s - 2 s over 4 GPUs,
     # rounded down, ahead: to 4 s.
     path = write_trace(tmp_path / "t.parquet", [0.0, 2.0], [20.0, 5.0], [4.0, 4.0])
     arguments = ("simulate", path, "--policy", "2d-las", "--gpus", 4, "--set", "limits_gpu_s=12")
+    free = ("--set", "checkpoint_s=0", "--set", "restore_s=0")
     for reference, expected in (("true", [25.0, 9.0]), ("false", [25.0, 8.0])):
         out = tmp_path / f"{reference}.parquet"
-        assert gpuplan(*arguments, "--set", f"reference={reference}", "-o", out)[0] == 0
+        assert gpuplan(*arguments, *free, "--set", f"reference={reference}", "-o", out)[0] == 0
         assert pl.read_parquet(out)["finish_s"].to_list() == expected
 
 

@@ -20,10 +20,11 @@ def workload(*rows):
 
 
 def run(policy, gpus, jobs, **settings):
-    """Run with a limit of 2 s or GPU-seconds, where a policy has limits."""
+    """Run with free stops, and a limit of 2 s or GPU-seconds where a policy has limits."""
     scheduler = SCHEDULERS[policy]
-    limits = {key: (2.0,) for key in scheduler.settings if key.startswith("limits")}
-    return run_cluster(jobs, scheduler.cluster(scheduler.defaults() | limits | settings, gpus))
+    usual = {key: (2.0,) for key in scheduler.settings if key.startswith("limits")}
+    usual |= {"checkpoint_s": 0.0, "restore_s": 0.0}
+    return run_cluster(jobs, scheduler.cluster(scheduler.complete(usual | settings), gpus))
 
 
 def finishes(policy, gpus, jobs, **settings):

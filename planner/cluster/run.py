@@ -28,7 +28,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     """
     scheduler = SCHEDULERS[policy]
     refuse_choice(settings)
-    values = scheduler.defaults() | dict(settings)
+    values = scheduler.complete(settings)
     gpus, notes = _gpus(jobs, values)
     cluster = scheduler.cluster(values, gpus)
     widest = int(jobs.workload.gpus.max())

@@ -8,10 +8,8 @@ from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.settings import OF_PRICES, Setting
+from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
-
-USD_PER_GPU_H = 1.29
-"""Lambda's A100 on demand (Allpass, Table 3), as the conventional cloud of ``allpass``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +48,20 @@ class Scheduler:
         return SHARED | own
 
     def defaults(self) -> dict[str, Any]:
-        """Return the value that every setting has where it is not set."""
+        """Return the value that every setting has where it is not set; see also `complete`.
+
+        A stop costs what a move costs Allpass (section 5.1), and a GPU what its conventional
+        cloud asks (Table 3: Lambda's A100 on demand), so that comparisons have one cost model.
+        """
+        allpass = Allpass()
         usual = {
             "gpus": None,
             "gpus_per_node": None,
             "preemptive": self.preemptive,
             "skipping": self.skipping,
-            "checkpoint_s": 0.0,
-            "restore_s": 0.0,
-            "usd_per_gpu_h": USD_PER_GPU_H,
+            "checkpoint_s": allpass.checkpoint_s,
+            "restore_s": allpass.restore_s,
+            "usd_per_gpu_h": allpass.conventional_price,
             "gpu": None,
             "conventional_provider": None,
             "limits_s": (3250.0, 7200.0),
@@ -68,6 +71,11 @@ class Scheduler:
             "reference": False,
         }
         return {name: usual[name] for name in self.settings}
+
+    def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of every setting; stops are free as published (``reference``)."""
+        free = {"checkpoint_s": 0.0, "restore_s": 0.0} if settings.get("reference") else {}
+        return self.defaults() | free | dict(settings)
 
     def cluster(self, values: Mapping[str, Any], gpus: int) -> Cluster:
         """Return the cluster of ``gpus`` GPUs that complete settings make.
@@ -94,8 +102,8 @@ SHARED: dict[str, Setting] = {
     ),
     "preemptive": Setting("flag", "whether a better job may stop running ones"),
     "skipping": Setting("flag", "whether jobs may pass one that does not fit"),
-    "checkpoint_s": Setting("duration", "time to save a job that is stopped"),
-    "restore_s": Setting("duration", "time to load it again"),
+    "checkpoint_s": Setting("duration", "time to save a job that is stopped; 0 with reference"),
+    "restore_s": Setting("duration", "time to load it again; 0 with reference"),
     "usd_per_gpu_h": Setting("usd", "price of a GPU-hour; the whole cluster is paid for"),
     **{name: OF_PRICES[name] for name in ("gpu", "conventional_provider")},
 }
