@@ -1,4 +1,4 @@
-"""Plans and Pollux with autoscaling at equal GPUs rented, on nodes of four that take 90 s."""
+"""Plans and Pollux with autoscaling at equal GPUs rented, on nodes of four with delays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuplan.planner.boa.frontier import Frontier
 from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
 from gpuplan.planner.boa.workload import Workload
 
-CLUSTER = Cluster(node_gpus=4)
+CLUSTER = Cluster(node_gpus=4, provision_s=90, release_s=60)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gpuplan.planner.boa.frontier import solve_frontier
 from gpuplan.planner.boa.replay import Cluster, replay_plan
 
 ROOT = Path(__file__).resolve().parents[1]
-NODES = Cluster(node_gpus=4)
+NODES = Cluster(node_gpus=4, release_s=60)
 
 
 @pytest.fixture

@@ -274,7 +274,7 @@ def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
     for point in results(gpuplan, *asked)["points"]:
         assert point["replay"]["over_budget_share"] < 0.03
         assert point["replay"]["inside_budget"] is None
-    (point,) = results(gpuplan, *asked[:3], "--budget", "2x", "--node-gpus", "8")["points"]
+    (point,) = results(gpuplan, *asked[:3], "--budget", "2x", "--release-delay", "5m")["points"]
     inside = point["replay"]["inside_budget"]
     assert inside["rented_gpus"] <= point["budget_gpus"] < point["replay"]["rented_gpus"] / 1.03
     assert inside["budget_gpus"] < point["budget_gpus"]

@@ -230,7 +230,7 @@ class RentingChoice:
             help="Time a node must have been idle before it is returned.",
             rich_help_panel=RENTING_PANEL,
         ),
-    ] = "60s"
+    ] = "30s"
     billing: Annotated[
         str,
         typer.Option(
