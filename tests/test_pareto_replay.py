@@ -100,7 +100,7 @@ def test_a_limit_bounds_widths_and_rents_and_tells_the_demand_beyond(gpuplan, ne
         assert 0.9 < replay["above_max_gpus_share_replayed"] <= 1
     _, out, err = gpuplan("pareto", *asked, "--max-gpus", "42")
     assert "plans use more on average: there the queue grows" in err
-    assert "over 42" in " ".join(out.split())
+    assert "wants" in out and "42: law" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
     found = results(gpuplan, *asked, "--max-gpus", "4000")
     assert found["points"][0]["replay"]["above_max_gpus_share_law"] < 1e-9
@@ -278,3 +278,19 @@ def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
     inside = point["replay"]["inside_budget"]
     assert inside["rented_gpus"] <= point["budget_gpus"] < point["replay"]["rented_gpus"] / 1.03
     assert inside["budget_gpus"] < point["budget_gpus"]
+
+
+def test_a_run_that_outlasts_the_arrivals_has_no_average(gpuplan, hours):
+    # 100 jobs of an hour, one each half hour, as if they all came within 10 h: 10 GPUs an hour of
+    # arrivals, while 2 to 4 are ever rented.
+    asked = ("pareto", hours, "--speedup", "power:0.8", "--horizon", "10h", "--budget", "10gpu")
+    code, out, err = gpuplan(*asked)
+    text = " ".join(out.split())
+    assert code == 0 and "GPUs counted over the hours of arrivals (the run lasts 5" in text
+    assert "GPUs on average and" not in text and "peak at" not in err
+    assert "over the hours of their arrivals, here 10; replayed" in err
+    (replay,) = (point["replay"] for point in results(gpuplan, *asked[1:])["points"])
+    assert replay["peak_over_rented"] is None and 50 < replay["lasts_h"] < 52
+    assert replay["peak_gpus"] < replay["rented_gpus"]
+    _, out, err = gpuplan(*asked[:4], "--budget", "3gpu")
+    assert "GPUs on average and" in " ".join(out.split()) and "peak at" in err

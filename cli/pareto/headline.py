@@ -20,10 +20,24 @@ AVERAGE_NOTE = (
     "traces, so the cloud or cluster must be able to give that many"
 )
 SHOWN_OVER = 3
+LONGER = 1.05  # times the horizon
 
 
-def _on_average(low: float, high: float) -> str:
-    between = f"{high:.1f}" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f}"
+def _on_average(study: Study) -> str:
+    """Return what a budget is, and how far above it the replays go."""
+    tried = [(p.trial.replay, p.plan.used_gpus) for p in study.points if p.trial]
+    if not tried:
+        return AVERAGE_NOTE
+    peaks = [r.peak_gpus / gpus for r, gpus in tried if r.peak_over_rented is not None]
+    if not peaks:
+        return (
+            "a budget counts the GPU-hours of all jobs over the hours of their arrivals, here "
+            f"{study.workload.horizon_h:,.0f}; replayed, the last job ends after up to "
+            f"{max(replay.lasts_h for replay, _ in tried):,.0f} h, so fewer GPUs may be rented at "
+            "any time than the budget says"
+        )
+    low, high = (f"{peak:.1f}" for peak in (min(peaks), max(peaks)))
+    between = high if low == high else f"{low} to {high}"
     return (
         f"a budget is an average over time: the GPUs rented at once peak at {between} times it in "
         "the replay, so the cloud or cluster must be able to give that many"
@@ -61,8 +75,16 @@ def _replayed(knee: Point) -> str:
     return (
         f"Replayed on the trace's own arrivals it gives {show_duration(replay.mean_jct_s)} (95% of "
         f"the jobs within {show_duration(knee.trial.p95_jct_s)}), and rents "
-        f"{show_gpus(replay.rented_gpus)} GPUs on average and {replay.peak_gpus:,} at the peak."
+        f"{show_gpus(replay.rented_gpus)} GPUs "
+        f"{averaged(replay.lasts_h, replay.horizon_h)} and {replay.peak_gpus:,} at the peak."
     )
+
+
+def averaged(lasts_h: float, horizon_h: float) -> str:
+    """Return what GPU-hours or dollars an hour of a replay are over, which may outlast arrivals."""
+    if lasts_h <= LONGER * horizon_h:
+        return "on average"
+    return f"counted over the hours of arrivals (the run lasts {lasts_h:,.0f} h)"
 
 
 def _recorded(study: Study) -> str:
@@ -101,8 +123,7 @@ def warnings(study: Study, *, assumed: bool) -> list[str]:
     plans = [point.plan for point in study.points]
     found += [*on_workload(study.workload), *_over(plans), *_on_limit(plans, study.cluster)]
     found += on_budgets(study)
-    peaks = [p.trial.replay.peak_gpus / p.plan.used_gpus for p in study.points if p.trial]
-    found.append(_on_average(min(peaks), max(peaks)) if peaks else AVERAGE_NOTE)
+    found.append(_on_average(study))
     notes = [note for section in study.sections for note in section.notes]
     return [*found, *study.notes, *notes, *study.workload.notes]
 

@@ -134,8 +134,9 @@ def _row(study: Study, plan: Plan, trial: Trial) -> dict[str, Any]:
     """Return the cells of one budget by column."""
     replay, row = trial.replay, trial.summary()
     row["budget_gpus"] = plan.budget_gpus
-    ratio = replay.peak_gpus / replay.rented_gpus
-    row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,} ({ratio:.1f}x)")
+    ratio = replay.peak_over_rented
+    times = "" if ratio is None else f" ({ratio:.1f}x)"
+    row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,}{times}")
     more = trial.node_rounding_gpus
     share = more / trial.single_rented_gpus
     row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")

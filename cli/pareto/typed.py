@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.pareto.headline import AVERAGE_NOTE, on_speedup, on_workload
+from gpuplan.cli.pareto.headline import AVERAGE_NOTE, averaged, on_speedup, on_workload
 from gpuplan.cli.pareto.tables import rented
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
 from gpuplan.cli.report import Column, Shown, Table
@@ -55,9 +55,7 @@ def typed_headline(study: TypedStudy) -> str:
 
 def _per_hour(study: TypedStudy, trial: TypedTrial) -> str:
     """Return what dollars an hour of a replay are over, since it may last beyond the horizon."""
-    if trial.lasts_h <= 1.05 * study.workload.horizon_h:
-        return "on average"
-    return f"counted over the hours of arrivals (the run lasts {trial.lasts_h:,.0f} h)"
+    return averaged(trial.lasts_h, study.workload.horizon_h)
 
 
 def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
@@ -221,7 +219,8 @@ def _replays(study: TypedStudy) -> Table:
             peak = point.trial.peak_gpus.get(name, 0)
             text = "-"
             if peak:
-                text = f"{peak:,} ({peak / point.trial.types[name].replay.rented_gpus:.1f}x)"
+                ratio = point.trial.types[name].replay.peak_over_rented
+                text = f"{peak:,}" if ratio is None else f"{peak:,} ({ratio:.1f}x)"
             row[f"peak_gpus_{name}"] = Shown(peak, text)
         rows.append([row[column.key] for column in columns])
     title = f"Replayed on the trace's own arrivals; {rented(study.cluster)}; peak (x mean)"

@@ -24,6 +24,7 @@ OVERFLOWS = {
     "squeeze": "the job at the head of the queue starts on the GPUs that are left",
 }
 BILLED_FROM = ("ready", "request")
+OUTLASTS = 1.5  # times the horizon
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +135,22 @@ class Replay:
     def peak_gpus(self) -> int:
         """Most GPUs rented at once."""
         return int(self.gpus.max(initial=0))
+
+    @property
+    def lasts_h(self) -> float:
+        """Hours from the first submission to the return of the last GPU."""
+        return float(self.time_s[-1] - self.arrivals.submit_s.min(initial=self.time_s[-1])) / HOUR_S
+
+    @property
+    def peak_over_rented(self) -> float | None:
+        """The peak over the GPUs rented on average; None where the run far outlasts the horizon.
+
+        There GPU-hours per hour of the horizon are no average over the run, and may be above the
+        peak.
+        """
+        if self.lasts_h > OUTLASTS * self.horizon_h or not self.rented_gpus:
+            return None
+        return self.peak_gpus / self.rented_gpus
 
     @property
     def efficiency(self) -> float:

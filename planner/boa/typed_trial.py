@@ -49,7 +49,7 @@ class TypeTrial:
         """Return the numbers by name; keys are stable and carry their unit."""
         return {
             **self.replay.summary(),
-            "peak_over_rented": self.replay.peak_gpus / self.replay.rented_gpus,
+            "peak_over_rented": self.replay.peak_over_rented,
             "node_rounding_gpus": self.node_rounding_gpus,
             "demand_law": self.law.summary(),
             "above_max_gpus_share_law": self.above_max_gpus_share_law,
