@@ -15,6 +15,7 @@ from gpuplan.simkit.rounds.kernel import (
     efficiency_of,
     equal_shares,
     pollux_shares,
+    widest_usable,
 )
 from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
 
@@ -45,10 +46,21 @@ def costs(rng, kind, jobs, most):
 def test_allocation_is_the_best_there_is(seed, kind, jobs, most):
     rng = np.random.default_rng(seed)
     cost, gpus = costs(rng, kind, jobs, most), int(rng.integers(0, 25))
-    widths = allocate(cost, gpus)
+    widths = allocate(cost, np.arange(jobs), gpus)
     assert widths.sum() <= gpus
     expected = total(cost, best_widths(cost.tolist(), gpus))
     assert total(cost, widths) == pytest.approx(expected, rel=1e-9, abs=1e-7)
+
+
+@pytest.mark.kernels
+@settings(max_examples=50)
+@given(st.integers(0, 10**6), st.integers(0, 2), st.integers(1, 7), st.integers(1, 9))
+def test_jobs_of_one_kind_get_what_they_get_with_a_row_each(seed, how, kinds, most):
+    rng = np.random.default_rng(seed)
+    cost, gpus = costs(rng, how, kinds, most), int(rng.integers(0, 40))
+    kind = rng.integers(0, kinds, int(rng.integers(1, 12)))
+    alone = allocate(cost[kind], np.arange(kind.size), gpus)
+    assert allocate(cost, kind, gpus).tolist() == alone.tolist()
 
 
 @pytest.mark.kernels
@@ -57,7 +69,7 @@ def test_no_random_search_finds_a_better_allocation():
     rng = np.random.default_rng(3)
     for _ in range(3):
         cost = costs(rng, 1, 12, 16)
-        ours = total(cost, allocate(cost, 40))
+        ours = total(cost, allocate(cost, np.arange(12), 40))
         widths = np.zeros(12, np.int64)
         for _ in range(3_000):
             other = widths.copy()
@@ -72,16 +84,20 @@ def test_no_random_search_finds_a_better_allocation():
 def test_equal_shares_by_hand():
     rows = np.arange(3)
     free = np.tile(np.arange(9.0), (3, 1))
-    assert equal_shares(rows, free, 8).tolist() == [3, 3, 2]  # the earliest have one more
-    assert equal_shares(rows, free, 2).tolist() == [1, 1, 0]
-    assert equal_shares(rows, free, 99).tolist() == [8, 8, 8]
+    assert equal_shares(rows, free, widest_usable(free), 8).tolist() == [
+        3,
+        3,
+        2,
+    ]  # the earliest have one more
+    assert equal_shares(rows, free, widest_usable(free), 2).tolist() == [1, 1, 0]
+    assert equal_shares(rows, free, widest_usable(free), 99).tolist() == [8, 8, 8]
     narrow = free.copy()
     narrow[0, 2:] = 0  # the first can use one GPU; the others share what it leaves
-    assert equal_shares(rows, narrow, 8).tolist() == [1, 4, 3]
+    assert equal_shares(rows, narrow, widest_usable(narrow), 8).tolist() == [1, 4, 3]
     fours = np.where(np.arange(9) % 4 == 0, free, 0)  # widths 4 and 8 only
-    assert equal_shares(rows, fours, 12).tolist() == [4, 4, 4]
-    assert equal_shares(rows, fours, 10).tolist() == [4, 4, 0]
-    assert equal_shares(rows, fours, 16).tolist() == [8, 4, 4]
+    assert equal_shares(rows, fours, widest_usable(fours), 12).tolist() == [4, 4, 4]
+    assert equal_shares(rows, fours, widest_usable(fours), 10).tolist() == [4, 4, 0]
+    assert equal_shares(rows, fours, widest_usable(fours), 16).tolist() == [8, 4, 4]
 
 
 def one_class(submit_s, work_s, *, pause_s=0.0, most=8, alpha=1.0, epochs=1):

@@ -32,25 +32,31 @@ def steepest(cost: Any, width: int) -> Any:
 
 
 @kernel
-def allocate(cost: Any, gpus: int) -> Any:
+def allocate(cost: Any, kind: Any, gpus: int) -> Any:
     """Return the widths of least total cost that ``gpus`` suffice for.
 
     Args:
-        cost: of each job at 0, 1, 2, ... GPUs; shape (m, K + 1); infinite where a job cannot have
-            that many, never at 0.
+        cost: of each kind of jobs at 0, 1, 2, ... GPUs; shape (C, K + 1); infinite where a job
+            cannot have that many, never at 0.
+        kind: row of each job; shape (m,). Rows without a job may hold anything.
         gpus: GPUs to share, at least 0.
 
     Returns:
         Widths, int64 of shape (m,). A job gets no GPU that does not lower its cost.
     """
-    jobs = cost.shape[0]
+    jobs = kind.size
     width = np.zeros(jobs, np.int64)
+    vertex = np.full(cost.shape, -2, np.int64)  # `steepest` of each kind and width, where known
+    slope = np.empty(cost.shape)
     wider = np.empty(jobs, np.int64)
     gain = np.empty(jobs)
     bits = gain.view(np.int64)  # in the order of the gains, since those are not negative
     edges = new_heap()
     for job in range(jobs):
-        wider[job], gain[job] = steepest(cost[job], 0)
+        its = kind[job]
+        if vertex[its, 0] == -2:
+            vertex[its, 0], slope[its, 0] = steepest(cost[its], 0)
+        wider[job], gain[job] = vertex[its, 0], slope[its, 0]
         if wider[job] > 0:
             edges = push(edges, -bits[job], job)
 
@@ -63,32 +69,37 @@ def allocate(cost: Any, gpus: int) -> Any:
         if wider[job] - width[job] <= free:
             free -= wider[job] - width[job]
             width[job] = wider[job]
-            wider[job], gain[job] = steepest(cost[job], width[job])
+            its, k = kind[job], width[job]
+            if vertex[its, k] == -2:
+                vertex[its, k], slope[its, k] = steepest(cost[its], k)
+            wider[job], gain[job] = vertex[its, k], slope[its, k]
             if wider[job] > 0:
                 edges = push(edges, -bits[job], job)
         elif multiplier == 0:
             multiplier = gain[job]
     if multiplier > 0:
-        improve(cost, gpus, multiplier, width)
+        improve(cost, kind, gpus, multiplier, width)
     return width
 
 
 @kernel
-def improve(cost: Any, gpus: int, multiplier: float, width: Any) -> None:
+def improve(cost: Any, kind: Any, gpus: int, multiplier: float, width: Any) -> None:
     """Make the widths the best that ``gpus`` suffice for, by a dynamic program over what may be.
 
     With ``bound`` the least cost that any widths can have at this multiplier, a width whose reduced
     cost exceeds its job's least by more than total - bound is in no better solution.
     """
-    jobs, most = cost.shape
-    least = np.empty(jobs)
+    jobs, (kinds, most) = kind.size, cost.shape
+    least = np.full(kinds, np.nan)
     total, bound = 0.0, -multiplier * gpus
     for job in range(jobs):
-        least[job] = cost[job, 0]
-        for k in range(1, most):
-            least[job] = min(least[job], cost[job, k] + multiplier * k)
-        total += cost[job, width[job]]
-        bound += least[job]
+        its = kind[job]
+        if np.isnan(least[its]):
+            least[its] = cost[its, 0]
+            for k in range(1, most):
+                least[its] = min(least[its], cost[its, k] + multiplier * k)
+        total += cost[its, width[job]]
+        bound += least[its]
     slack = ROUNDING * (abs(total) + abs(bound))
     gap = total - bound
     if gap <= slack:
@@ -96,21 +107,22 @@ def improve(cost: Any, gpus: int, multiplier: float, width: Any) -> None:
 
     open_jobs = np.empty(jobs, np.int64)
     count, spare, spread = 0, gpus, 0
-    narrow = np.empty(jobs, np.int64)
-    wide = np.empty(jobs, np.int64)
+    narrow = np.full(kinds, -1, np.int64)
+    wide = np.empty(kinds, np.int64)
     for job in range(jobs):
-        narrow[job] = -1
-        for k in range(most):
-            if cost[job, k] + multiplier * k <= least[job] + gap + slack:
-                if narrow[job] < 0:
-                    narrow[job] = k
-                wide[job] = k
-        spare -= narrow[job]
-        if wide[job] > narrow[job]:
-            spread += wide[job] - narrow[job]
+        its = kind[job]
+        if narrow[its] < 0:
+            for k in range(most):
+                if cost[its, k] + multiplier * k <= least[its] + gap + slack:
+                    if narrow[its] < 0:
+                        narrow[its] = k
+                    wide[its] = k
+        spare -= narrow[its]
+        if wide[its] > narrow[its]:
+            spread += wide[its] - narrow[its]
             open_jobs[count] = job
             count += 1
-        width[job] = narrow[job]
+        width[job] = narrow[its]
 
     # best[c]: least cost of the open jobs so far with c GPUs beyond their narrowest widths.
     spare = min(spare, spread)
@@ -118,13 +130,13 @@ def improve(cost: Any, gpus: int, multiplier: float, width: Any) -> None:
     after = np.empty(spare + 1)
     choice = np.empty((count, spare + 1), np.int64)
     for i in range(count):
-        job = open_jobs[i]
+        its = kind[open_jobs[i]]
         for c in range(spare + 1):
             after[c] = np.inf
-            for k in range(narrow[job], min(wide[job], narrow[job] + c) + 1):
-                if cost[job, k] + multiplier * k > least[job] + gap + slack:
+            for k in range(narrow[its], min(wide[its], narrow[its] + c) + 1):
+                if cost[its, k] + multiplier * k > least[its] + gap + slack:
                     continue
-                value = best[c - k + narrow[job]] + cost[job, k]
+                value = best[c - k + narrow[its]] + cost[its, k]
                 if value < after[c]:
                     after[c] = value
                     choice[i, c] = k
@@ -134,4 +146,4 @@ def improve(cost: Any, gpus: int, multiplier: float, width: Any) -> None:
         i = count - 1 - back
         job = open_jobs[i]
         width[job] = choice[i, c]
-        c -= width[job] - narrow[job]
+        c -= width[job] - narrow[kind[job]]

@@ -66,22 +66,47 @@ def next_usable(speedup: Any, width: int) -> int:
 
 
 @kernel
-def equal_shares(rows: Any, belief: Any, gpus: int) -> Any:
+def widest_usable(speedup: Any) -> Any:
+    """Return the widest usable width of each row."""
+    widest = np.zeros(speedup.shape[0], np.int64)
+    for row in range(speedup.shape[0]):
+        for k in range(speedup.shape[1]):
+            if speedup[row, k] > 0:
+                widest[row] = k
+    return widest
+
+
+@kernel
+def ascending(keys: Any, most: int) -> Any:
+    """Return the stable order of whole numbers from 0 to ``most``, by counting."""
+    first = np.zeros(most + 2, np.int64)
+    for key in keys:
+        first[key + 1] += 1
+    for key in range(most + 1):
+        first[key + 1] += first[key]
+    order = np.empty(keys.size, np.int64)
+    for i in range(keys.size):
+        order[first[keys[i]]] = i
+        first[keys[i]] += 1
+    return order
+
+
+@kernel
+def equal_shares(rows: Any, belief: Any, widest: Any, gpus: int) -> Any:
     """Return equal widths of jobs in the order of their submission.
 
     Jobs that can use least divide first, so that others share what they leave; an earlier job has
     one more where the division leaves a rest. Shares are rounded down to usable widths, and what
     that leaves goes to the next usable width of each job, the narrowest and earliest first.
+    ``widest`` is that of `widest_usable`.
     """
-    jobs = rows.size
-    reach = np.zeros(jobs, np.int64)  # the last job first
+    jobs, most = rows.size, belief.shape[1] - 1
+    reach = np.empty(jobs, np.int64)  # the last job first
     for i in range(jobs):
-        for k in range(belief.shape[1]):
-            if belief[rows[jobs - 1 - i], k] > 0:
-                reach[i] = k
+        reach[i] = widest[rows[jobs - 1 - i]]
     width = np.zeros(jobs, np.int64)
     left, undivided, free = jobs, gpus, gpus
-    for at in np.argsort(reach, kind="mergesort"):
+    for at in ascending(reach, most):
         i = jobs - 1 - at
         share = min(reach[at], undivided // left)
         undivided -= share
@@ -90,7 +115,9 @@ def equal_shares(rows: Any, belief: Any, gpus: int) -> Any:
             share -= 1
         width[i] = share
         free -= share
-    for i in np.argsort(width, kind="mergesort"):
+    if free == 0:
+        return width
+    for i in ascending(width, most):
         more = next_usable(belief[rows[i]], width[i])
         if more and more - width[i] <= free:
             free -= more - width[i]
@@ -119,7 +146,11 @@ def pollux_shares(
     et al., OSDI 2021, section 4.2).
     """
     fair = (gpus + active.size - 1) // active.size
-    cost = np.empty((active.size, belief.shape[1]))
+    epochs = belief.shape[0]
+    # Jobs in one epoch have one row of costs, where no penalty tells them apart: the first rows.
+    cost = np.empty((epochs + active.size, belief.shape[1]))
+    known = np.zeros(epochs, np.bool_)
+    kind, kinds = np.empty(active.size, np.int64), epochs
     sign = -1.0 if power > 0 else 1.0
     # Of jobs of a kind that never ran the older one gains more from any width, so that no more of
     # them need be looked at than there are GPUs: what counts when a cluster is overloaded.
@@ -133,25 +164,34 @@ def pollux_shares(
             if fresh[row] > gpus:
                 continue
         s = belief[row]
+        place[looked_at] = i
+        alone = penalty and delay[job] > 0
+        at = kinds if alone else row
+        kind[looked_at] = at
+        looked_at += 1
+        if alone:
+            kinds += 1
+        elif known[row]:
+            continue
+        else:
+            known[row] = True
         base = speedup_near(s, fair)
         age, pause = now - submit[job], delay[job]
         factor = 1.0
-        if penalty and pause > 0:
+        if alone:
             lost = pause * max(0, jobs[job, STARTS] - 1)
             factor = max(0.0, float(age - lost)) / float(age + pause)
         for k in range(s.size):
             if k > 0 and s[k] <= 0:
-                cost[looked_at, k] = np.inf
+                cost[at, k] = np.inf
                 continue
             keep = 1.0 if k == jobs[job, WIDTH] else factor
             x = keep * s[k] / base + FLOOR
-            cost[looked_at, k] = 1 / x if power == -1 else sign * x**power
-        place[looked_at] = i
-        looked_at += 1
+            cost[at, k] = 1 / x if power == -1 else sign * x**power
     width = np.zeros(active.size, np.int64)
-    found = allocate(cost[:looked_at], gpus)
-    for at in range(looked_at):
-        width[place[at]] = found[at]
+    found = allocate(cost[:kinds], kind[:looked_at], gpus)
+    for i in range(looked_at):
+        width[place[i]] = found[i]
     return width
 
 
@@ -290,6 +330,9 @@ def play(
     coming, coming_at = 0, 0
     recent, seen = np.zeros(rules.window), 0
     step = rules.interval_us
+    widest = widest_usable(belief)
+    by_age = rules.policy == POLLUX and rescale.max() > 0  # its shares change with time alone
+    settled, shared = False, -1  # whether the shares of so many GPUs are what they would be anew
     now = (submit[0] + step - 1) // step * step
 
     while alive or arrived < n:
@@ -300,6 +343,7 @@ def play(
             active[alive] = arrived
             alive += 1
             arrived += 1
+            settled = False
         running = active[:alive]
         rows = np.empty(alive, np.int64)
         width = np.empty(alive, np.int64)
@@ -323,8 +367,10 @@ def play(
                     ready = size
                 seen = 0
 
-        if rules.policy == EQUAL:
-            width = equal_shares(rows, belief, ready)
+        if settled and shared == ready:
+            pass
+        elif rules.policy == EQUAL:
+            width = equal_shares(rows, belief, widest, ready)
         else:
             width = pollux_shares(
                 now, running, rows, submit, delay, jobs, belief, ready, rules.power, True
@@ -332,9 +378,11 @@ def play(
         timeline, notes = note(timeline, notes, now, ready + coming)
 
         stay = 0
+        settled, shared = not by_age, ready
         for i in range(alive):
             job = running[i]
             if width[i] != jobs[job, WIDTH]:
+                settled = False
                 jobs[job, WIDTH] = width[i]
                 if width[i]:
                     jobs[job, PAUSE] = delay[job]
@@ -343,6 +391,8 @@ def play(
             used = advance(
                 jobs[job], left[job : job + 1], last, work[job], work_share, speedup, step
             )
+            if jobs[job, EPOCH] != rows[i]:
+                settled = False
             if jobs[job, EPOCH] > last:
                 jobs[job, FINISH] = now + used
             else:
