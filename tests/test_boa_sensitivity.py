@@ -222,3 +222,26 @@ def test_bursts_are_the_same_each_time():
     assert found.cycle_h > one.horizon_h / 12  # so that so few jobs can have a C^2 of 20
     with pytest.raises(ValueError, match="no jobs"):
         burst_sensitivity(replace(one, arrivals=None), plan, rng=np.random.default_rng(0))
+
+
+@pytest.mark.kernels
+def test_a_limit_is_what_the_demand_of_bursts_is_compared_with():
+    one = mixed_workload()
+    plan = solve_frontier(one.classes).at_budget(25.0)
+
+    def run(cluster):
+        rng = np.random.default_rng(1)
+        return burst_sensitivity(one, plan, cluster, scvs=(1.0, 8.0), replicas=2, rng=rng)
+
+    limit = int(run(Cluster()).cap_gpus) // 2
+    limited, free = run(Cluster(max_gpus=limit)), run(Cluster())
+    assert limited.cap_gpus == limit < free.cap_gpus
+    for ours, theirs in zip(limited.points, free.points, strict=True):
+        assert ours.peak_gpus.value <= limit
+        assert ours.above_cap_share.value > theirs.above_cap_share.value  # a lower bar
+    again = burst_sensitivity(
+        one, plan, Cluster(), scvs=(1.0, 8.0), replicas=2, cap_gpus=limit,
+        rng=np.random.default_rng(1),
+    )  # fmt: skip
+    for ours, theirs in zip(limited.points, again.points, strict=True):
+        assert ours.above_cap_share == theirs.above_cap_share  # what is asked for, without a queue

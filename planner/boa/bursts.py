@@ -139,7 +139,8 @@ class BurstPoint:
         p95_jct_s: completion time that 95% of the jobs keep.
         rented_gpus: GPUs rented on average.
         peak_gpus: most GPUs rented at once.
-        above_cap_share: share of the time in which jobs ask for more than the cap.
+        above_cap_share: share of the time in which jobs ask for more than the cap, in replays
+            without `Cluster.max_gpus`.
     """
 
     process: Mmpp2
@@ -228,8 +229,8 @@ def burst_sensitivity(
         cluster: how GPUs are rented.
         scvs: C^2 of the gaps, each at least 1.
         replicas: draws at each C^2, at least 1.
-        cap_gpus: what demand is compared with; None for what is enough in 95% of the time with
-            Poisson arrivals.
+        cap_gpus: what demand is compared with; None for `Cluster.max_gpus`, or without one for
+            what is enough in 95% of the time with Poisson arrivals.
         cycle_h: mean time of a stay at the high and one at the low rate; None for a twelfth of the
             horizon, or more if the largest C^2 needs it.
         rng: draws orders and arrivals.
@@ -246,7 +247,8 @@ def burst_sensitivity(
         jobs = ROOM * (max(scvs) - 1) / (2 * (1 - HIGH_SHARE) ** 2)
         cycle_h = max(workload.horizon_h / CYCLES, jobs / rate)
     if cap_gpus is None:
-        cap_gpus = demand_law(workload, plan).quantile(CAP_QUANTILE)
+        most = cluster.max_gpus
+        cap_gpus = demand_law(workload, plan).quantile(CAP_QUANTILE) if most is None else most
     processes = [mmpp2_of(rate, scv, cycle_h) for scv in scvs]
     measured: list[list[list[float | None]]] = [[] for _ in scvs]
     for done, draw in enumerate(rng.spawn(replicas), start=1):
@@ -256,7 +258,11 @@ def burst_sensitivity(
             submit_s = time_h * (workload.horizon_h / float(time_h[-1]) * HOUR_S)
             jobs_then = replace(workload, arrivals=_at(arrivals, order, submit_s))
             replay = replay_plan(jobs_then, plan, cluster)
-            runs.append([_scv(submit_s), *_measures(replay, cap_gpus)])
+            wanted = replay
+            if cluster.max_gpus is not None:  # whose queue would add to the demand
+                wanted = replay_plan(jobs_then, plan, replace(cluster, max_gpus=None))
+            above = wanted.share_above(cap_gpus)
+            runs.append([_scv(submit_s), *_measures(replay), above])
         if progress is not None:
             progress(done / replicas)
     return BurstSensitivity(
@@ -287,14 +293,12 @@ def _scv(submit_s: FloatArray) -> float:
     return float(gaps.var() / gaps.mean() ** 2) if gaps.size and gaps.mean() else 1.0
 
 
-def _measures(replay: Replay, cap_gpus: float) -> list[float | None]:
-    above = replay.share_above(cap_gpus)
+def _measures(replay: Replay) -> list[float | None]:
     return [
         replay.mean_jct_s,
         float(np.percentile(replay.jct_s, 95)),
         replay.rented_gpus,
         float(replay.peak_gpus),
-        above,
     ]
 
 
