@@ -39,25 +39,29 @@ MARKS = ("recommended", "knee", "non_dominated")
 def headline(found: Sweep) -> str:
     """Return what to take, why, what it saves and how sure that is."""
     case, chosen = found.cases[0], found.recommended
-    rivals = sum(point.price_ratio == chosen.price_ratio for point in found.points)
-    why = "the only replay"
-    if rivals > 1:
-        why = (
-            f"the cheapest of {rivals} replays whose mean JCT is within {100 * NEARLY:g}% of the "
-            "least among them"
-            if case.value_of_time is None
-            else f"the least of {rivals} with an hour of a job worth {show_usd(case.value_of_time)}"
-        )
-    at = f" at a price ratio of {case.price_ratio:g}" if len(_ratios(found)) > 1 else ""
-    limit = f" with {show_capacity(chosen.capacity)} workers" if _capacities(found) > 1 else ""
-    return (
-        f"Recommended{at}: {_name(chosen)}{limit}, {show_usd(chosen.cost_usd)} for a mean JCT of "
-        f"{show_duration(chosen.mean_jct_s)}; {why}. {_saving(case, found.reference)}"
+    rivals = sum(point.price_ratio == case.price_ratio for point in found.points)
+    tried = f"{rivals} replay{'s' * (rivals > 1)} and everything serverless"
+    why = (
+        f"the cheapest of {tried} whose mean JCT is within {100 * NEARLY:g}% of the least"
+        if case.value_of_time is None
+        else f"the least of {tried} with an hour of a job worth {show_usd(case.value_of_time)}"
     )
+    at = f" at a price ratio of {case.price_ratio:g}" if len(_ratios(found)) > 1 else ""
+    most = chosen.capacity
+    limit = " without a limit on workers" if most is None else f" with at most {most:,} workers"
+    name = "everything serverless" if case.recommended is None else _name(chosen)
+    if case.recommended is not None and _capacities(found) > 1:
+        name += limit
+    return (
+        f"Recommended{at}: {name}, {show_usd(chosen.cost_usd)} for a mean JCT of "
+        f"{show_duration(chosen.mean_jct_s)}; {why}. {_saving(case, found.reference)}"
+    ).rstrip()
 
 
 def _saving(case: Case, everything: SweepPoint) -> str:
     sure, share = case.confidence, case.saving_share
+    if case.recommended is None:
+        return f"It is best in {show_share(sure.best_share)} of resamples." if sure else ""
     details = [] if share is None else [show_share(abs(share))]
     if case.saving_usd >= 0 and sure is not None and sure.saving_share is not None:
         details.append(f"{sure.level:g}% interval {show_between(*sure.saving_share, show_share)}")
@@ -110,11 +114,12 @@ def _points(found: Sweep) -> Table:
             ]
         )
     values = found.reference.summary()
+    note = "recommended" if found.cases[0].recommended is None else "for comparison"
     rows.append(
         [
             *(None, None, "all serverless", "serverless_only", found.reference.threshold_s),
             *(values[column.key] for column in measured),
-            *(*(None for _ in MARKS), "for comparison"),
+            *(*(None for _ in MARKS), note),
         ]
     )
     title = "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there"
@@ -142,7 +147,7 @@ def _cases(found: Sweep) -> Table:
     )
     rows: list[list[Any]] = []
     for case in found.cases:
-        point, sure = found.points[case.recommended], case.confidence
+        point, sure = found.chosen(case), case.confidence
         saving: Shown | None = None
         if case.saving_share is not None:
             text = show_share(case.saving_share)
@@ -152,7 +157,8 @@ def _cases(found: Sweep) -> Table:
         rows.append(
             [
                 *(case.price_ratio, _limit(point), case.value_of_time),
-                *(_row_name(point), point.cost_usd, point.mean_jct_s, saving),
+                "all serverless" if case.recommended is None else _row_name(point),
+                *(point.cost_usd, point.mean_jct_s, saving),
                 *(sure and sure.best_share, point.break_even_ratio),
             ]
         )

@@ -116,13 +116,31 @@ def test_the_worth_of_time_decides(jobs):
     jcts = [point.mean_jct_s for point in found.points]
     assert costs[cheap.recommended] == min(costs)
     assert cheap.net_saving_usd == cheap.saving_usd
-    assert jcts[fast.recommended] == min(jcts)
     later_h = (min(jcts) - found.reference.mean_jct_s) * jobs.workload.size / 3600
-    assert fast.net_saving_usd == pytest.approx(fast.saving_usd - 1000 * later_h)
-    assert fast.net_saving_usd < 0  # nothing is as fast as serverless
-    assert any("everything serverless is better" in text for text in found.warnings)
+    assert later_h > 0 and fast.recommended is None  # nothing is as fast as serverless
+    assert found.chosen(fast) is found.reference
+    assert fast.saving_usd == fast.net_saving_usd == 0
     assert fast.closed_form.value_of_time == 1000.0
     assert cheap.knee == fast.knee
+
+
+def test_everything_serverless_is_a_choice(jobs):
+    # Without workers every replay is everything serverless under another name.
+    grid = Grid([60.0, 600.0], capacities=[0], values_of_time=[None, 0.0, 5.0])
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90)
+    assert {point.cost_usd for point in found.points} == {found.reference.cost_usd}
+    for case in found.cases:
+        assert case.recommended is None and case.confidence.best_share == 1
+    assert found.recommended is found.reference
+    named = found.summary()["recommended"]
+    assert (named["policy"], named["saving_usd"]) == ("serverless_only", 0)
+    # Two workers make jobs wait for longer than a tenth of the least: serverless is better.
+    few = sweep(jobs, Allpass(), Grid([60.0], capacities=[8]), np.random.default_rng(1))
+    assert few.points[0].mean_jct_s > 1.1 * few.reference.mean_jct_s
+    assert few.points[0].cost_usd < few.reference.cost_usd
+    assert few.recommended is few.reference
+    for kept in found.summary()["points"]:
+        assert not kept["recommended"]
 
 
 def test_saving_and_confidence_by_hand():

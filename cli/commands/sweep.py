@@ -87,7 +87,8 @@ def sweep(
         typer.Option(
             help="What an hour of a job is worth, in dollars, one or a list such as 0,1,10: the "
             "recommendation is then the least bill plus the worth of all completion times. "
-            "Default: the cheapest whose mean JCT is within 10% of the least.",
+            "Default: the cheapest whose mean JCT is within 10% of the least; everything "
+            "serverless is a choice too.",
             show_default=False,
         ),
     ] = None,

@@ -70,14 +70,15 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
                 label=_threshold(found, index),
             )
     ring: dict[str, Any] = {"markerfacecolor": "none", "linestyle": "", "zorder": 5}
-    axes.plot(
-        *at[case.recommended],
-        marker="o",
-        markersize=15,
-        markeredgecolor=COLOURS["orange"],
-        markeredgewidth=2,
-        **ring,
-    )
+    if case.recommended is not None:
+        axes.plot(
+            *at[case.recommended],
+            marker="o",
+            markersize=15,
+            markeredgecolor=COLOURS["orange"],
+            markeredgewidth=2,
+            **ring,
+        )
     if case.knee is not None:
         axes.plot(*at[case.knee], marker="D", markersize=13, markeredgecolor=INK, **ring)
 

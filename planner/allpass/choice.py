@@ -61,11 +61,12 @@ class Case:
         non_dominated: points that no other beats in both cost and mean JCT, by cost.
         knee: the point of `non_dominated` farthest below the line between its ends; None where it
             has fewer than three.
-        recommended: the point to take, see `gpuplan.planner.allpass.front.objective`.
+        recommended: the point to take, see `gpuplan.planner.allpass.front.objective`; None for
+            everything serverless, which is judged with the points and preferred to equal ones.
         saving_usd: what it costs less than everything serverless.
         saving_share: that over the cost of everything serverless; None where that is 0.
-        net_saving_usd: that less the worth of the longer completion times, below 0 where everything
-            serverless is the better choice; None without a value of time.
+        net_saving_usd: that less the worth of the longer completion times; None without a value of
+            time.
         confidence: None where nobody asked.
         closed_form: the ski-rental view at these prices and the recommended capacity.
     """
@@ -74,7 +75,7 @@ class Case:
     value_of_time: float | None
     non_dominated: tuple[int, ...]
     knee: int | None
-    recommended: int
+    recommended: int | None
     saving_usd: float
     saving_share: float | None
     net_saving_usd: float | None
@@ -108,7 +109,7 @@ def choose(
     Args:
         points: all points of the sweep.
         indices: those of the case's price ratio; at least one.
-        everything: all jobs serverless.
+        everything: all jobs serverless, a choice too.
         forms: the closed form of each capacity, at any prices.
         value_of_time: see `Case`.
         level: percent of the intervals; None for no confidence.
@@ -122,43 +123,44 @@ def choose(
     below = knee_of(cost, jct, front)
     if below is not None:
         knee = indices[below]
+    choices = [everything, *some]
+    cost, jct = np.append(everything.cost_usd, cost), np.append(everything.mean_jct_s, jct)
     best = int(best_of(objective(cost, jct, jobs, value_of_time), jct))
     saving = float(everything.cost_usd - cost[best])
-    form = forms[some[best].capacity]
+    price_ratio, form = some[0].price_ratio, forms[choices[best].capacity]
     net = None
     if value_of_time is not None:
         later_h = jobs * (jct[best] - everything.mean_jct_s) / HOUR_S
         net = saving - value_of_time * float(later_h)
     return Case(
-        price_ratio=some[best].price_ratio,
+        price_ratio=price_ratio,
         value_of_time=value_of_time,
         non_dominated=tuple(indices[point] for point in front),
         knee=knee,
-        recommended=indices[best],
+        recommended=indices[best - 1] if best else None,
         saving_usd=saving,
         saving_share=saving / everything.cost_usd if everything.cost_usd else None,
         net_saving_usd=net,
         confidence=None
         if level is None
-        else _confidence(some, best, everything, jobs, value_of_time, level, block_jobs),
-        closed_form=form.at(some[best].price_ratio, value_of_time or 0.0),
+        else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
+        closed_form=form.at(price_ratio, value_of_time or 0.0),
     )
 
 
 def _confidence(
-    points: Sequence[SweepPoint],
+    choices: Sequence[SweepPoint],
     best: int,
-    everything: SweepPoint,
     jobs: int,
     value_of_time: float | None,
     level: float,
     block_jobs: int,
 ) -> Confidence:
-    resampled = [point.resampled for point in (*points, everything)]
+    resampled = [point.resampled for point in choices]
     cost = np.array([each.cost_usd for each in resampled if each is not None])
     jct = np.array([each.mean_jct_s for each in resampled if each is not None])
-    whole = cost[-1]
-    judged = objective(cost[:-1], jct[:-1], jobs, value_of_time)
+    whole = cost[0]
+    judged = objective(cost, jct, jobs, value_of_time)
     saving = whole - cost[best]
     share = np.divide(saving, whole, out=np.full(whole.size, np.nan), where=whole > 0)
     return Confidence(

@@ -68,7 +68,7 @@ class Sweep:
     Attributes:
         points: for each price ratio and capacity the fixed thresholds, ascending, then the adaptive
             one.
-        reference: everything serverless, for comparison.
+        reference: everything serverless, which is a choice too.
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: what a reader must know.
     """
@@ -80,8 +80,12 @@ class Sweep:
 
     @property
     def recommended(self) -> SweepPoint:
-        """The point to take in the first case."""
-        return self.points[self.cases[0].recommended]
+        """The point to take in the first case, or the reference."""
+        return self.chosen(self.cases[0])
+
+    def chosen(self, case: Case) -> SweepPoint:
+        """Return the point to take in a case, or the reference."""
+        return self.reference if case.recommended is None else self.points[case.recommended]
 
     def case_of(self, point: SweepPoint) -> Case:
         """Return the first case at the prices of a point, the one that marks it."""
@@ -98,10 +102,7 @@ class Sweep:
 
     def summary(self) -> dict[str, Any]:
         """Return the sweep as plain values; keys are stable and carry their unit."""
-        cases = [
-            case.summary() | {"recommended": _named(self.points[case.recommended])}
-            for case in self.cases
-        ]
+        cases = [case.summary() | {"recommended": self._named(case)} for case in self.cases]
         first = cases[0]
         return {
             "jobs": self.cases[0].closed_form.jobs,
@@ -122,16 +123,16 @@ class Sweep:
         """Return one row per point."""
         return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
 
-
-def _named(point: SweepPoint) -> dict[str, Any]:
-    return {
-        "policy": point.policy,
-        "threshold_s": point.threshold_s,
-        "capacity": point.capacity,
-        "price_ratio": point.price_ratio,
-        "cost_usd": point.cost_usd,
-        "mean_jct_s": point.mean_jct_s,
-    }
+    def _named(self, case: Case) -> dict[str, Any]:
+        point = self.chosen(case)
+        return {
+            "policy": "serverless_only" if case.recommended is None else point.policy,
+            "threshold_s": point.threshold_s,
+            "capacity": point.capacity,
+            "price_ratio": case.price_ratio,
+            "cost_usd": point.cost_usd,
+            "mean_jct_s": point.mean_jct_s,
+        }
 
 
 def sweep(
@@ -209,25 +210,16 @@ def sweep(
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
-    first = points[cases[0].recommended]
-    rules = replayed[cases[0].recommended].parameters
+    first = cases[0].recommended
+    taken, rules = (
+        (reference, everything) if first is None else (points[first], replayed[first].parameters)
+    )
     return Sweep(
         points=tuple(points),
         reference=reference,
         cases=tuple(cases),
-        warnings=(*warnings_of(rules, first.results), *_worse(cases)),
+        warnings=tuple(warnings_of(rules, taken.results)),
     )
-
-
-def _worse(cases: Sequence[Case]) -> list[str]:
-    """Tell of the cases in which no replay is worth it."""
-    return [
-        f"with an hour of a job worth ${case.value_of_time:g} everything serverless is better "
-        f"by ${-case.net_saving_usd:,.2f} than the recommended point at a price ratio of "
-        f"{case.price_ratio:.3g}"
-        for case in cases
-        if case.net_saving_usd is not None and case.net_saving_usd < 0
-    ]
 
 
 def _check_ratios(ratios: Sequence[float], base: Allpass) -> None:
