@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gpuplan.simkit.cluster.gittins import gittins_levels
-from gpuplan.simkit.workload import to_micros
+from gpuplan.simkit.workload import MICROS, Workload, to_micros
 
 
 @dataclass
@@ -29,6 +29,7 @@ class Job:
     finish: int = -1
     ends: int = -1
     begun: int = 0
+    took: int = -1
     held: int = 0
     stops: int = 0
     stopped_at: int = -1
@@ -60,6 +61,7 @@ class Twin:
         self.now = 0
         self.free = c.gpus
         self.timeline = []
+        self.segments = []
 
     def scale(self, job):
         return job.gpus if self.c.order in ("remaining_gpu", "attained_gpu", "gittins") else 1
@@ -136,12 +138,14 @@ class Twin:
         nodes[free + part].append(node)
 
     def give_back(self, job):
+        self.segments.append((job.number, job.took, self.now, tuple(job.nodes)))
         self.free += job.gpus
         for node, part in job.nodes:
             self.move(self.nodes, node, part)
         job.nodes = []
 
     def take(self, job):
+        job.took = self.now
         self.free -= job.gpus
         width, each = job.gpus, self.c.gpus_per_node
         while each and width:
@@ -204,11 +208,93 @@ class Twin:
 
 def run_twin(workload, cluster):
     """Return everything that must agree with the kernel, as plain lists."""
+    if cluster.as_published:
+        workload = in_whole_seconds(workload)
+        if cluster.order != "arrival":
+            return run_published(workload, cluster)[:2]
     twin = Twin(workload, cluster).run()
     jobs = [(job.start, job.finish, job.held, job.stops) for job in twin.jobs]
     return jobs, without_repeats(twin.timeline)
 
 
+def segments_of(workload, cluster):
+    """Return who held GPUs when, as (job, begin, end, ((node, GPUs), ...)); some last no time."""
+    if not cluster.as_published:
+        return Twin(workload, cluster).run().segments
+    whole = in_whole_seconds(workload)
+    if cluster.order != "arrival":
+        return run_published(whole, cluster)[2]
+    return Twin(whole, cluster).run().segments
+
+
+def in_whole_seconds(workload):
+    """Return a workload with its times rounded half up."""
+    submit, service, due = (
+        [math.floor(time / MICROS + 0.5) for time in times.tolist()]
+        for times in (workload.submit_us, workload.service_us, workload.deadline_us)
+    )
+    return Workload.from_seconds(submit, service, workload.gpus, due)
+
+
+def run_published(workload, cluster):
+    """Run jobs as the published simulator does: at each event empty the cluster and fill it anew.
+
+    Return what `run_twin` does, and what `segments_of` does.
+    """
+    columns = (workload.submit_us // MICROS, workload.service_us // MICROS, workload.gpus)
+    jobs = [Job(i, *map(int, row), 0) for i, row in enumerate(zip(*columns, strict=True))]
+    for job in jobs:
+        job.left = job.service
+    by_gpu = cluster.order in ("remaining_gpu", "attained_gpu")
+    in_queues = cluster.order in ("attained", "attained_gpu")
+    limits = [int(limit) for limit in cluster.limits]
+
+    def key(job):
+        if in_queues:
+            return job.level, job.state != "running", job.number
+        if cluster.order == "width":
+            return job.gpus
+        return job.left * (job.gpus if by_gpu else 1)
+
+    there, timeline, segments = [], [], []
+    now = jobs[0].submit
+    while any(job.state != "done" for job in jobs):
+        there += [job for job in jobs if job.state == "coming" and job.submit == now]
+        there.sort(key=key)
+        free = cluster.gpus
+        for job in there:
+            before, fits = job.state, job.gpus <= free
+            job.state = "running" if fits else "waiting"
+            job.stops += before == "running" and not fits
+            free -= job.gpus * fits
+            if fits and job.start < 0:
+                job.start = now
+        running = [job for job in there if job.state == "running"]
+        timeline.append((now * MICROS, cluster.gpus - free, len(there) - len(running)))
+        events = [job.submit for job in jobs if job.state == "coming" and job.submit > now]
+        for job in running:
+            events.append(now + job.left)
+            if in_queues and job.level < len(limits):
+                # The simulator takes seconds from GPU-seconds.
+                more = limits[job.level] - (job.service - job.left)
+                events.append(now + max(more // job.gpus if by_gpu else more, 1))
+        then = min(events)
+        for job in running:
+            segments.append((job.number, now * MICROS, then * MICROS, ()))
+            job.left -= then - now
+            job.attained = (job.service - job.left) * (job.gpus if by_gpu else 1)
+            job.level = max(job.level, sum(job.attained >= limit for limit in limits))
+            if job.left == 0:
+                job.state, job.finish = "done", then
+        there = [job for job in there if job.state != "done"]
+        now = then
+    found = [
+        (job.start * MICROS, job.finish * MICROS, job.service * MICROS, job.stops) for job in jobs
+    ]
+    return found, without_repeats(timeline), segments
+
+
 def without_repeats(timeline):
-    """Return the instants of a time line at which it changed."""
-    return [now for last, now in pairwise([(), *timeline]) if last[1:] != now[1:]]
+    """Return the instants of a time line at which it changed, each as it was left."""
+    lasting = {row[0]: row for row in timeline}.values()
+    return [now for last, now in pairwise([(), *lasting]) if last[1:] != now[1:]]
