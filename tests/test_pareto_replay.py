@@ -11,6 +11,7 @@ from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.asked import sweep
 from gpuplan.planner.boa.comparison import compare_baselines, names_of
 from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.trial import planned_jct_s, rented_over_time
 from gpuplan.planner.boa.workload import COLUMNS, Choices
@@ -294,3 +295,17 @@ def test_a_run_that_outlasts_the_arrivals_has_no_average(gpuplan, hours):
     assert replay["peak_gpus"] < replay["rented_gpus"]
     _, out, err = gpuplan(*asked[:4], "--budget", "3gpu")
     assert "GPUs on average and" in " ".join(out.split()) and "peak at" in err
+
+
+def test_a_plan_that_a_limit_ruins_is_told(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
+    limited = (*asked, "--max-gpus", "120", "--provision-delay", "10m", "--release-delay", "30m")
+    _, _, err = gpuplan("pareto", *limited)
+    small, large = results(gpuplan, *limited)["points"]
+    slow = [p["replay"]["mean_jct_s"] > 1.5 * p["mean_jct_s"] for p in (small, large)]
+    assert any(slow) and f"{sum(slow)} of 2 plans take over 1.5 times as long" in err
+    best = min((small, large), key=lambda point: point["replay"]["mean_jct_s"])
+    assert f"of these budgets {show_gpus(best['budget_gpus'])} GPUs replay best" in err
+    assert "the limit of 120 GPUs" in err
+    _, _, err = gpuplan("pareto", *asked)
+    assert "as long in the replay" not in err

@@ -20,6 +20,7 @@ AVERAGE_NOTE = (
     "traces, so the cloud or cluster must be able to give that many"
 )
 SHOWN_OVER = 3
+SLOW = 1.5  # times the planned mean completion time
 LONGER = 1.05  # times the horizon
 
 
@@ -122,7 +123,7 @@ def warnings(study: Study, *, assumed: bool) -> list[str]:
         )
     plans = [point.plan for point in study.points]
     found += [*on_workload(study.workload), *_over(plans), *_on_limit(plans, study.cluster)]
-    found += on_budgets(study)
+    found += [*on_budgets(study), *_on_replays(study)]
     found.append(_on_average(study))
     notes = [note for section in study.sections for note in section.notes]
     return [*found, *study.notes, *notes, *study.workload.notes]
@@ -172,6 +173,24 @@ def _on_limit(plans: list[Plan], cluster: Cluster | None) -> Iterator[str]:
             f"at most {cluster.max_gpus:,} GPUs can be rented, but {len(short)} of {len(plans)} "
             "plans use more on average: there the queue grows until the arrivals end, and the "
             "replayed times say little"
+        )
+
+
+def _on_replays(study: Study) -> Iterator[str]:
+    """Yield a warning where a replay takes much longer than its plan."""
+    tried = [(point.plan, point.trial.replay) for point in study.points if point.trial]
+    slow = [(p, r) for p, r in tried if r.mean_jct_s > SLOW * p.mean_jct_s]
+    if slow:
+        worst, late = max(slow, key=lambda pair: pair[1].mean_jct_s / pair[0].mean_jct_s)
+        best, quick = min(tried, key=lambda pair: pair[1].mean_jct_s)
+        limit = study.cluster.max_gpus if study.cluster else None
+        why = "delays" if limit is None else f"delays and the limit of {limit:,} GPUs"
+        yield (
+            f"{len(slow)} of {len(tried)} plans take over {SLOW:g} times as long in the replay as "
+            f"planned, since {why} are not in a plan: at {show_gpus(worst.budget_gpus)} GPUs "
+            f"{show_duration(late.mean_jct_s)} for {show_duration(worst.mean_jct_s)}; of these "
+            f"budgets {show_gpus(best.budget_gpus)} GPUs replay best, with "
+            f"{show_duration(quick.mean_jct_s)}"
         )
 
 
