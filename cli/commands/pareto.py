@@ -144,6 +144,10 @@ def pareto(
                 progress=progress,
             )
             sections = _sections(study, compared, marks, choice.seed, progress)
+            if model.law is not None and not model.ends and (assumed or compared.sensitivity):
+                from gpuplan.planner.boa.laws import laws_of
+
+                sections = (*sections, laws_of(study, read, choices))
             study = replace(study, sections=sections)
             report = _report(study, read, assumed=assumed)
     warnings = (*market.notes, *report.warnings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.pareto.laws import laws_tables
 from gpuplan.cli.pareto.marks import marks_tables
 from gpuplan.cli.report import Column, Shown, Table
 from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
@@ -27,6 +28,15 @@ BASELINE_COLUMNS = (
     Column("planned_p95_jct_s", "plan's P95 JCT", show_duration),
     Column("jct_saving_share", "plan saves", show_share),
 )
+WEIGHTED_COLUMNS = (
+    *BASELINE_COLUMNS[:4],
+    Column("weighted_mean_jct_s", "weighted", show_duration),
+    Column("peak_gpus", "peak (GPUs)", show_count),
+    Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
+    Column("planned_weighted_mean_jct_s", "plan's weighted", show_duration),
+    Column("jct_saving_share", "plan saves", show_share),
+)
+"""Columns where classes have weights; there is room for P95 in JSON only."""
 KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
 
 
@@ -40,20 +50,19 @@ def section_tables(study: Study) -> Iterator[Table]:
 
 def _baselines(comparison: Comparison) -> Iterator[Table]:
     """Yield one row per baseline and value of its knob."""
-    rows = [
-        [_cell(point, column.key) for column in BASELINE_COLUMNS] for point in comparison.points
-    ]
+    columns = WEIGHTED_COLUMNS if comparison.weighted else BASELINE_COLUMNS
+    rows = [[_cell(point, column.key) for column in columns] for point in comparison.points]
     title = (
         "Baselines on the same jobs, each beside the replay of the optimal plan that rents as many "
         "GPUs or fewer; at: GPUs of a job or a cluster, or the efficiency aimed at"
     )
-    yield Table(title, BASELINE_COLUMNS, rows)
+    yield Table(title, columns, rows)
 
 
 def _cell(point: Compared, key: str) -> Any:
     if key == "knob":
         return Shown(point.knob, _knob(point))
-    if key.startswith("planned_"):
+    if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
         planned = point.planned
         return None if planned is None else planned.summary()[key.removeprefix("planned_")]
     return point.summary()[key]
@@ -134,6 +143,7 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
 TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {
     "baselines": _baselines,
     "marks": marks_tables,
+    "laws": laws_tables,
     "bands": _bands,
     "sensitivity": _sensitivity,
 }
