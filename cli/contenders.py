@@ -29,7 +29,8 @@ def read_contenders(
         gpus: GPUs that any policy may hold: a cluster's size, or the most workers rented.
 
     Raises:
-        UsageError: no such policy or setting, a value of another kind, or a policy given twice.
+        UsageError: no such policy or setting, a value of another kind, a policy given twice, or
+            two sizes for all.
     """
     known: dict[str, Policy] = {}
     names: dict[str, str] = {}
@@ -45,7 +46,7 @@ def read_contenders(
     for text in owned:
         if _owner(text) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
-    size = [] if gpus is None else [f"capacity={gpus}"]
+    size = [] if gpus is None else [_size(gpus, shared)]
     found = []
     for text, policy in known.items():
         mine = [other for other in owned if _owner(other) == names[text]]
@@ -58,6 +59,31 @@ def read_contenders(
             values |= parse_settings(texts, policy.settings)
         found.append(Contender(text, names[text], values))
     return found
+
+
+def read_settings(
+    name: str, policy: Policy, settings: Sequence[str], gpus: int | None = None
+) -> dict[str, Any]:
+    """Return the settings of one policy; arguments as those of `read_contenders`.
+
+    Raises:
+        UsageError: no such setting, a value of another kind, two sizes, or a size for a policy that
+            has none.
+    """
+    if gpus is None:
+        return parse_settings(settings, policy.settings)
+    size = taken(_size(gpus, settings), policy)
+    if not size:
+        raise UsageError(f"--gpus: {name} has no cluster and rents no workers")
+    return parse_settings([*size, *settings], policy.settings)
+
+
+def _size(gpus: int, settings: Sequence[str]) -> str:
+    """Return ``gpus`` as a shared setting; another size beside it is an error, not a choice."""
+    for text in settings:
+        if text.partition("=")[0].strip() in ("capacity", "gpus"):
+            raise UsageError(f"--gpus {gpus} and --set {text}: give one of the two")
+    return f"capacity={gpus}"
 
 
 def _owner(text: str) -> str:

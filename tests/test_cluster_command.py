@@ -80,7 +80,9 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
     ("arguments", "problem"),
     [
         (["--policy", "fifo", "--gpus", 3], "the widest job holds 4 GPUs"),
-        (["--policy", "allpass", "--gpus", 3], "--set capacity=N"),
+        (["--policy", "serverless-only", "--gpus", 3], "has no cluster and rents no workers"),
+        (["--policy", "fifo", "--gpus", 8, "--set", "gpus=16"], "--gpus 8 and --set gpus=16"),
+        (["--policy", "hpa", "--gpus", 8, "--set", "capacity=9"], "give one of the two"),
         (["--policy", "fifo", "--set", "limits_s=3"], "no setting 'limits_s'"),
         (["--policy", "las", "--set", "limits_s=3/3"], "limits must ascend"),
         (["--policy", "las", "--set", "limits_s=3/x"], "expected a number"),

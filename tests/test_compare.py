@@ -119,6 +119,27 @@ def test_settings_go_to_whom_they_are_meant_for():
     assert [one.label for one in found][1] == "fixed:threshold_s=60,capacity=3"
 
 
+def test_a_second_size_for_all_is_refused():
+    for text in ("capacity=50", "gpus=50"):
+        with pytest.raises(UsageError, match=f"--gpus 8 and --set {text}: give one of the two"):
+            read_contenders(["allpass", "fifo"], [text], gpus=8)
+    own, policys, plain = read_contenders(["fifo:gpus=4", "sjf", "allpass"], ["sjf.gpus=5"], gpus=8)
+    assert (own.settings["gpus"], policys.settings["gpus"]) == (4, 5)
+    assert plain.settings["capacity"] == 8
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("policy", ["allpass", "serverful-only", "fifo"])
+def test_gpus_mean_the_same_to_simulate_and_compare(gpuplan, lab, policy):
+    arguments = (lab, "--policy", policy, "--gpus", 6, "--output-format", "json")
+    (row,) = json.loads(gpuplan("compare", *arguments)[1])["results"]["policies"]
+    code, out, err = gpuplan("simulate", *arguments)
+    assert code == 0, err
+    alone = json.loads(out)["results"]
+    assert alone == {key: row[key] for key in alone}
+    assert max(alone.get("workers_peak", 0), alone.get("gpus", 0)) <= 6
+
+
 @pytest.mark.parametrize(
     ("policies", "settings", "problem"),
     [

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
@@ -68,15 +67,16 @@ def simulate(
     gpus: Annotated[
         int | None,
         typer.Option(
-            help="GPUs of the cluster, for the policies of one cluster; the same as --set gpus=N. "
-            "Default: so many that no job waits.",
+            help="GPUs that the policy may hold at once: the size of its cluster (--set gpus=N), "
+            "or the most workers rented (--set capacity=N). Default: no limit, and a cluster in "
+            "which no job waits.",
             min=1,
             show_default=False,
         ),
     ] = None,
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
-    from gpuplan.cli.settings import parse_settings
+    from gpuplan.cli.contenders import read_settings
     from gpuplan.planner.allpass.prices import Priced, with_prices
     from gpuplan.planner.policies import find_policy
     from gpuplan.simkit.jit import compiling
@@ -84,14 +84,7 @@ def simulate(
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     chosen = find_policy(policy)
     timeline.check(policy, chosen.settings)
-    values = parse_settings(settings or [], chosen.settings)
-    if gpus is not None:
-        if "gpus" not in chosen.settings:
-            raise UsageError(
-                f"--gpus: {policy} runs on no cluster of a fixed size\n  next: bound its workers "
-                "with --set capacity=N, or see gpuplan list policies"
-            )
-        values["gpus"] = gpus
+    values = read_settings(policy, chosen, settings or [], gpus)
     if market.checkpoints is not None:
         check_checkpoints({policy: {**chosen.defaults(), **values}})
     files = market.open()
