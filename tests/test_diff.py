@@ -8,17 +8,15 @@ import hashlib
 import io
 import json
 import os
-import shlex
 import threading
 import xml.etree.ElementTree as ET
-from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support_docs import DOCS, undocumented
+from support_docs import undocumented
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.cli.diff.changes import compare
@@ -453,18 +451,6 @@ def test_every_key_is_documented(gpuplan, files):
     results = json.loads(out)["results"]
     assert code == 0 and all(results[name] for name in ("changes", "answers", "asked", "only"))
     assert undocumented(results, ["gates.md"]) == []
-
-
-def test_the_example_of_the_docs_is_true(gpuplan, tmp_path, monkeypatch):
-    blocks = (DOCS / "gates.md").read_text(encoding="utf-8").split("```")
-    commands = [shlex.split(line) for line in blocks[1].strip().splitlines()]
-    monkeypatch.chdir(tmp_path)
-    log = Path(str(package_files("gpuplan.sample_traces"))) / "seren.csv"
-    assert gpuplan("ingest", log, "-o", "trace.parquet")[0] == 0
-    for command in commands:
-        code, out, _ = gpuplan(*command[1:])
-        assert code == (command[1] == "diff")
-    assert out.strip() == blocks[3].strip()
 
 
 def test_the_sentence_names_the_largest_change_of_each_subject(gpuplan, files):

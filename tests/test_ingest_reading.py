@@ -226,7 +226,7 @@ def test_zones_and_maps_only_where_they_mean_something(tmp_path):
         ingest_text(tmp_path, LOGS["philly_csv"][2], time_zone="Mars/Base")
     with pytest.raises(UsageError, match="--map"):
         ingest_text(tmp_path, SEREN, source_format="seren", columns={"user": "user"})
-    with pytest.raises(UsageError, match="expected one of"):
+    with pytest.raises(UsageError, match="did you mean seren"):
         ingest_text(tmp_path, SEREN, source_format="sren")
 
 
@@ -300,7 +300,7 @@ def test_the_command(gpuplan, tmp_path):
         (["--map", "submit_time"], 2, "expected canonical=column"),
         (["--map", "user=a", "--map", "user=b"], 2, "already mapped to a"),
         (["--max-rejects", "lots"], 2, "expected a share"),
-        (["--source-format", "slurm2"], 2, "unknown"),
+        (["--source-format", "slurm2"], 2, "did you mean slurm?"),
         ([], 3, "is no known job log"),
     ],
 )
