@@ -120,7 +120,9 @@ def replay(
     """
     n = submit.size
     jobs = np.zeros((n, 9), np.int64)
-    workers, bills = np.zeros((64, 14), np.int64), np.zeros((64, 1), np.float64)
+    # Rows are cleared when they are rented: those never used take no memory, and few runs grow it.
+    rows = max(64, 2 * n)
+    workers, bills = np.empty((rows, 14), np.int64), np.empty((rows, 1), np.float64)
     timeline = np.zeros((256, 10), np.int64)
     pressures = np.zeros((256, 1), np.float64)
     demand = np.zeros((edges.size + 1, 4), np.int64)
@@ -303,6 +305,9 @@ def replay(
                     offer = -1
                     delay = conventional_startup[rentals_conventional % conventional_startup.size]
                     rentals_conventional += 1
+                for column in range(workers.shape[1]):
+                    workers[rentals, column] = 0
+                bills[rentals, 0] = 0.0
                 workers[rentals, OFFER] = offer
                 workers[rentals, REQUEST] = now
                 workers[rentals, READY] = now + delay
