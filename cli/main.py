@@ -155,6 +155,7 @@ def _was_interrupted(error: BaseException | None) -> bool:
 def usage_message(error: Exception) -> str:
     """Return what the parser of the command line says, in plain words, and the next step."""
     message: str = error.format_message()  # type: ignore[attr-defined]
+    message = " ".join(message.split())  # what may be chosen comes one to a line
     for said, plain in PLAIN:
         message = message.replace(said, plain)
     if (choice := CHOICE.search(message)) is not None:

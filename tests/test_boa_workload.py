@@ -8,6 +8,7 @@ import pytest
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.boa.candidates import candidate_widths
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_weights, parse_widths, workload_of
 from gpuplan.planner.speedup.registry import load_speedup
@@ -289,3 +290,13 @@ def test_limits_and_caps_that_cannot_be(trace, fields, said):
             load_speedup("power:0.5"),
             Choices(**fields),
         )
+
+
+def test_too_many_widths_are_told_of_the_option_that_asks_for_them():
+    law = load_speedup("power:0.8").law
+    for choices, said in (
+        (Choices(limits={"a": 100_000}), "--limit a=100000: .*\n  next: --limit a=10000 at most"),
+        (Choices(max_width=100_000), "--max-width: .*\n  next: --max-width 10000 at most"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            candidate_widths(law, choices, "a")

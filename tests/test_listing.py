@@ -119,3 +119,9 @@ def test_lists_fit_a_hundred_columns(gpuplan, kind):
     assert code == 0
     assert "…" not in out  # nothing is cut short
     assert max(len(line) for line in out.splitlines()) <= 100
+
+
+def test_without_a_kind_the_kinds_are_named_on_one_line(gpuplan):
+    code, _, err = gpuplan("list")
+    kinds = ", ".join(kind.value for kind in Kind)
+    assert code == 2 and f"Choose from: {kinds}" in err

@@ -86,6 +86,21 @@ def test_budgets_that_mean_nothing(text):
         parse_budgets(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("$10,000/month", "$10000/month"),
+        ("$1,250,000/month,$2/h", "$1250000/month,$2/h"),
+        ("10,000gpu", "10000gpu"),
+    ],
+)
+def test_a_comma_between_thousands_is_told(text, instead):
+    with pytest.raises(UsageError, match="thousands take none") as error:
+        parse_budgets(text)
+    assert f"next: '{instead}'" in str(error.value)
+    assert [budget.value for budget in parse_budgets("60,100gpu,1000")] == [60, 100, 1000]
+
+
 @pytest.mark.parametrize("count", ["1e9", "200000", "1", "9" * 5000])
 def test_a_range_has_no_more_points_than_can_be_looked_at(count):
     with pytest.raises(UsageError, match="a range has 2 to 10,000 points, as a whole number"):

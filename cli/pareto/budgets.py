@@ -15,12 +15,19 @@ NUMBER = r"(\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 BUDGET = re.compile(
     rf"^(?P<usd>\$)?(?P<value>{NUMBER})(?P<unit>x|gpus?|/(?P<period>h|hour|month))?$", re.I
 )
+THOUSANDS = re.compile(r"\$\d{1,3}(?:,\d{3})+(?!\d)|(?<!\d)\d{1,3},0\d\d(?:,\d{3})*(?!\d)")
+"""What can only be meant as one number: dollars without a period, or a second one like 000."""
 MOST = 10_000  # points of a range; more take minutes
 FORMS = "60gpu, 1.2x (times the load), $12/h, $10000/month, or a range LOW:HIGH:COUNT of them"
 
 
 def parse_budgets(text: str) -> list[Budget]:
     """Return the budgets of a comma-separated list. Raises `UsageError` where one is not so."""
+    if (comma := THOUSANDS.search(text)) is not None:
+        raise UsageError(
+            f"--budget {text!r}: a comma separates budgets, and thousands take none\n"
+            f"  next: {text.replace(comma[0], comma[0].replace(',', ''))!r}"
+        )
     return [budget for item in text.split(",") for budget in _item(item.strip())]
 
 

@@ -22,9 +22,15 @@ def candidate_widths(profile: ClassProfile, choices: Choices, job_class: str) ->
     if choices.widths is None:
         widest = max(min(epoch.widest, most or epoch.widest) for epoch in profile.epochs)
         if np.isfinite(widest) and widest > MOST_WIDTHS:
+            option, most_said = "--max-width", f"--max-width {MOST_WIDTHS}"
+            if job_class in choices.limits:
+                option, most_said = (
+                    f"--limit {job_class}={most}",
+                    f"--limit {job_class}={MOST_WIDTHS}",
+                )
             raise UsageError(
-                f"--max-width: every width up to {widest:,.0f} GPUs is too many to try\n"
-                f"  next: --max-width {MOST_WIDTHS} at most, or --widths with those that may be had"
+                f"{option}: every width up to {widest:,.0f} GPUs is too many to try\n"
+                f"  next: {most_said} at most, or --widths with those that may be had"
             )
         each = [epoch.candidates(most) for epoch in profile.epochs]
         widths = np.unique(np.concatenate(each))
