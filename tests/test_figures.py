@@ -1,14 +1,27 @@
 """The style of the pictures: reproducible, swappable to dark, text as text."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from support_traces import lab_trace
 
+from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
 from gpuplan.cli.figures.policies import _alike, _name, cost_by_kind
 from gpuplan.cli.figures.style import DARK, INK, PAPER, TEXT, new_figure, on_paper, save
+from gpuplan.cli.figures.sweep import draw_sweep
+from gpuplan.planner.allpass.sweep import Grid, sweep
 from gpuplan.planner.boa.baselines.registry import BASELINES as KNOWN_BASELINES
 from gpuplan.planner.policies import POLICIES
+from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.simkit.allpass.parameters import Allpass
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 def drawn():
@@ -79,3 +92,28 @@ def test_curves_that_look_the_same_share_a_name():
     assert _alike([curve, 2 * curve, 1.01 * curve]) == [[0, 2], [1]]
     assert _name(["fifo", "sjf"]) == "fifo, sjf"
     assert _name(["fifo", "sjf", "las"]) == "fifo and 2 alike"
+
+
+def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_dominates(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    grid = Grid([30.0, 300.0, 3600.0], capacities=(2, None))
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
+    for case in (found.cases[0], replace(found.cases[0], recommended=None)):
+        figure = draw_sweep(replace(found, cases=(case,)))
+        axes = figure.axes[0]
+        joined = [line for line in axes.lines if len(line.get_xdata()) > 1]
+        assert len(joined) == 1
+        minutes, usd = joined[0].get_data()
+        # To the left it only gets dearer.
+        assert (np.diff(minutes) <= 0).all() and (np.diff(usd) >= 0).all()
+        assert found.reference.cost_usd in [float(line.get_ydata()[0]) for line in axes.lines]
+        texts = [text.get_text() for text in axes.texts]
+        assert any(text.startswith("everything serverless") for text in texts)
+        (best,) = [text for text in texts if "recommended" in text]
+        expected = "everything serverless (" if case.recommended is None else "no limit, "
+        assert expected in best
+        named = [text.get_text() for text in figure.legends[0].get_texts()]
+        assert named == [
+            *("fixed", "adaptive", "everything serverless"),
+            *("2 workers", "no limit"),
+        ]
