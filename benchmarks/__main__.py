@@ -1,4 +1,7 @@
-"""Run the benchmarks and print one table: ``python -m benchmarks [NAME...]``."""
+"""Run the benchmarks and print one table: ``python -m benchmarks [NAME...]``.
+
+The exit code is 1 where a bar is missed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ import importlib
 import os
 import platform
 import sys
+
+from benchmarks.bars import missed
 
 NAMES = (
     "startup",
@@ -30,6 +35,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}\n")
     print("| work | ours, s | reference, s | ratio | bar | peak, MB |")
     print("|---|---|---|---|---|---|")
+    failed = []
     for name in chosen:
         for row in importlib.import_module(f"benchmarks.bench_{name}").run():
             print(
@@ -38,6 +44,9 @@ def main() -> None:
                 f"| {row['bar']} | {cell(row.get('peak_mb'), '.0f')} |",
                 flush=True,
             )
+            failed += [f"{row['work']}: missed {bar}" for bar in missed(row)]
+    if failed:
+        sys.exit("\n".join(failed))
 
 
 if __name__ == "__main__":

@@ -155,6 +155,7 @@ def run() -> list[dict]:
             "reference_s": reference_s,
             "ratio": reference_s / ours_s,
             "bar": "difference <= 1e-6",
+            "difference": gap,
             "peak_mb": None,
         }
     )

@@ -1,0 +1,45 @@
+"""Bars of the benchmarks, and what misses them."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """Make the folder of the repository importable."""
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1])
+    return pytest.importorskip("benchmarks.__main__", reason="needs the repository")
+
+
+@pytest.mark.parametrize(
+    ("bar", "measured", "said"),
+    [
+        ("<= 2 s", {"ours_s": 2.0}, []),
+        ("<= 2 s", {"ours_s": 2.1}, ["<= 2 s"]),
+        ("<= 5 ms", {"ours_s": 0.0051}, ["<= 5 ms"]),
+        ("<= 5 ms", {"ours_s": 0.0049}, []),
+        (">= 100x", {"ours_s": 1.0, "ratio": 99.0}, [">= 100 x"]),
+        ("<= 1.8x, <= 1000 MB", {"ours_s": 9.0, "ratio": 1.7, "peak_mb": 1001.0}, ["<= 1000 MB"]),
+        ("< 1x", {"ours_s": 9.0, "ratio": 1.0}, ["< 1 x"]),
+        ("<= 3x its size", {"ours_s": 9.0, "ratio": None}, []),
+        ("difference <= 1e-6", {"ours_s": 1.0, "difference": 1e-5}, ["<= 1e-6"]),
+        ("-", {"ours_s": 1e9}, []),
+        ("none", {"ours_s": None}, []),
+    ],
+)
+def test_a_bar_that_is_missed_is_found(benchmarks, bar, measured, said):
+    assert benchmarks.missed({"bar": bar, **measured}) == said
+
+
+def test_a_missed_bar_fails_the_run(benchmarks, monkeypatch, capsys):
+    rows = [{"work": "slow", "ours_s": 3.0, "bar": "<= 2 s"}]
+    known = type("Bench", (), {"run": staticmethod(lambda: rows)})
+    monkeypatch.setattr(benchmarks.importlib, "import_module", lambda _: known)
+    monkeypatch.setattr(benchmarks.sys, "argv", ["benchmarks", "slow"])
+    with pytest.raises(SystemExit) as failed:
+        benchmarks.main()
+    assert "slow: missed <= 2 s" in str(failed.value)
+    rows[0]["ours_s"] = 1.0
+    benchmarks.main()
+    assert "| slow | 1 |" in capsys.readouterr().out
