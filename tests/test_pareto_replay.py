@@ -309,3 +309,41 @@ def test_a_plan_that_a_limit_ruins_is_told(gpuplan, newtrace):
     assert "the limit of 120 GPUs" in err
     _, _, err = gpuplan("pareto", *asked)
     assert "as long in the replay" not in err
+
+
+def test_baselines_against_weights_and_clusters_that_stand_ready(gpuplan, newtrace):
+    found = study(newtrace, cluster=Cluster(), weights={"bert": 3.0})
+    compared = compare_baselines(found, names_of(["fixed", "pollux"]))
+    weights = np.array([3.0 if c.name == "bert" else 1.0 for c in found.workload.classes])
+    for point in compared.points:
+        of_job = weights[point.replay.arrivals.job_class]
+        mean_s = (of_job * point.replay.jct_s).sum() / of_job.sum()
+        assert point.weighted_mean_jct_s == pytest.approx(mean_s) != point.replay.mean_jct_s
+        if point.planned is not None:
+            planned_s = (of_job * point.planned.jct_s).sum() / of_job.sum()
+            assert point.jct_saving == pytest.approx(1 - planned_s / mean_s)
+    assert compared.weighted and "weighted mean" in " ".join(compared.notes)
+    assert "waits up to 90 s for its nodes" in compared.notes[-1]
+    plain = compare_baselines(study(newtrace, cluster=AT_ONCE), ["fixed", "pollux"])
+    assert not plain.notes and not plain.weighted
+    assert all(p.weighted_mean_jct_s == pytest.approx(p.replay.mean_jct_s) for p in plain.points)
+    asked = ("--speedup", "profile:t4", "--budget", "2x", "--baseline", "fixed")
+    _, out, err = gpuplan("pareto", newtrace, *asked, "--weight", "bert=3")
+    assert "baselines know no weights" in err and "weighted" in out
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_of_several_budgets_the_nearest_to_the_knee_is_shown(gpuplan, newtrace):
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.1x,3x", "--sensitivity")
+    found = results(gpuplan, *asked)
+    low, high = found["points"]
+    knee = found["knee"]["budget_gpus"]
+    ratios = [max(p["budget_gpus"] / knee, knee / p["budget_gpus"]) for p in (low, high)]
+    near = (low, high)[int(np.argmin(ratios))]
+    assert found["sensitivity"]["bursts"]["planned_used_gpus"] == near["used_gpus"] != knee
+    assert max(row["peak_gpus"] for row in found["timeline"]) == near["replay"]["peak_gpus"]
+    _, out, _ = gpuplan("pareto", *asked)
+    assert f"Over time (the budget, {show_gpus(near['budget_gpus'])}" in out
+    swept = results(gpuplan, *asked[:3])  # without budgets, the knee
+    peak = max(row["peak_gpus"] for row in swept["timeline"])
+    assert peak == swept["knee"]["replay"]["peak_gpus"]

@@ -45,7 +45,7 @@ def test_widths_of_a_few_budgets_stand_side_by_side(gpuplan, newtrace):
     assert "epochs" not in out  # every class has one
     assert "100.6%" in out and "an efficiency above 100% is no error" in err
     _, out, err = gpuplan(*asked, "--budget", "150:200:6")
-    assert "GPUs per job at the knee" in out
+    assert "GPUs per job at the budget, 150.00 GPUs" in out  # the nearest to the knee
     assert "above 100%" not in err
 
 

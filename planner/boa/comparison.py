@@ -10,9 +10,18 @@ from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.baselines.registry import BASELINES, baseline
 from gpuplan.planner.boa.replay import Replay
 from gpuplan.planner.boa.study import Study
-from gpuplan.planner.boa.tried import Tries
+from gpuplan.planner.boa.tried import Tries, objective_s
 
 ALL = "all"
+STANDING = ("equal", "pollux")  # whose clusters do not grow
+STANDING_NOTE = (
+    "a baseline on a fixed cluster (equal, pollux) has its GPUs ready from the first job on, and "
+    "may be a little ahead where GPUs abound: each job of a plan waits up to"
+)
+WEIGHTED_NOTE = (
+    "the plans minimize the mean weighted by --weight, and baselines know no weights: what a plan "
+    "saves is of the weighted mean"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +32,25 @@ class Compared:
         baseline: its name.
         knob: the value; None where it has none.
         replay: what became of the jobs.
+        weighted_mean_jct_s: mean completion time, each job counted by the weight of its class.
         planned: the replay of the plan with the least mean completion time, weighted if the
             frontier is, of those tried that rent no more GPUs; None where all rent more.
+        planned_weighted_mean_jct_s: its weighted mean.
     """
 
     baseline: str
     knob: float | None
     replay: Replay
-    planned: Replay | None
+    weighted_mean_jct_s: float
+    planned: Replay | None = None
+    planned_weighted_mean_jct_s: float | None = None
 
     @property
     def jct_saving(self) -> float | None:
-        """Share of the mean completion time that the plan saves; None without a plan."""
-        if self.planned is None:
+        """Share of the (weighted) mean completion time that the plan saves; None without a plan."""
+        if self.planned_weighted_mean_jct_s is None:
             return None
-        return 1 - self.planned.mean_jct_s / self.replay.mean_jct_s
+        return 1 - self.planned_weighted_mean_jct_s / self.weighted_mean_jct_s
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
@@ -46,7 +59,9 @@ class Compared:
             "knob": self.knob,
             "knob_is": BASELINES[self.baseline].knob or None,
             **self.replay.summary(),
+            "weighted_mean_jct_s": self.weighted_mean_jct_s,
             "planned": None if self.planned is None else self.planned.summary(),
+            "planned_weighted_mean_jct_s": self.planned_weighted_mean_jct_s,
             "jct_saving_share": self.jct_saving,
         }
 
@@ -57,11 +72,13 @@ class Comparison:
 
     Attributes:
         points: by baseline, in the order asked for, and knob.
-        notes: what was left out.
+        notes: what was left out, and what a reader must know.
+        weighted: whether plans minimize a weighted mean.
     """
 
     points: tuple[Compared, ...]
     notes: tuple[str, ...] = ()
+    weighted: bool = False
 
     @property
     def key(self) -> str:
@@ -117,7 +134,16 @@ def compare_baselines(
             continue
         best = tries.best_within(replay.rented_gpus)
         planned = None if best is None else tries.replay(best)
-        points.append(Compared(name, knob if known.knob else None, replay, planned))
+        weighted_s = None if best is None else best.weighted_mean_jct_s
+        mean_s = objective_s(study.workload, replay)
+        points.append(
+            Compared(name, knob if known.knob else None, replay, mean_s, planned, weighted_s)
+        )
         if progress is not None:
             progress((position + 1) / len(runs))
-    return Comparison(tuple(points), tuple(left_out))
+    notes = left_out
+    if frontier.is_weighted:
+        notes = [*notes, WEIGHTED_NOTE]
+    if any(name in STANDING for name in names) and cluster.provision_s > 0:
+        notes = [*notes, f"{STANDING_NOTE} {cluster.provision_s:g} s for its nodes"]
+    return Comparison(tuple(points), tuple(notes), frontier.is_weighted)

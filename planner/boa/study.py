@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import log
 from typing import Any, Protocol
 
 import polars as pl
@@ -110,8 +111,11 @@ class Study:
 
     @property
     def shown(self) -> Point:
-        """The point whose widths people see first: the only one asked for, else the knee."""
-        return self.points[0] if len(self.points) == 1 else self.knee
+        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        if not self.by_request and len(self.points) > 1:
+            return self.knee
+        knee = self.knee.plan.budget_gpus
+        return min(self.points, key=lambda point: abs(log(point.plan.budget_gpus / knee)))
 
     def step(self) -> str:
         """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
