@@ -39,6 +39,8 @@ def read_contenders(
         if text in known:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
         known[text], names[text] = find_policy(name), name
+        if text != name and not text.partition(":")[2].strip():
+            raise UsageError(f"--policy {text!r}: expected {name} or {name}:key=value")
     shared = [text for text in settings if not _owner(text)]
     owned = [text for text in settings if _owner(text)]
     for text in shared:

@@ -76,9 +76,15 @@ def _value(text: str, value: str, setting: Setting) -> Any:
         case "text":
             return value
         case "numbers":
-            return tuple(_number(option, part) for part in value.replace(",", "/").split("/"))
+            return tuple(_number(option, part) for part in _parts(value))
+        case "durations":
+            return tuple(parse_duration(part, option) for part in _parts(value))
         case _:
             return _number(option, value.lstrip("$") if setting.kind == "usd" else value)
+
+
+def _parts(value: str) -> list[str]:
+    return value.replace(",", "/").split("/")
 
 
 def _number(option: str, value: str) -> float:

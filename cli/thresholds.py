@@ -13,11 +13,13 @@ MOST = 10_000
 
 
 def parse_thresholds(text: str) -> list[float]:
-    """Return seconds, in the order of the text. Raises `UsageError` naming what was found."""
+    """Return seconds, in the order of the text; ``none`` is inf. Raises `UsageError`."""
     found: list[float] = []
     for item in text.split(","):
         parts = item.strip().split(":")
-        if len(parts) == 3:
+        if item.strip().lower() in NO_LIMIT:
+            found.append(math.inf)
+        elif len(parts) == 3:
             found += _range(item.strip(), *parts)
         elif len(parts) == 1 and parts[0]:
             found.append(parse_duration(parts[0], "--threshold"))
@@ -51,14 +53,15 @@ def parse_capacities(text: str) -> list[int | None]:
     return found
 
 
-def parse_numbers(text: str, option: str) -> list[float]:
-    """Return numbers of at least 0 from a list such as ``0.3,0.5,1``. Raises `UsageError`."""
+def parse_numbers(text: str, option: str, *, above: bool = False) -> list[float]:
+    """Return numbers of at least, or above, 0 from ``0.3,0.5,1``. Raises `UsageError`."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
         found = [math.nan]
-    if not all(0 <= number < math.inf for number in found):
-        raise UsageError(f"{option} {text!r}: expected numbers of at least 0, such as 0.3,0.5,1")
+    if not all(0 <= number < math.inf and (number or not above) for number in found):
+        least = "above 0" if above else "of at least 0"
+        raise UsageError(f"{option} {text!r}: expected numbers {least}, such as 0.3,0.5,1")
     return found
 
 

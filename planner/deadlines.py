@@ -28,9 +28,10 @@ def check_factor(rule: str | None, factor: tuple[float, float] | None) -> str:
         return rule or "given"
     low, high = factor
     if not 0 < low <= high < np.inf:
-        raise UsageError(
-            f"--deadline-factor {low:g}:{high:g}: expected two factors above 0, the lower first"
-        )
+        given, expected = f"{low:g}:{high:g}", "two factors above 0, the lower first"
+        if low == high or np.isnan([low, high]).all():
+            given, expected = f"{low:g}", "a factor above 0"
+        raise UsageError(f"--deadline-factor {given}: expected {expected}")
     if rule == "inferred":
         raise UsageError("--deadline inferred draws nothing: leave out --deadline-factor")
     return rule or "drawn"

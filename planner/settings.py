@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 
-UNITS = {"duration": "s", "usd": "USD"}
+UNITS = {"duration": "s", "durations": "s", "usd": "USD"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,8 @@ class Setting:
     """One parameter of a policy.
 
     Attributes:
-        kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``numbers`` (a tuple of
-            them), ``count`` (a whole number), ``flag`` (a bool), ``text`` or
+        kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``durations`` and
+            ``numbers`` (tuples of them), ``count`` (a whole number), ``flag`` (a bool), ``text`` or
             ``choice``.
         about: what it is, for people.
         choices: the words a ``choice`` may have.

@@ -283,6 +283,8 @@ def test_the_threshold_moves_by_the_published_gains():
 def test_the_defaults_are_the_published_ones_but_for_renting():
     rules = Allpass()
     assert (rules.threshold_s, rules.min_threshold_s, rules.max_threshold_s) == (300, 0, 3600)
+    with pytest.raises(ValueError, match="min_threshold_s must be at most max_threshold_s"):
+        Allpass(min_threshold_s=100.0, max_threshold_s=50.0)
     assert (rules.gain_up_s, rules.limit_up_s) == (10, 100)
     assert (rules.gain_down_s, rules.limit_down_s, rules.max_pressure) == (2, 30, 100)
     assert (rules.tick_s, rules.window_s, rules.checkpoint_s + rules.restore_s) == (60, 1800, 84)

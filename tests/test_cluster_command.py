@@ -85,9 +85,11 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
         (["--policy", "hpa", "--gpus", 8, "--set", "capacity=9"], "give one of the two"),
         (["--policy", "fifo", "--set", "limits_s=3"], "no setting 'limits_s'"),
         (["--policy", "las", "--set", "limits_s=3/3"], "limits must ascend"),
-        (["--policy", "las", "--set", "limits_s=3/x"], "expected a number"),
+        (["--policy", "las", "--set", "limits_s=3/x"], "expected a duration"),
+        (["--policy", "2d-las", "--set", "limits_gpu_s=3/x"], "expected a number"),
         (["--policy", "las", "--set", "preemptive=maybe"], "expected true or false"),
         (["--policy", "sjf", "--gpus", 9, "--set", "gpus_per_node=4"], "whole nodes"),
+        (["--policy", "sjf", "--set", "gpus_per_node=0"], "gpus_per_node must be at least 1"),
         (["--policy", "sjf", "--set", "usd_per_gpu_h=-1"], "a price is at least 0"),
         (["--policy", "las", "--set", "reference=yes", "--set", "restore_s=1"], "without"),
     ],
@@ -128,6 +130,25 @@ def test_a_stop_costs_what_a_move_costs_allpass_unless_it_is_as_published(gpupla
         assert pl.read_parquet(tmp_path / "jobs.parquet")["finish_s"].to_list() == [end_s, 3.0]
 
 
+@pytest.mark.parametrize(
+    ("policy", "settings", "told"),
+    [
+        ("fifo", ["restore_s=10"], "fifo stops no job, so restore_s changes nothing"),
+        ("fifo", ["restore_s=10", "preemptive=true"], None),
+        ("fifo", ["restore_s=0"], None),
+        ("2d-las", [], None),
+        ("2d-las", ["preemptive=false"], "new, so 2d-las is first-fit"),
+        ("las", ["preemptive=false", "skipping=false"], "new, so las is fifo"),
+        ("gittins", ["preemptive=false"], "new, so gittins is first-fit"),
+    ],
+)
+def test_what_a_setting_does_not_change_is_told(gpuplan, lab, policy, settings, told):
+    sets = [part for one in settings for part in ("--set", one)]
+    code, _, err = gpuplan("simulate", lab, "--policy", policy, "--gpus", 8, *sets)
+    assert code == 0
+    assert told in err if told else "so " not in err
+
+
 def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):
     # 4 GPUs reach 12 GPU-s at 3 s. As published, what comes at 2 s looks 12 s - 2 s over 4 GPUs,
     # rounded down, ahead: to 4 s.
@@ -141,6 +162,7 @@ def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):
 
 
 def test_numbers_and_flags_are_read_and_shown():
-    known = {"a": Setting("numbers", ""), "b": Setting("flag", "")}
+    known = {"a": Setting("numbers", ""), "b": Setting("flag", ""), "c": Setting("durations", "")}
     assert parse_settings(["a=3250,7200", "b=Yes"], known) == {"a": (3250.0, 7200.0), "b": True}
+    assert parse_settings(["c=5m/2h"], known) == {"c": (300.0, 7200.0)}
     assert show_setting((3250.0, 7200.0)) == "3250/7200" and show_setting(False) == "false"

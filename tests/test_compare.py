@@ -145,6 +145,7 @@ def test_gpus_mean_the_same_to_simulate_and_compare(gpuplan, lab, policy):
     [
         (["alpass"], [], "did you mean allpass?"),
         (["allpass", "allpass"], [], "given twice"),
+        (["fifo:"], [], "'fifo:': expected fifo or fifo:key=value"),
         (["allpass", "hpa"], ["treshold_s=5"], "did you mean threshold_s?"),
         (["allpass"], ["capacity"], "expected key=value or policy.key=value"),
         (["allpass"], ["hpa.capacity=4"], "hpa is not compared"),

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from gpuplan.cli.thresholds import (
 from gpuplan.planner.allpass.front import knee_of, non_dominated
 from gpuplan.planner.allpass.run import simulate
 from gpuplan.planner.allpass.sweep import Grid, sweep
+from gpuplan.planner.deadlines import check_factor
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
 
@@ -206,7 +208,7 @@ def test_a_gate_on_the_recommendation(gpuplan, lab):
         (["--capacity", "10,few"], "whole numbers or none, such as 10,20,none"),
         (["--capacity", "-1"], "whole numbers or none"),
         (["--price-ratio", "0.5,inf"], "--price-ratio '0.5,inf': expected numbers"),
-        (["--price-ratio", "0"], "--price-ratio: expected numbers above 0"),
+        (["--price-ratio", "0"], "--price-ratio '0': expected numbers above 0"),
         (["--price-ratio", "1", "--set", "serverless_usd_per_gpu_h=0"], "price above 0"),
         (["--value-of-time", "much"], "--value-of-time 'much': expected numbers"),
         (["--ci", "99.9"], "--resamples 200 is too few for --ci 99.9"),
@@ -229,11 +231,21 @@ def test_a_trace_without_durations_is_unusable(gpuplan, tmp_path):
 
 def test_thresholds_and_factors_are_read():
     assert parse_thresholds("30, 5m,0:60:3") == [30.0, 300.0, 0.0, 30.0, 60.0]
+    assert parse_thresholds("none,inf") == [math.inf, math.inf]
     assert parse_deadline_factor("1:10") == (1.0, 10.0)
     assert parse_deadline_factor("3") == (3.0, 3.0)
     assert parse_deadline_factor(None) is None
     assert parse_capacities("10, 20,none") == [10, 20, None]
     assert parse_numbers("0.3,1", "--price-ratio") == [0.3, 1.0]
+    assert parse_numbers("0", "--value-of-time") == [0.0]
+    for text in ("0", "-1", "1,0"):
+        with pytest.raises(UsageError, match="expected numbers above 0"):
+            parse_numbers(text, "--price-ratio", above=True)
+    for text, problem in (("0", "0: expected a factor"), ("nan", "nan: expected a factor")):
+        with pytest.raises(UsageError, match=f"--deadline-factor {problem} above 0"):
+            check_factor(None, parse_deadline_factor(text))
+    with pytest.raises(UsageError, match="3:2: expected two factors"):
+        check_factor(None, parse_deadline_factor("3:2"))
     with pytest.raises(UsageError):
         parse_thresholds("")
 

@@ -117,6 +117,7 @@ def _takes(setting: Setting) -> str:
         "usd": "USD",
         "number": "number",
         "numbers": "numbers, a/b/c",
+        "durations": "s, or 5m/2h",
         "count": "whole number",
         "flag": "true or false",
         "text": "a name",

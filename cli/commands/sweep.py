@@ -46,7 +46,7 @@ def sweep(
         str,
         typer.Option(
             help="Run time after which a job moves from serverless to rented workers: a list "
-            "(30,60,5m) or LOW:HIGH:COUNT (30s:30m:8); seconds unless a unit is given."
+            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8); seconds unless a unit is given."
         ),
     ] = DEFAULT_THRESHOLDS,
     policy: Annotated[
@@ -125,7 +125,9 @@ def sweep(
     kept = OF_PRICES if market.prices is not None else ()
     base = parameters_from({name: value for name, value in values.items() if name not in kept})
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
-    ratios = parse_numbers(price_ratio, "--price-ratio") if price_ratio is not None else []
+    ratios: list[float] = []
+    if price_ratio is not None:
+        ratios = parse_numbers(price_ratio, "--price-ratio", above=True)
     worth: list[float | None] = [None]
     if value_of_time is not None:
         worth = [*parse_numbers(value_of_time, "--value-of-time")]

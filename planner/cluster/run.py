@@ -13,6 +13,7 @@ from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.settings import OF_PRICES, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
+from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.run import ClusterRun, peak_gpus, run_cluster
 from gpuplan.simkit.metrics import distribution, time_average
 from gpuplan.simkit.workload import MICROS, FloatArray
@@ -31,6 +32,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     values = scheduler.complete(settings)
     gpus, notes = _gpus(jobs, values)
     cluster = scheduler.cluster(values, gpus)
+    notes += _without_effect(policy, settings, cluster)
     widest = int(jobs.workload.gpus.max())
     if widest > gpus:
         raise UsageError(
@@ -73,6 +75,21 @@ def _gpus(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[int, tuple[str, .
         f"the cluster has {gpus:,} GPUs, as many as the jobs use at once if none waits; "
         "--gpus N replays a cluster of N",
     )
+
+
+def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:
+    """Tell of settings that are about stops where no job is ever stopped, or of equal jobs."""
+    idle = [name for name in ("checkpoint_s", "restore_s") if settings.get(name)]
+    notes = []
+    if idle and not cluster.preemptive:
+        notes.append(f"{policy} stops no job, so {' and '.join(idle)} changes nothing")
+    if not cluster.preemptive and cluster.order in ("attained", "attained_gpu", "gittins"):
+        notes.append(
+            f"without preemption all jobs that wait are new, so {policy} is first-fit"
+            if cluster.skipping
+            else f"without preemption all jobs that wait are new, so {policy} is fifo"
+        )
+    return tuple(notes)
 
 
 def measure(run: ClusterRun, price: float) -> dict[str, Any]:

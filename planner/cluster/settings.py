@@ -34,7 +34,7 @@ class Scheduler:
         """What may be set, by name."""
         own: dict[str, Setting] = {}
         if self.order == "attained":
-            own["limits_s"] = Setting("numbers", "run time at which a job falls one queue, s")
+            own["limits_s"] = Setting("durations", "run time at which a job falls one queue")
         elif self.order == "attained_gpu":
             own["limits_gpu_s"] = Setting("numbers", "GPU time at which it falls one queue, GPU-s")
         elif self.order == "gittins":

@@ -198,6 +198,11 @@ class Allpass:
             raise ValueError(f"window_s must be a multiple of 60, got {self.window_s:g}")
         if not self.threshold_s >= 0:
             raise ValueError(f"threshold_s must be at least 0, got {self.threshold_s:g}")
+        if self.min_threshold_s > self.max_threshold_s:
+            raise ValueError(
+                f"min_threshold_s must be at most max_threshold_s, got {self.min_threshold_s:g} "
+                f"and {self.max_threshold_s:g}"
+            )
         if self.controller == "adaptive" and not (
             self.min_threshold_s <= self.threshold_s <= self.max_threshold_s
         ):

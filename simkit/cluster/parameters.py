@@ -61,7 +61,9 @@ class Cluster:
         if self.gpus < 1:
             raise ValueError(f"gpus must be at least 1, got {self.gpus}")
         each = self.gpus_per_node
-        if each is not None and (each < 1 or self.gpus % each):
+        if each is not None and each < 1:
+            raise ValueError(f"gpus_per_node must be at least 1, got {each}")
+        if each is not None and self.gpus % each:
             raise ValueError(f"gpus must be whole nodes of gpus_per_node={each}, got {self.gpus}")
         if min(self.checkpoint_s, self.restore_s) < 0:
             raise ValueError("checkpoint_s and restore_s must be at least 0")
