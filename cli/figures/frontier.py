@@ -141,9 +141,13 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
             kept.append((at, text))  # the label of the knee speaks for a point upon it
     seen = [at for at in (*others, *scene.points) if at not in [at for at, _ in kept]]
     colours = [on_paper(COLOURS["orange"]) if at == scene.knee else INK for at, _ in kept]
+    kept += [((end, float(frontier.mean_jct_s[-1])), name) for name, frontier in scene.ends]
+    colours += [on_paper(COLOURS["blue"])] * len(scene.ends)
     budgets, times = scene.frontier.budget_gpus, scene.frontier.mean_jct_s
     x = np.linspace(budgets[0], end, 60)
     line = list(zip(x.tolist(), np.interp(x, budgets, times).tolist(), strict=True))
+    for _, curve in scene.curves:
+        line += [(np.nan, np.nan), *sorted(curve)]
     for planned, at in scene.replayed:
         line += [(np.nan, np.nan), planned, at]
     place_labels(
@@ -226,21 +230,8 @@ def _band(axes: Axes, scene: Scene, end: float) -> None:
     times = [np.interp(budgets, f.budget_gpus, f.mean_jct_s) for f in frontiers]
     low, high = np.min(times, axis=0), np.max(times, axis=0)
     axes.fill_between(budgets, low, high, color=COLOURS["sky"], alpha=0.25, linewidth=0)
-    last = max(float(frontier.mean_jct_s[-1]) for _, frontier in scene.ends)
-    for name, frontier in scene.ends:
+    for _, frontier in scene.ends:
         _line(axes, frontier, end, COLOURS["sky"], 1.0)
-        jct_s = float(frontier.mean_jct_s[-1])
-        axes.annotate(
-            name,
-            (end, jct_s),
-            xytext=(0, 16 if jct_s == last else -8),
-            textcoords="offset points",
-            fontsize=9,
-            color=on_paper(COLOURS["blue"]),
-            ha="right",
-            va="center",
-            zorder=7,
-        )
 
 
 def _range_x(axes: Axes, start: float, end: float, *, log: bool) -> None:
