@@ -125,7 +125,7 @@ def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
     assert "The replays by GPU type" in text and "wants over 100" in text
     assert "whole nodes" in text and "Over time (the budget, $75.00/h)" in text
     assert "a budget is an average over time" in said
-    assert "$/h rented in the replay" in picture.read_text()
+    assert "$/h rented in the replay (the budget, $75.00/h on average)" in picture.read_text()
 
 
 def test_the_time_line_of_a_mix_keeps_dollars_and_gpus(gpuplan, newtrace):

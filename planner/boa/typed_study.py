@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, log
 from typing import Any
 
 import numpy as np
@@ -77,8 +77,11 @@ class TypedStudy:
 
     @property
     def shown(self) -> TypedPoint:
-        """The point that people see first: the only one asked for, else the knee."""
-        return self.points[0] if len(self.points) == 1 else self.knee
+        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        if not self.by_request and len(self.points) > 1:
+            return self.knee
+        knee = self.knee.plan.plan.budget_gpus
+        return min(self.points, key=lambda point: abs(log(point.plan.plan.budget_gpus / knee)))
 
     def saved_s(self, point: TypedPoint) -> float:
         """Return by how much $100 a month more cut the mean completion time, in seconds."""
