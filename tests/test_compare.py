@@ -169,6 +169,9 @@ def test_table_picture_and_gates(gpuplan, lab, tmp_path):
     for name in ("allpass", "serverless-only", "serverful-only", "hpa"):
         assert name in out
         assert picture.count(f">{name}</text>") == 2  # beside its curve and beside its bar
+    long = given(["allpass", "fifo:preemptive=false,skipping=true"])
+    code, told, _ = gpuplan("compare", lab, "--sample", 60, *long)
+    assert code == 0 and told.count("\n skipping=true") == 2  # in both tables
     code, out, _ = gpuplan("compare", lab, "--sample", 60, "--output-format", "csv")
     assert code == 0
     header, first, *_ = out.splitlines()
@@ -195,4 +198,9 @@ def test_every_policy_has_a_look_of_its_own():
     assert len(set(LOOKS.values())) == len(LOOKS)
     assert look_of("fixed", 1).colour == LOOKS["fixed"].colour
     assert look_of("fixed", 1).dash != LOOKS["fixed"].dash
-    assert look_of("fixed", 4) == LOOKS["fixed"]
+    again = [look_of(policy, repeat) for policy in LOOKS for repeat in (1, 2, 3)]
+    assert len({look.dash for look in again}) == 3 and not set(again) & set(LOOKS.values())
+    # Bars tell colours better than dashes: those that rent share theirs with nobody.
+    renting = ("allpass", "fixed", "serverless-only", "serverful-only", "hpa")
+    colours = [look.colour for look in LOOKS.values()]
+    assert all(colours.count(LOOKS[policy].colour) == 1 for policy in renting)

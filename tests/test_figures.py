@@ -9,11 +9,12 @@ from support_traces import lab_trace
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
-from gpuplan.cli.figures.policies import _alike, _name, cost_by_kind
+from gpuplan.cli.figures.policies import _alike, _name, cost_by_kind, draw_policies
 from gpuplan.cli.figures.style import DARK, INK, PAPER, TEXT, new_figure, on_paper, save
 from gpuplan.cli.figures.sweep import draw_sweep
 from gpuplan.planner.allpass.sweep import Grid, sweep
 from gpuplan.planner.boa.baselines.registry import BASELINES as KNOWN_BASELINES
+from gpuplan.planner.compare import Contender, compare
 from gpuplan.planner.policies import POLICIES
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -117,3 +118,30 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
             *("fixed", "adaptive", "everything serverless"),
             *("2 workers", "no limit"),
         ]
+
+
+def test_policies_are_told_apart_and_no_text_leaves_its_panel(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    long = {"preemptive": False, "skipping": True, "gpus": 40}
+    found = compare(
+        jobs,
+        [
+            Contender("hpa", "hpa", {}),
+            Contender("fifo", "fifo", {"gpus": 40}),
+            Contender("fifo:preemptive=false,skipping=true", "fifo", long),
+            Contender("2d-las", "2d-las", {"gpus": 40}),
+        ],
+        np.random.default_rng(1),
+    )
+    figure = draw_policies(found)
+    figure.draw_without_rendering()
+    bars = figure.axes[1]
+    inside = bars.get_window_extent()
+    for text in bars.texts:
+        assert text.get_window_extent().x1 <= inside.x1 + 1
+    looks = [(bar.get_edgecolor(), bar.get_linestyle()) for bar in bars.containers[-1]]
+    assert len(set(looks)) == 4 and len({colour for colour, _ in looks}) == 3
+    (legend,) = figure.legends
+    title = bars._left_title.get_window_extent()
+    assert not legend.get_window_extent().overlaps(title)
+    assert "fifo:preemptive=false,\nskipping=true" in [t.get_text() for t in bars.get_yticklabels()]

@@ -174,7 +174,8 @@ def _tables(found: Comparison) -> tuple[Table, ...]:
     rows = found.summary()["policies"]
     for row in rows:
         row["note"] = "" if row["non_dominated"] else "dominated"
-    named = (Column("label", "policy"), Column("policy", ""))
+    spaced = Column("label", "policy", lambda label: label.replace(",", ", "))  # wraps there
+    named = (spaced, Column("policy", ""))
     hidden = tuple(Column(column.key, "") for column in (*SHARES, Column("non_dominated", "")))
     return (
         _table("Cost and job completion time (JCT)", (*named, *TIMES, *hidden), rows),

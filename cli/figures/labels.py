@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from gpuplan.cli.figures.style import SOFT
+from gpuplan.cli.figures.style import INK, SOFT
 
 PLACES = tuple(
     (x, y, align)
@@ -31,7 +31,7 @@ PLACES = tuple(
 )
 """Offsets in points to try, nearest first, with the alignment that keeps text off the point."""
 POINT_RADIUS = 7.0
-NEAR = 18  # a label farther off gets a line to its point
+NEAR = 11  # points; a label farther off gets a line to its point
 
 
 def place_labels(
@@ -62,7 +62,8 @@ def place_labels(
                 continue
             dots = max(2, int(np.hypot(*(end - start)) / (2 * scale)))
             taken += [_around(at, scale) for at in np.linspace(start, end, dots)]
-    for at, text, colour in zip(points, texts, colours, strict=True):
+    points_at = axes.transData.transform(points)
+    for place, (at, text, colour) in enumerate(zip(points, texts, colours, strict=True)):
         if not text:
             continue
         label = axes.annotate(
@@ -92,12 +93,24 @@ def place_labels(
         label.set(ha=align, va="center")
         label.set_position((x, y))
         taken.append(best[2])
-        if max(abs(x), abs(y)) > NEAR:
-            thin = {"arrowstyle": "-", "color": SOFT, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 5}
+        if _distance(best[2], points_at[place]) > NEAR * scale:
+            thin = {
+                "arrowstyle": "-",
+                "color": SOFT if colour == INK else colour,
+                "linewidth": 0.8,
+                "shrinkA": 2,
+                "shrinkB": 5,
+            }
             edge = (x, y - 6 * np.sign(y))  # of the text, on the side of the point
             axes.annotate(
                 "", at, xytext=edge, textcoords="offset points", arrowprops=thin, in_layout=False
             )
+
+
+def _distance(box: Bbox, at: NDArray[np.float64]) -> float:
+    """Return how far a box is from a point; 0 within."""
+    gap = np.maximum(np.maximum(box.min - at, at - box.max), 0.0)
+    return float(np.hypot(*gap))
 
 
 def _around(centre: NDArray[np.float64], reach: float) -> Bbox:

@@ -1,7 +1,7 @@
 """One look per policy, the same in every picture.
 
-Eight colours that colour-blind readers tell apart (Okabe and Ito, 2008) are fewer than there are
-policies: those that rent GPUs have solid lines, those of one cluster dashed or dotted ones.
+Colours that colour-blind readers tell apart are fewer than there are policies: those that rent GPUs
+have solid lines in colours of their own, those of one cluster dashed or dotted ones.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
@@ -15,8 +15,8 @@ Dash = tuple[int, tuple[float, ...]]
 SOLID: Dash = (0, ())
 DASHED: Dash = (0, (5, 2))
 DOTTED: Dash = (0, (1.5, 1.5))
-MIXED: Dash = (0, (6, 2, 1.5, 2))
-DASHES = (SOLID, DASHED, DOTTED, MIXED)
+AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
+"""Dashes of a policy's second, third, ... use; no policy has them itself."""
 
 
 class Look(NamedTuple):
@@ -38,14 +38,14 @@ LOOKS: dict[str, Look] = {
     "hpa": Look(COLOURS["purple"], SOLID),
     "fifo": Look(INK, DASHED),
     "first-fit": Look(INK, DOTTED),
-    "smallest": Look(COLOURS["sky"], DASHED),
+    "smallest": Look(SOFT, DASHED),
     "sjf": Look(COLOURS["yellow"], DASHED),
-    "srtf": Look(COLOURS["orange"], DASHED),
-    "srsf": Look(COLOURS["orange"], DOTTED),
-    "edf": Look(COLOURS["blue"], DASHED),
-    "las": Look(COLOURS["purple"], DASHED),
-    "2d-las": Look(COLOURS["purple"], DOTTED),
-    "gittins": Look(COLOURS["green"], DASHED),
+    "srtf": Look(COLOURS["wine"], DASHED),
+    "srsf": Look(COLOURS["wine"], DOTTED),
+    "edf": Look(COLOURS["indigo"], DASHED),
+    "las": Look(COLOURS["olive"], DASHED),
+    "2d-las": Look(COLOURS["brown"], DASHED),
+    "gittins": Look(COLOURS["brown"], DOTTED),
 }
 
 
@@ -76,4 +76,4 @@ KINDS: dict[str, Kind] = {
 def look_of(policy: str, repeat: int = 0) -> Look:
     """Return the look of a policy; its second, third, ... use in one picture has another dash."""
     look = LOOKS.get(policy, Look(SOFT, SOLID))
-    return look._replace(dash=DASHES[(DASHES.index(look.dash) + repeat) % len(DASHES)])
+    return look._replace(dash=AGAIN[(repeat - 1) % len(AGAIN)]) if repeat else look

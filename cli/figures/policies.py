@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +23,8 @@ from gpuplan.planner.compare import Comparison
 from gpuplan.simkit.workload import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
-NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.97)  # where a curve's name may stand
+NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.9)  # where a curve's name may stand
+LINE = 22  # letters of a line of a label
 ALIKE = 0.04  # curves are one to the eye where no time differs by more
 
 
@@ -71,7 +73,7 @@ def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
         axes,
         [*named, *dots],
         [
-            *(_name([found.outcomes[i].label for i in group]) for group in groups),
+            *(_name([in_lines(found.outcomes[i].label) for i in group]) for group in groups),
             *[""] * len(dots),
         ],
         [
@@ -125,6 +127,8 @@ def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
 
 def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     axes.set_title("What it costs")
+    figure = axes.figure
+    assert isinstance(figure, Figure)
     costs = [one.results["cost_usd"] for one in found.outcomes]
     parts = [cost_by_kind(one.results) for one in found.outcomes]
     places = range(len(costs))
@@ -145,9 +149,11 @@ def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     axes.barh(
         places, costs, height=0.62, fill=False, edgecolor=[x.colour for x in looks], linewidth=0.8
     )
+    for bar, look in zip(axes.containers[-1], looks, strict=True):
+        bar.set_linestyle(look.dash)
     swatches = [Patch(facecolor=INK, alpha=KINDS[kind].strength, linewidth=0) for kind in paid]
-    axes.legend(swatches, paid, loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
-    for place, one, cost in zip(places, found.outcomes, costs, strict=True):
+    figure.legend(swatches, paid, loc="outside lower right", ncols=3)
+    texts = [
         axes.annotate(
             f"{show_usd(cost)}, mean {show_duration(one.results['mean_jct_s'])}",
             (cost, place),
@@ -156,14 +162,31 @@ def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
             va="center",
             fontsize=9,
             color=INK,
+            in_layout=False,
         )
-    axes.set_yticks(list(places), [one.label for one in found.outcomes])
+        for place, one, cost in zip(places, found.outcomes, costs, strict=True)
+    ]
+    axes.set_yticks(list(places), [in_lines(one.label) for one in found.outcomes])
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.3 * max(costs) or 1)  # leaves room for the longest bar's text
     axes.fmt_xdata = show_usd
     axes.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("cost of the whole trace (US dollars)")
+    figure.draw_without_rendering()  # settles how wide texts and axes are
+    wide_px = axes.get_window_extent().width
+    room = [wide_px - text.get_window_extent().width - 10 * figure.dpi / 72 for text in texts]
+    needed = [cost * wide_px / max(px, wide_px / 4) for cost, px in zip(costs, room, strict=True)]
+    axes.set_xlim(0, max(needed) or 1)  # each bar's text ends within the axes
+
+
+def in_lines(label: str) -> str:
+    """Return a label in lines of about `LINE` letters, broken after commas and the colon."""
+    lines = [""]
+    for part in re.findall(r"[^:,]*[:,]?", label):
+        if lines[-1] and len(lines[-1]) + len(part) > LINE:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
 
 
 def cost_by_kind(results: Mapping[str, Any]) -> dict[str, float]:

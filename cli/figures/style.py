@@ -1,6 +1,7 @@
 """One look for every picture: quiet axes, direct labels, colours safe for colour-blind readers.
 
-Colours are those of Okabe and Ito (2008). Pictures have a paper and an ink colour of their own, so
+Colours are those of Okabe and Ito (2008) and, for policies of one cluster, some of Tol (2021).
+Pictures have a paper and an ink colour of their own, so
 that an SVG can swap both where the reader prefers a dark page, and brightens its colours there; PNG
 keeps the paper white for print. Text in a colour is a darker shade of it, as `on_paper` gives it.
 """
@@ -27,6 +28,10 @@ COLOURS = {
     "purple": "#cc79a7",
     "yellow": "#e69f00",
     "sky": "#56b4e9",
+    "wine": "#882255",
+    "indigo": "#332288",
+    "olive": "#999933",
+    "brown": "#8c564b",
 }
 CYCLE = tuple(COLOURS.values())
 TEXT = {  # contrast of at least 4.5 on white paper
@@ -37,6 +42,10 @@ TEXT = {  # contrast of at least 4.5 on white paper
     COLOURS["purple"]: "#97477a",
     COLOURS["yellow"]: "#7d5700",
     COLOURS["sky"]: "#1f6a97",
+    COLOURS["wine"]: "#882255",
+    COLOURS["indigo"]: "#332288",
+    COLOURS["olive"]: "#6b6b1f",
+    COLOURS["brown"]: "#80493f",
 }
 """Colour of a line or an area -> that of text about it."""
 DARK = {  # what a colour is on a dark page; text there needs 4.5 too
@@ -50,6 +59,10 @@ DARK = {  # what a colour is on a dark page; text there needs 4.5 too
     COLOURS["purple"]: "#e29ac2",
     COLOURS["yellow"]: "#f0b429",
     COLOURS["sky"]: "#8fd0f5",
+    COLOURS["wine"]: "#d4589a",
+    COLOURS["indigo"]: "#9a8cf0",
+    COLOURS["olive"]: "#c2c25a",
+    COLOURS["brown"]: "#c79a8f",
 }
 DARK |= {text: DARK[colour] for colour, text in TEXT.items()}
 DARK_CSS = (
