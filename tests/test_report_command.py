@@ -150,6 +150,22 @@ def test_a_study_that_cannot_be_made_is_left_out_and_told(gpuplan, tmp_path):
     assert code != 0 and "error: pareto: " in err and not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected", "said"),
+    [
+        ("pareto.budget=abc", 2, "error: pareto: --budget 'abc'"),
+        ("sweep.threshold=30 parsecs", 2, "error: sweep: "),
+        ("compare.policy=fifoo", 2, "error: compare: "),
+        ("pareto.speedup=table:nofile.csv", 3, "nofile.csv"),
+        ("pareto.budget=0.5x", 4, "error: pareto: "),
+    ],
+)
+def test_a_study_that_is_configured_is_asked_for(gpuplan, trace, tmp_path, setting, expected, said):
+    code, out, err = gpuplan("report", trace, "-o", tmp_path / "r", "--set", setting)
+    assert code == expected and said in err and "without" not in err and not out
+    assert not (tmp_path / "r").exists()
+
+
 def test_a_trace_that_is_not_there(gpuplan, tmp_path):
     code, _, err = gpuplan("report", tmp_path / "no.parquet", "-o", tmp_path / "r")
     assert code == 3 and "no such file" in err and not (tmp_path / "r").exists()

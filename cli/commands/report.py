@@ -160,7 +160,7 @@ def _of_trace(
     """Return what runs the studies of a trace. Raises `UsageError` for what cannot be meant."""
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file
-    from gpuplan.cli.document.assemble import USUAL, read_options, run_all
+    from gpuplan.cli.document.assemble import USUAL, check_all, read_options, run_all
     from gpuplan.cli.document.study import Document
 
     options = read_options(names or USUAL, settings, shared)
@@ -169,9 +169,14 @@ def _of_trace(
             raise UsageError("--prices: is for characterize; add --study characterize")
         options["characterize"].setdefault("prices", prices)
     existing_file(trace)
+    check_all(trace, options)
+    # What is configured is asked for; only a default may be more than the trace can support.
+    needed = names or {setting.partition(".")[0] for setting in settings}
+    if prices is not None:
+        needed = {*needed, "characterize"}
 
     def make() -> Document:
-        results, notes = run_all(trace, options, all_needed=names is not None)
+        results, notes = run_all(trace, options, needed=needed)
         return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
 
     return make

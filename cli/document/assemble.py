@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from gpuplan.analysis.named import did_you_mean
 from gpuplan.cli import talk
 from gpuplan.cli.document.study import StudyResult, result_of
 from gpuplan.cli.document.view import TITLES
-from gpuplan.cli.studies import arguments_of, run_study, study_options
+from gpuplan.cli.studies import arguments_of, check_study, run_study, study_options
 
 USUAL = ("characterize", "pareto", "sweep", "compare")
 SETTING = re.compile(r"(?P<study>\w+)\.(?P<option>[\w-]+)=(?P<value>.*)", re.DOTALL)
@@ -69,15 +70,33 @@ def _set(options: Options, study: str, key: str, text: str) -> None:
     options[study][key] = value
 
 
+def check_all(trace: Path, options: Options) -> None:
+    """Check the options of every study before any reads the trace; raises what the first would."""
+    for name, chosen in options.items():
+        with _named(name):
+            check_study(name, [str(trace), *arguments_of(name, chosen)])
+
+
+@contextmanager
+def _named(study: str) -> Iterator[None]:
+    """Name the study in what is raised inside."""
+    try:
+        yield
+    except GpuplanError as error:
+        error.args = (f"{study}: {error}",)
+        raise
+
+
 def run_all(
-    trace: Path, options: Options, *, all_needed: bool
+    trace: Path, options: Options, *, needed: Collection[str]
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     """Run every study on a trace; return the results, and why others are missing.
 
     Args:
         trace: a canonical trace.
         options: the studies, in order.
-        all_needed: whether a study that cannot be made is an error; otherwise only where none can.
+        needed: studies of which it is an error that they cannot be made; of the others it is one
+            only where no study can.
 
     Raises:
         GpuplanError: a study cannot be made; the message names it.
@@ -87,11 +106,11 @@ def run_all(
     for name, chosen in options.items():
         arguments = [str(trace), *arguments_of(name, chosen)]
         try:
-            results.append(result_of(name, arguments, run_study(name, arguments)))
+            with _named(name):
+                results.append(result_of(name, arguments, run_study(name, arguments)))
         except GpuplanError as error:
-            error.args = (f"{name}: {error}",)
             failed = failed or error
-            if all_needed:
+            if name in needed:
                 raise
             notes.append(" ".join(f"without {error}".split()))
     if failed is not None and not results:
