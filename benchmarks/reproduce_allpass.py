@@ -8,7 +8,7 @@ docs/allpass.md says what does not come out, and why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,10 +18,13 @@ from benchmarks.equal_gpus import table
 from benchmarks.seren_samples import (
     JOBS,
     MEASURES,
+    ORDERINGS,
     READINGS,
     WORKERS,
     Results,
+    at_usd,
     cluster_usd,
+    median_seed,
     replay_all,
     sample,
     seren_trace,
@@ -108,6 +111,29 @@ def cell(found: Sequence[float]) -> str:
     return f"{np.median(values):{shown}} ({values.min():{shown}} to {values.max():{shown}})"
 
 
+def show_orderings(columns: Mapping[str, Sequence[Results]]) -> None:
+    """How many samples keep each ordering, and whether that with the median GPU-hours does."""
+    lambda_usd = Allpass().conventional_price
+    cases = {name: columns[name] for name in ("full length", "dense", "as stated")}
+    cases["full length, clusters at Lambda's price"] = [
+        at_usd(one, lambda_usd) for one in columns["full length"]
+    ]
+    print(f"\n## Orderings: samples of {SEEDS} that keep them, and the median one\n")
+    table(
+        ("", *cases),
+        [
+            (
+                what,
+                *(
+                    f"{sum(map(holds, runs))}, {'yes' if holds(median_seed(runs)) else 'no'}"
+                    for runs in cases.values()
+                ),
+            )
+            for what, holds in ORDERINGS.items()
+        ],
+    )
+
+
 def main() -> None:
     print("# Allpass' evaluation, reproduced")
     show_providers()
@@ -147,6 +173,7 @@ def main() -> None:
             for figure, what, paper, of in MEASURES
         ],
     )
+    show_orderings(columns)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ more than one reading of them: see `READINGS` and docs/allpass.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,6 +113,8 @@ def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
         "Fixed-60": ("fixed", ours | {"threshold_s": 60.0}),
         "Fixed-600": ("fixed", ours | {"threshold_s": 600.0}),
         f"Allpass{FEW}": ("allpass", few),
+        f"{LIMITED}{FEW}": ("allpass", few | {"capacity": WORKERS}),
+        f"Modal{FEW}": ("serverless-only", {"serverless_limit": CONTAINERS}),
         f"Fixed-60{FEW}": ("fixed", few | {"threshold_s": 60.0}),
         f"Fixed-600{FEW}": ("fixed", few | {"threshold_s": 600.0}),
     }
@@ -140,6 +142,51 @@ def _ratio(of: str, key: str, over: str) -> Callable[[Results], float]:
         return float(found[of][key] / below) if below else np.nan
 
     return measured
+
+
+CLUSTERS = ("TL-NP", "TL-P", "SJF-NP", "SJF-P")
+
+
+def _above(of: str, than: str, key: str, factor: float = 1.0) -> Callable[[Results], bool]:
+    return lambda found: bool(found[of][key] > factor * found[than][key])
+
+
+def _mostly_serverless(found: Results) -> bool:
+    return 0.55 <= float(found[f"Allpass{FEW}"]["finished_serverless_share"]) <= 0.85
+
+
+ORDERINGS: dict[str, Callable[[Results], bool]] = {
+    **{
+        f"most jobs within 10 min on 30 workers: Allpass > {name}": _above(
+            f"{LIMITED}{FEW}", name, SOON
+        )
+        for name in CLUSTERS
+    },
+    **{f"cost: Allpass < {name}": _above(name, f"{LIMITED}{FEW}", COST) for name in CLUSTERS},
+    **{f"cost: {name} < HPA": _above("HPA", name, COST) for name in CLUSTERS},
+    "cost: HPA < Modal": _above(f"Modal{FEW}", "HPA", COST),
+    "mean JCT: HPA >= 1.5 x Allpass": _above("HPA", f"Allpass{FEW}", MEAN, 1.5),
+    "55 to 85% finish serverless": _mostly_serverless,
+    **{
+        f"median JCT: Allpass < {name}": _above(f"{name}{FEW}", f"Allpass{FEW}", "median_jct_s")
+        for name in ("Fixed-60", "Fixed-600")
+    },
+}
+"""The orderings of section 5, all in one configuration: `CONTAINERS` containers for every policy
+that has any, at most `WORKERS` workers for Allpass where it is set against clusters of as many."""
+
+
+def at_usd(found: Results, usd_per_gpu_h: float) -> Results:
+    """Return results with clusters that pay another price; what they do does not depend on it."""
+    factor = usd_per_gpu_h / cluster_usd()
+    dear = {name: {**found[name], COST: factor * found[name][COST]} for name in CLUSTERS}
+    return {**found, **dear}
+
+
+def median_seed(runs: Sequence[Results]) -> Results:
+    """Return the sample with the median GPU-hours."""
+    order = np.argsort([run["Allpass"]["gpu_h"] for run in runs], kind="stable")
+    return runs[order[len(runs) // 2]]
 
 
 def _less(of: str, than: str) -> Callable[[Results], float]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SEEDS = 11
+SEEDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,6 @@ def replays(seren, tmp_path_factory):
     return of
 
 
-def median_seed(runs):
-    """The sample with the median GPU-hours."""
-    order = np.argsort([run["Allpass"]["gpu_h"] for run in runs], kind="stable")
-    return runs[order[len(runs) // 2]]
-
-
 def median(runs, value):
     return float(np.median([value(run) for run in runs]))
 
@@ -52,9 +46,12 @@ LIMITED = "Allpass, 30 workers"
 
 @pytest.mark.parametrize("scale_out", [None, "window"])
 @pytest.mark.parametrize("reading", ["full length", "dense"])
-def test_allpass_ends_most_jobs_within_10_minutes_on_30_workers(replays, reading, scale_out):
+def test_allpass_ends_most_jobs_within_10_minutes_on_30_workers(seren, replays, reading, scale_out):
     runs = replays(reading, scale_out)
-    one = {name: found["finished_within_10min_share"] for name, found in median_seed(runs).items()}
+    one = {
+        name: found["finished_within_10min_share"]
+        for name, found in seren.median_seed(runs).items()
+    }
     assert all(one[LIMITED] > one[name] for name in CLUSTERS)
     for name in CLUSTERS:
         assert median(runs, lambda run: _soon(run, LIMITED) - _soon(run, name)) > 0.04  # noqa: B023
@@ -67,20 +64,51 @@ def _soon(run, name):
 
 
 @pytest.mark.parametrize("scale_out", [None, "window"])
-def test_costs_order_as_published(replays, scale_out):
+def test_costs_order_as_published(seren, replays, scale_out):
     runs = replays("full length", scale_out)
-    one = {name: found["cost_usd"] for name, found in median_seed(runs).items()}
-    assert one[LIMITED] < min(one[name] for name in CLUSTERS)
-    assert max(one[name] for name in CLUSTERS) < one["HPA"] < one["Modal"]
-    middle = {name: median(runs, lambda run: run[name]["cost_usd"]) for name in one}  # noqa: B023
+    # Of medians; ORDERINGS below are of the sample with the median GPU-hours.
+    names = (*CLUSTERS, LIMITED, "HPA", "Modal")
+    middle = {name: median(runs, lambda run: run[name]["cost_usd"]) for name in names}  # noqa: B023
     assert middle[LIMITED] < min(middle[name] for name in CLUSTERS)
     assert max(middle[name] for name in CLUSTERS) < middle["HPA"] < middle["Modal"]
 
 
-def test_jobs_wait_for_kubernetes_but_not_for_allpass(replays):
+SHARES = {f"most jobs within 10 min on 30 workers: Allpass > {name}" for name in CLUSTERS}
+CHEAPER = {f"cost: {name} < HPA" for name in CLUSTERS}
+MEDIANS = {f"median JCT: Allpass < {name}" for name in ("Fixed-60", "Fixed-600")}
+UNMET = {
+    # The bills of the median sample are within 3%: those of 22 and 24 of the 30 are in order.
+    "full length": {"cost: Allpass < TL-P", "cost: Allpass < SJF-NP"},
+    # At $1.29 a cluster idles at full price until its last job ends.
+    "full length, Lambda": CHEAPER - {"cost: SJF-NP < HPA"},
+    # Short jobs nearly all end in their container: docs/allpass.md.
+    "dense": CHEAPER | {"55 to 85% finish serverless", "median JCT: Allpass < Fixed-60"},
+    # The words of the paper: jobs over months, so that nobody ever waits.
+    "as stated": SHARES
+    | CHEAPER
+    | MEDIANS
+    | {"mean JCT: HPA >= 1.5 x Allpass", "55 to 85% finish serverless"},
+}
+"""Orderings that do not come out on the sample with the median GPU-hours, by configuration."""
+
+
+@pytest.mark.parametrize("case", UNMET)
+def test_all_orderings_in_one_configuration(seren, replays, case):
+    reading, _, lambdas = case.partition(", ")
+    runs = replays(reading)
+    if lambdas:
+        runs = [seren.at_usd(run, 1.29) for run in runs]
+    one = seren.median_seed(runs)
+    assert {what for what, holds in seren.ORDERINGS.items() if not holds(one)} == UNMET[case]
+    if case == "full length":
+        for holds in seren.ORDERINGS.values():
+            assert sum(map(holds, runs)) >= 22
+
+
+def test_jobs_wait_for_kubernetes_but_not_for_allpass(seren, replays):
     for reading in ("full length", "dense"):
         runs = replays(reading)
-        for run in (median_seed(runs), *runs):
+        for run in (seren.median_seed(runs), *runs):
             ours = run["Allpass"]
             assert ours["mean_queue_s"] < 90
             assert ours["mean_jct_s"] < 1.2 * run["Modal"]["mean_jct_s"]
@@ -88,7 +116,7 @@ def test_jobs_wait_for_kubernetes_but_not_for_allpass(replays):
         assert (
             median(runs, lambda run: run["HPA"]["mean_jct_s"] / run["Allpass"]["mean_jct_s"]) > 1.5
         )
-    one = median_seed(replays("full length"))
+    one = seren.median_seed(replays("full length"))
     assert one["HPA"]["mean_jct_s"] > 1.5 * one["Allpass"]["mean_jct_s"]
     # The printed rule rents only for jobs due within half an hour: docs/allpass.md.
     for run in replays("full length", "window"):
@@ -109,19 +137,19 @@ def test_the_adaptive_threshold_is_best_in_median_where_containers_are_few(
     seren, replays, scale_out
 ):
     runs = replays("full length", scale_out)
-    for run in (median_seed(runs), *runs):
+    for run in (seren.median_seed(runs), *runs):
         free = {name: found["median_jct_s"] for name, found in run.items()}
         assert free["Allpass"] < free["Fixed-60"]
         # A median job of less than 10 minutes can nowhere end sooner than in its container.
         assert free["Fixed-600"] == free["Modal"] <= free["Allpass"]
         few = {name: run[name + seren.FEW]["median_jct_s"] for name in ("Allpass", "Fixed-600")}
         assert few["Allpass"] < few["Fixed-600"]
-    one = median_seed(runs)
+    one = seren.median_seed(runs)
     assert one["Allpass" + seren.FEW]["median_jct_s"] < one["Fixed-60" + seren.FEW]["median_jct_s"]
 
 
 def test_measures_are_those_of_the_results(seren, replays):
-    one = median_seed(replays("full length"))
+    one = seren.median_seed(replays("full length"))
     found = {(figure, what): of(one) for figure, what, _, of in seren.MEASURES if figure}
     assert found["Fig. 6", "within 10 min, 30 workers: Allpass, %"] == pytest.approx(
         100 * one[LIMITED]["finished_within_10min_share"]
