@@ -48,6 +48,68 @@ def test_every_job_takes_as_long(
     assert both.height == 60 and differ.height == expected
 
 
+# How many jobs take another time with nodes: the rest of a gang goes to the fullest node, there to
+# the first with room (docs/policies.md).
+OTHER_NODES = {
+    ("fifo", "n2g4"): 0,
+    ("first-fit", "n2g4"): 22,
+    ("fifo", "n4g4"): 30,
+    ("first-fit", "n4g4"): 11,
+}
+
+
+@pytest.mark.parametrize(("policy", "name"), OTHER_NODES)
+def test_nodes_are_placed_otherwise_than_there(
+    gpuplan, shared, jobs_of_golden, tmp_path, policy, name
+):
+    out, gpus = tmp_path / "jobs.parquet", {"n2g4": 8, "n4g4": 16}[name]
+    code, _, err = gpuplan(
+        *("simulate", jobs_of_golden, "--policy", policy, "--gpus", gpus),
+        *("--set", "gpus_per_node=4", "-o", out),
+    )
+    assert code == 0, err
+    found = dict(pl.read_parquet(out).select("job_id", "jct_s").iter_rows())
+    golden = pl.read_csv(shared / f"golden/tiresias/jct_60-{name}.csv")
+    there = {str(row["job_id"]): row for row in golden.to_dicts()}
+    column = f"{GOLDEN[policy]}-yarn"
+    assert sum(found[job] != there[job][column] for job in found) == OTHER_NODES[policy, name]
+    assert _first_nodes(gpus // 4, policy == "first-fit", jobs_of_golden) == {
+        job: row[column] for job, row in there.items()
+    }
+
+
+def _first_nodes(nodes, skipping, path):
+    """Completion times where the rest of a gang goes to the first node of 4 that has room."""
+    jobs = pl.read_parquet(path).sort("submit_time", maintain_order=True)
+    submit_s = (jobs["submit_time"] - jobs["submit_time"][0]).dt.total_seconds().to_list()
+    gpus = jobs["num_gpus"].cast(pl.Int64)
+    waiting = list(zip(jobs["job_id"], submit_s, jobs["duration_s"], gpus, strict=True))
+    free, running, times, jct_s = [4] * nodes, [], set(submit_s), {}
+    while times:
+        now = min(times)
+        times.remove(now)
+        for end, taken in [one for one in running if one[0] == now]:
+            running.remove((end, taken))
+            for node, count in taken.items():
+                free[node] += count
+        for job in [one for one in waiting if one[1] <= now]:
+            whole, rest = divmod(job[3], 4)
+            taken = dict.fromkeys([node for node in range(nodes) if free[node] == 4][:whole], 4)
+            room = [node for node in range(nodes) if node not in taken and free[node] >= rest]
+            if len(taken) < whole or (rest and not room):
+                if skipping:
+                    continue
+                break
+            taken |= {room[0]: rest} if rest else {}
+            for node, count in taken.items():
+                free[node] -= count
+            waiting.remove(job)
+            running.append((now + job[2], taken))
+            times.add(now + job[2])
+            jct_s[job[0]] = now + job[2] - job[1]
+    return jct_s
+
+
 @pytest.mark.parametrize("policy", GOLDEN)
 def test_nothing_waits_on_128_gpus(gpuplan, jobs_of_golden, tmp_path, policy):
     out = tmp_path / "jobs.parquet"
