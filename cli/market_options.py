@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +14,9 @@ from gpuplan.cli import talk
 from gpuplan.cli.report import Input
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from gpuplan.analysis.prices.book import PriceBook
-    from gpuplan.simkit.allpass.run import AllpassRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,30 +112,26 @@ class TimelineChoice:
     timeline: Annotated[
         Path | None,
         typer.Option(
-            help="Write the state at every tick to this file (.parquet): threshold, pressure, "
-            "queue, workers by provider, offers, price paid.",
+            help="Write what happened over time to this file (.parquet). Policies that rent: "
+            "at every tick threshold, pressure, queue, workers by provider, offers, price paid; "
+            "those of one cluster: GPUs in use and jobs waiting.",
             metavar="FILE",
             show_default=False,
         ),
     ] = None
 
-    def check(self, policy: str, known: Mapping[str, Any]) -> None:
-        """Refuse a file for a policy that has no ticks, or of another kind. Raises `UsageError`."""
-        if self.timeline is None:
-            return
-        if "tick_s" not in known and "serverless_usd_per_gpu_h" not in known:
-            raise UsageError(f"--timeline: {policy} has no use for it; see gpuplan list policies")
-        if self.timeline.suffix.lower() != ".parquet":
+    def check(self) -> None:
+        """Refuse a file of another kind. Raises `UsageError`."""
+        if self.timeline is not None and self.timeline.suffix.lower() != ".parquet":
             raise UsageError(f"--timeline {self.timeline}: expected a name that ends in .parquet")
 
-    def write(self, run: AllpassRun) -> None:
+    def write(self, made: Callable[[], pl.DataFrame]) -> None:
         """Write the time line where one is asked for. Raises `OutputError`."""
         if self.timeline is None:
             return
         from gpuplan.analysis.files import atomic_output
         from gpuplan.analysis.parquet import write_parquet
-        from gpuplan.planner.allpass.run import timeline_frame
 
         with atomic_output(self.timeline) as temporary:
-            write_parquet(timeline_frame(run), temporary)
+            write_parquet(made(), temporary)
         talk.note(f"wrote {self.timeline}")

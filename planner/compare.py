@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from gpuplan.planner.allpass.front import non_dominated
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies import find_policy
 from gpuplan.planner.simulation import SOON_S, Simulation
+from gpuplan.planner.timelines import timeline_frame, together
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.workload import MICROS, FloatArray
@@ -50,6 +51,7 @@ class Outcome:
         results: the headline numbers of its `Simulation`, and those that all policies have.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
+        timeline: of `gpuplan.planner.timelines.timeline_frame`; None where nobody asked.
     """
 
     label: str
@@ -58,6 +60,7 @@ class Outcome:
     results: Mapping[str, Any]
     jct_s: FloatArray
     warnings: tuple[str, ...]
+    timeline: pl.DataFrame | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,12 @@ class Comparison:
     def to_frame(self) -> pl.DataFrame:
         """Return one row per outcome; what a policy does not measure is null."""
         return pl.DataFrame(self.summary()["policies"], infer_schema_length=None)
+
+    def timeline(self) -> pl.DataFrame:
+        """Return the time lines of all outcomes, where they were kept."""
+        return together(
+            [({"label": one.label, "policy": one.policy}, one.timeline) for one in self.outcomes]
+        )
 
     def _values(self, key: str) -> FloatArray:
         return np.array([one.results[key] for one in self.outcomes], np.float64)
@@ -144,6 +153,7 @@ def compare(
     contenders: Sequence[Contender],
     rng: np.random.Generator,
     *,
+    timelines: bool = False,
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> Comparison:
@@ -154,6 +164,7 @@ def compare(
         contenders: the policies; at least one, with labels of their own.
         rng: what is random is drawn from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
+        timelines: whether to keep the time line of each.
         engine: where the replays run; the result does not depend on it.
         progress: called with the share done.
 
@@ -163,11 +174,14 @@ def compare(
     """
     if not contenders or len({one.label for one in contenders}) < len(contenders):
         raise ValueError(f"expected contenders with different labels, got {contenders}")
-    found = run_all(_replayed, contenders, shared=(jobs, rng), engine=engine, progress=progress)
+    shared = (jobs, rng, timelines)
+    found = run_all(_replayed, contenders, shared=shared, engine=engine, progress=progress)
     return Comparison(tuple(found))
 
 
-def _replayed(contender: Contender, jobs: TraceJobs, rng: np.random.Generator) -> Outcome:
+def _replayed(
+    contender: Contender, jobs: TraceJobs, rng: np.random.Generator, timelines: bool
+) -> Outcome:
     run = find_policy(contender.policy).run(jobs, contender.settings, deepcopy(rng))
     return Outcome(
         label=contender.label,
@@ -176,6 +190,7 @@ def _replayed(contender: Contender, jobs: TraceJobs, rng: np.random.Generator) -
         results=common_results(jobs, run) | run.results,
         jct_s=np.sort(run.frame["jct_s"].to_numpy()),
         warnings=run.warnings,
+        timeline=timeline_frame(run.detail) if timelines else None,
     )
 
 

@@ -240,7 +240,6 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
         (("--policy", "hpa", "--checkpoints", table), "--checkpoints: none of hpa moves"),
         (("--policy", "fifo", "--checkpoints", table), "--set preemptive=true"),
         (("--policy", "fifo", "--set", "gpu=H100"), "--set gpu: needs --prices"),
-        (("--policy", "fifo", "--timeline", tmp_path / "x.parquet"), "--timeline: fifo has no"),
         (("--timeline", tmp_path / "x.csv"), "ends in .parquet"),
         (("--set", "provider=vast"), "--set provider: needs"),
         (("--prices", tmp_path / "none.parquet"), "none.parquet"),

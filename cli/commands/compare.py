@@ -10,7 +10,7 @@ from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
-from gpuplan.cli.market_options import MarketChoice, check_checkpoints, price_choice
+from gpuplan.cli.market_options import MarketChoice, TimelineChoice, check_checkpoints, price_choice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -40,6 +40,7 @@ def compare(
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
+    timeline: TimelineChoice,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,6 +81,7 @@ def compare(
 
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     contenders = read_contenders(policy or USUAL, settings or [], gpus)
+    timeline.check()
     runner = engine.build()
     if market.checkpoints is not None:
         check_checkpoints({one.label: one.effective() for one in contenders})
@@ -93,7 +95,14 @@ def compare(
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
     ):
-        found = run_all(read.jobs, contenders, read.draws, engine=runner, progress=progress)
+        found = run_all(
+            read.jobs,
+            contenders,
+            read.draws,
+            timelines=timeline.timeline is not None,
+            engine=runner,
+            progress=progress,
+        )
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
@@ -125,6 +134,7 @@ def compare(
         figure=figure,
         frame=found.to_frame,
     )
+    timeline.write(found.timeline)
     emit(report, output)
 
 

@@ -79,11 +79,12 @@ def simulate(
     from gpuplan.cli.contenders import read_settings
     from gpuplan.planner.allpass.prices import Priced, with_prices
     from gpuplan.planner.policies import find_policy
+    from gpuplan.planner.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
 
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     chosen = find_policy(policy)
-    timeline.check(policy, chosen.settings)
+    timeline.check()
     values = read_settings(policy, chosen, settings or [], gpus)
     if market.checkpoints is not None:
         check_checkpoints({policy: {**chosen.defaults(), **values}})
@@ -123,7 +124,7 @@ def simulate(
         figure=figure,
         frame=result.to_frame,
     )
-    timeline.write(result.detail)
+    timeline.write(lambda: timeline_frame(result.detail))
     emit(report, output)
 
 

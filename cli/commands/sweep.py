@@ -11,7 +11,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
-from gpuplan.cli.market_options import MarketChoice, price_choice
+from gpuplan.cli.market_options import MarketChoice, TimelineChoice, price_choice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Report, trace_input
@@ -42,6 +42,7 @@ def sweep(
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
+    timeline: TimelineChoice,
     threshold: Annotated[
         str,
         typer.Option(
@@ -133,6 +134,7 @@ def sweep(
         worth = [*parse_numbers(value_of_time, "--value-of-time")]
     if resamples:
         check_level(ci, resamples)
+    timeline.check()
     runner = engine.build()
     files = market.open()
     read = replay.read(trace, choice, overheads=files.overheads)
@@ -158,6 +160,7 @@ def sweep(
             read.draws,
             level=ci if resamples else None,
             resamples=resamples,
+            timelines=timeline.timeline is not None,
             engine=runner,
             progress=progress,
         )
@@ -193,4 +196,5 @@ def sweep(
         figure=figure,
         frame=found.to_frame,
     )
+    timeline.write(found.timeline)
     emit(report, output)

@@ -7,13 +7,14 @@ schedule: one replay serves all price ratios.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks
-from gpuplan.planner.allpass.run import measure, replay
+from gpuplan.planner.allpass.run import measure, replay, timeline_frame
 from gpuplan.planner.allpass.ski_rental import SkiRental, serverful_price
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
@@ -53,15 +54,21 @@ class Replayed:
         parameters: of the replay.
         results: of `gpuplan.planner.allpass.run.measure`.
         resampled: for the confidence in a choice; None where nobody asked.
+        timeline: of `gpuplan.planner.allpass.run.timeline_frame`; None where nobody asked.
     """
 
     parameters: Allpass
     results: Mapping[str, Any]
     resampled: Resampled | None
+    timeline: pl.DataFrame | None = field(default=None, compare=False)
 
 
 def replay_scenario(
-    parameters: Allpass, jobs: TraceJobs, draws: Draws, blocks: Blocks | None
+    parameters: Allpass,
+    jobs: TraceJobs,
+    draws: Draws,
+    blocks: Blocks | None,
+    timelines: bool = False,
 ) -> Replayed:
     """Replay jobs and add up what each resample of them cost and took."""
     run = replay(jobs, parameters, draws)
@@ -73,7 +80,8 @@ def replay_scenario(
             serverful_usd=blocks.sums(run.job_usd - serverless_usd),
             mean_jct_s=blocks.sums(np.asarray(run.jct_us / MICROS)) / blocks.size,
         )
-    return Replayed(parameters, measure(run), resampled)
+    timeline = timeline_frame(run) if timelines else None
+    return Replayed(parameters, measure(run), resampled, timeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ class SweepPoint:
         closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
         break_even_ratio: the price ratio at which the bill is that of everything serverless; None
             where no worker is rented.
+        timeline: at these prices; None where nobody asked.
     """
 
     policy: str
@@ -101,6 +110,7 @@ class SweepPoint:
     closed_form_cost_usd: float | None = None
     closed_form_delay_s: float | None = None
     break_even_ratio: float | None = None
+    timeline: pl.DataFrame | None = field(default=None, compare=False)
 
     @property
     def cost_usd(self) -> float:
@@ -135,7 +145,8 @@ def point_of(replayed: Replayed, form: SkiRental, everything_usd: float) -> Swee
         everything_usd: bill of everything serverless.
     """
     rules, results = replayed.parameters, dict(replayed.results)
-    resampled, usd = replayed.resampled, serverful_price(rules)
+    resampled, timeline = replayed.resampled, replayed.timeline
+    usd = serverful_price(rules)
     if form.serverful_usd != usd:
         factor = form.serverful_usd / usd
         results |= {
@@ -144,6 +155,8 @@ def point_of(replayed: Replayed, form: SkiRental, everything_usd: float) -> Swee
         results["cost_usd"] = sum(
             results[f"cost_{tier}_usd"] for tier in ("serverless", "marketplace", "conventional")
         )
+        if timeline is not None:
+            timeline = timeline.with_columns(pl.col("paid_usd_per_h") * factor)
         if resampled is not None:
             resampled = replace(resampled, serverful_usd=factor * resampled.serverful_usd)
     serverful_usd = results["cost_marketplace_usd"] + results["cost_conventional_usd"]
@@ -155,6 +168,7 @@ def point_of(replayed: Replayed, form: SkiRental, everything_usd: float) -> Swee
         price_ratio=form.price_ratio,
         results=results,
         resampled=resampled,
+        timeline=timeline,
         break_even_ratio=left_usd / serverful_usd * form.price_ratio if serverful_usd else None,
     )
     if rules.controller == "adaptive":

@@ -16,6 +16,7 @@ from gpuplan.planner.allpass.run import check_fits, warnings_of
 from gpuplan.planner.allpass.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.allpass.ski_rental import SkiRental, serverful_price, ski_rental
 from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.timelines import together
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.workload import MICROS
@@ -123,6 +124,28 @@ class Sweep:
         """Return one row per point."""
         return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
 
+    def timeline(self) -> pl.DataFrame:
+        """Return the time lines of all points and of everything serverless, where they were kept.
+
+        ``point`` is the row of `to_frame`; null for everything serverless.
+        """
+        rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
+        found = together(
+            [
+                (
+                    {
+                        "point": index,
+                        "policy": policy,
+                        "capacity": point.capacity,
+                        "price_ratio": point.price_ratio,
+                    },
+                    point.timeline,
+                )
+                for index, policy, point in [*rows, (None, "serverless_only", self.reference)]
+            ]
+        )
+        return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
+
     def _named(self, case: Case) -> dict[str, Any]:
         point = self.chosen(case)
         return {
@@ -143,6 +166,7 @@ def sweep(
     *,
     level: float | None = None,
     resamples: int = RESAMPLES,
+    timelines: bool = False,
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> Sweep:
@@ -158,6 +182,7 @@ def sweep(
         rng: draws the start-up times and the resamples.
         level: percent of the confidence intervals of the choice; None for none.
         resamples: how many for that.
+        timelines: whether to keep the time line of each replay.
         engine: where the replays run; the result does not depend on it.
         progress: called with the share done.
 
@@ -179,7 +204,7 @@ def sweep(
     *replayed, alone = run_all(
         replay_scenario,
         [*scenarios, everything],
-        shared=(replace(jobs, job_id=jobs.job_id.clear()), draws, blocks),
+        shared=(replace(jobs, job_id=jobs.job_id.clear()), draws, blocks, timelines),
         engine=engine,
         progress=progress,
     )
