@@ -18,7 +18,7 @@ from gpuplan.cli.document.markdown import MOST_CHARACTERS, as_markdown
 from gpuplan.cli.document.page import as_html
 from gpuplan.cli.document.pictures import inline_svg
 from gpuplan.cli.document.study import StudyResult, result_of
-from gpuplan.cli.document.view import verdict_of
+from gpuplan.cli.document.view import gates_verdict_of, notes_of, own_notes_of
 from gpuplan.cli.document.write import check_folder, write_document
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, new_figure, svg_of
@@ -52,13 +52,23 @@ def test_gates_end_the_program_as_they_should():
         raise_failed(gates_of("x > 1", "pareto.mean_jct > 90m"))
 
 
-def test_the_verdict_counts_what_is_wrong():
-    assert verdict_of(made.document()) == ""
-    assert verdict_of(made.document(gates=gates_of("tight.mean_jct > 90m"))) == "The gate passed."
+def test_the_verdict_on_gates_counts_what_is_wrong():
+    assert gates_verdict_of(made.document()) == ""
+    one = made.document(gates=gates_of("tight.mean_jct > 90m"))
+    assert gates_verdict_of(one) == "The gate passed."
     gates = gates_of("pareto.mean_jct > 90m", "tight.mean_jct > 90m", "x > 1")
-    assert verdict_of(made.document(gates=gates)) == (
+    assert gates_verdict_of(made.document(gates=gates)) == (
         "1 of 3 gates cannot be checked; 1 of 3 gates failed."
     )
+
+
+def test_a_note_of_several_studies_is_told_once():
+    studies = [made.study(f"s{i}") for i in range(6)]
+    studies[5].contract["warnings"] = ["mine alone"]
+    document = made.document(*studies)
+    assert notes_of(document) == ["s0, s1, s2, s3 and 1 more: look <here>"]
+    assert [own_notes_of(document, study) for study in studies] == [[]] * 5 + [["mine alone"]]
+    assert as_markdown(document).count("look") == as_html(document).count("look &lt;") == 1
 
 
 def test_junit_has_a_case_per_gate():

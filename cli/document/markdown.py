@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuplan.cli.document import view
 from gpuplan.cli.document.study import Document, Grid
 from gpuplan.cli.document.templating import fill
+from gpuplan.cli.document.verdict import verdict_of
 from gpuplan.cli.render import escaped, pipe_table
 
 MOST_CHARACTERS = 60_000
@@ -48,6 +49,7 @@ def _filled(document: Document, most_rows: int, most_tables: int) -> str:
         "report.md.j2",
         document=document,
         view=view,
+        verdict_of=verdict_of,
         escaped=lambda text: escaped(_line(text)),
         gates=gates,
         table=table,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuplan.cli.document import view
 from gpuplan.cli.document.study import Cell, Document
 from gpuplan.cli.document.templating import fill
+from gpuplan.cli.document.verdict import verdict_of
 
 MOST_ROWS = 500  # of one table; the rest is in report.json
 
@@ -15,6 +16,7 @@ def as_html(document: Document) -> str:
         "report.html.j2",
         document=document,
         view=view,
+        verdict_of=verdict_of,
         key=_key,
         most_rows=MOST_ROWS,
     )

@@ -6,6 +6,7 @@ import sys
 
 from gpuplan.cli.document import view
 from gpuplan.cli.document.study import Document
+from gpuplan.cli.document.verdict import verdict_of
 from gpuplan.cli.render import as_text
 from gpuplan.cli.report import Column, Report, Table
 
@@ -23,5 +24,5 @@ def said(document: Document) -> str:
         [(gate.condition, words, gate.detail) for gate, words in view.gates_of(document)],
     )
     tables = (answers, gates) if document.gates else (answers,)
-    verdict = view.verdict_of(document)
+    verdict = "\n".join(filter(None, (view.gates_verdict_of(document), verdict_of(document))))
     return as_text(Report("report", {}, tables, headline=verdict), sys.stdout)

@@ -8,6 +8,7 @@ import shlex
 from typing import Any
 
 from gpuplan.cli.document.study import Document, StudyResult
+from gpuplan.cli.document.verdict import advisers_of
 from gpuplan.cli.gates import GateResult
 
 TITLES = {
@@ -23,6 +24,8 @@ STATES = {
     "unchecked": "not checked",
     "error": "cannot be checked",
 }
+MOST_NAMED = 4
+"""Studies named before a note that they share."""
 WORST_FIRST = ("error", "failed", "unchecked", "passed")
 
 
@@ -36,6 +39,39 @@ def lead_of(study: StudyResult) -> tuple[str, str]:
     """Return the first sentence of a study's answer, and the others."""
     lead, _, rest = re.sub(r"(?<=\.) (?=[A-Z])", "\n", study.headline, count=1).partition("\n")
     return lead, rest
+
+
+def others_of(document: Document) -> list[StudyResult]:
+    """Return the studies whose answer is not in the verdict."""
+    told = advisers_of(document)
+    return [study for study in document.studies if study not in told]
+
+
+def notes_of(document: Document) -> list[str]:
+    """Return what the reader must know of the whole, or of several studies: told once."""
+    where: dict[str, list[str]] = {}
+    for study in document.studies:
+        for warning in dict.fromkeys(study.warnings):
+            where.setdefault(warning, []).append(study.name)
+    shared = [
+        f"{', '.join(names[:MOST_NAMED])}{_more(names)}: {warning}"
+        for warning, names in where.items()
+        if len(names) > 1
+    ]
+    return [*document.notes, *shared]
+
+
+def _more(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return f" and {more} more" if more > 0 else ""
+
+
+def own_notes_of(document: Document, study: StudyResult) -> list[str]:
+    """Return what the reader must know of this study, and of no other."""
+    elsewhere = {
+        warning for other in document.studies if other is not study for warning in other.warnings
+    }
+    return [warning for warning in study.warnings if warning not in elsewhere]
 
 
 def command_line(study: StudyResult) -> str:
@@ -60,7 +96,7 @@ def state_of(document: Document) -> str:
     return gates_of(document)[0][0].state if document.gates else ""
 
 
-def verdict_of(document: Document) -> str:
+def gates_verdict_of(document: Document) -> str:
     """Return one sentence on all gates; empty where there is none."""
     count = len(document.gates)
     if not count:
