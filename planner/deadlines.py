@@ -7,6 +7,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.words import counted
 
 RULES = ("given", "inferred", "drawn")
 INFERRED_FROM = ("job_class", "queue_s")
@@ -67,7 +68,10 @@ def soft_deadlines(
         found, count = pl.coalesce("deadline_s", found), jobs["deadline_s"].null_count()
     times = f"{low:g}" if low == high else f"{low:g} to {high:g}"
     drawn = "" if low == high else ", drawn at random"
-    note = f"{count:,} jobs get a soft deadline of {times} times their duration{drawn}"
+    gets, their = ("gets", "its") if count == 1 else ("get", "their")
+    note = (
+        f"{counted(count, 'job')} {gets} a soft deadline of {times} times {their} duration{drawn}"
+    )
     return jobs.select(deadline_s=found)["deadline_s"], (note,) if count else ()
 
 

@@ -11,6 +11,7 @@ import polars as pl
 from gpuplan.analysis.checkpoints import EVERY_OTHER
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.words import counted
 from gpuplan.planner.deadlines import check_factor, soft_deadlines
 from gpuplan.simkit.workload import IntArray, Workload, to_micros
 
@@ -122,8 +123,12 @@ def jobs_of(
         else int(kept["submit_time"].dt.epoch("us")[0]),
         notes=tuple(
             [
-                *_left_out(jobs.filter(gpuless).height, "use no GPU"),
-                *_left_out(jobs.filter(timeless & ~gpuless).height, "have no duration"),
+                *_left_out(jobs.filter(gpuless).height, "they use no GPU", "it uses no GPU"),
+                *_left_out(
+                    jobs.filter(timeless & ~gpuless).height,
+                    "they have no duration",
+                    "it has no duration",
+                ),
                 *_running(timed.filter(pl.col("state") == "running").height, include_running),
                 *told,
             ]
@@ -171,15 +176,20 @@ def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
         )
 
 
-def _left_out(count: int, why: str) -> list[str]:
-    return [f"{count:,} jobs are left out because they {why}"] if count else []
+def _left_out(count: int, why: str, why_one: str) -> list[str]:
+    if count == 1:
+        return [f"1 job is left out because {why_one}"]
+    return [f"{count:,} jobs are left out because {why}"] if count else []
 
 
 def _running(count: int, included: bool) -> list[str]:
     if not count:
         return []
-    done = "replayed as if they had ended" if included else "left out (--include-running)"
+    were, are, they, their = "were", "are", "they", "their"
+    if count == 1:
+        were, are, they, their = "was", "is", "it", "its"
+    done = f"replayed as if {they} had ended" if included else "left out (--include-running)"
     return [
-        f"{count:,} jobs were still running and are {done}: their recorded duration is a "
-        "lower bound"
+        f"{counted(count, 'job')} {were} still running and {are} {done}: {their} recorded "
+        "duration is a lower bound"
     ]

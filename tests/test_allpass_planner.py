@@ -28,8 +28,8 @@ def test_jobs_without_gpus_or_duration_are_left_out_and_told(tmp_path):
     assert jobs.workload.billed_gpus.tolist() == [1.0, 2.5]
     assert jobs.workload.deadline_us.tolist() == [30_000_000, 124_000_000]
     assert jobs.notes == (
-        "1 jobs are left out because they use no GPU",
-        "1 jobs are left out because they have no duration",
+        "1 job is left out because it uses no GPU",
+        "1 job is left out because it has no duration",
         "2 jobs get a soft deadline of 3 times their duration",
     )
 
@@ -40,12 +40,12 @@ def test_running_jobs_are_left_out_unless_asked_for(tmp_path):
     found = jobs_of(trace, np.random.default_rng(0))
     assert found.workload.service_us.tolist() == [20_000_000]
     assert found.notes[0] == (
-        "1 jobs were still running and are left out (--include-running): "
-        "their recorded duration is a lower bound"
+        "1 job was still running and is left out (--include-running): "
+        "its recorded duration is a lower bound"
     )
     found = jobs_of(trace, np.random.default_rng(0), include_running=True)
     assert found.workload.service_us.tolist() == [10_000_000, 20_000_000]
-    assert "replayed as if they had ended: their recorded duration is a lower" in found.notes[0]
+    assert "replayed as if it had ended: its recorded duration is a lower" in found.notes[0]
     only = write_trace(tmp_path / "r.parquet", [0], [10.0], state=["running"])
     with pytest.raises(InputError, match=r"has ended[\s\S]*--include-running takes"):
         jobs_from(only)
@@ -57,7 +57,7 @@ def test_deadlines_of_the_trace_are_kept_unless_a_factor_is_given(tmp_path):
     assert own.workload.deadline_us[0] == 250_000_000
     assert 101_000_000 <= own.workload.deadline_us[1] <= 1_001_000_000
     assert own.notes == (
-        "1 jobs get a soft deadline of 1 to 10 times their duration, drawn at random",
+        "1 job gets a soft deadline of 1 to 10 times its duration, drawn at random",
     )
     forced = jobs_from(path, (2.0, 2.0))
     assert forced.workload.deadline_us.tolist() == [200_000_000, 201_000_000]
@@ -195,7 +195,7 @@ def test_wide_jobs_that_never_leave_are_counted_and_told(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 1], [900.0, 900.0], [8.0, 1.0])
     found = simulate(jobs_from(path), {"capacity": 4}, np.random.default_rng(0))
     assert found.results["never_demotable_jobs"] == 1
-    assert "1 jobs need more GPUs than the capacity of 4 workers" in found.warnings[0]
+    assert "1 job of more GPUs than the capacity of 4 workers" in found.warnings[0]
     with pytest.raises(UsageError, match="num_gpus <= 4"):
         simulate(jobs_from(path), {"serverless_limit": 4}, np.random.default_rng(0))
 

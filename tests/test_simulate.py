@@ -45,8 +45,8 @@ def test_running_jobs_count_only_where_asked_for(gpuplan, tmp_path):
         assert code == 0
         assert document["results"]["jobs"] == jobs
         assert document["parameters"]["include_running"] is included
-        assert "1 jobs were still running" in document["warnings"][0]
-        assert "1 jobs were still running" in err
+        assert "1 job was still running" in document["warnings"][0]
+        assert "1 job was still running" in err
 
 
 def test_the_seed_alone_decides(gpuplan, lab):

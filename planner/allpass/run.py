@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.words import counted
 from gpuplan.planner.allpass.settings import parameters_from, settings_of
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
@@ -179,8 +180,8 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
     found = []
     if results["never_demotable_jobs"]:
         found.append(
-            f"{results['never_demotable_jobs']:,} jobs need more GPUs than the capacity of "
-            f"{parameters.capacity} workers and stay serverless to their end"
+            f"{counted(results['never_demotable_jobs'], 'job')} of more GPUs than the capacity of "
+            f"{counted(parameters.capacity or 0, 'worker')} can only stay serverless to the end"
         )
     if results["cost_usd"] > results["cost_if_serverless_usd"] and parameters.scaling == "literal":
         found.append(

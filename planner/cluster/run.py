@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.words import counted
 from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.settings import OF_PRICES, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
@@ -72,7 +73,7 @@ def _gpus(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[int, tuple[str, .
     if each:
         gpus = -(-gpus // each) * each
     return gpus, (
-        f"the cluster has {gpus:,} GPUs, as many as the jobs use at once if none waits; "
+        f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none waits; "
         "--gpus N replays a cluster of N",
     )
 
