@@ -145,3 +145,11 @@ def test_policies_are_told_apart_and_no_text_leaves_its_panel(lab):
     title = bars._left_title.get_window_extent()
     assert not legend.get_window_extent().overlaps(title)
     assert "fifo:preemptive=false,\nskipping=true" in [t.get_text() for t in bars.get_yticklabels()]
+
+
+def test_points_of_a_sweep_at_one_place_have_one_name(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    grid = Grid([30.0, 300.0], capacities=(0, None))  # 0 workers: everything serverless thrice more
+    figure = draw_sweep(sweep(jobs, Allpass(), grid, np.random.default_rng(5)))
+    texts = [text.get_text().partition(" (")[0] for text in figure.axes[0].texts]
+    assert texts.count("everything serverless") == texts.count("adaptive") == 1

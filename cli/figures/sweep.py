@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
@@ -22,6 +22,7 @@ from gpuplan.planner.allpass.scenario import SweepPoint
 from gpuplan.planner.allpass.sweep import Sweep
 
 MANY = 16  # of more points only those that matter are named
+WIDE = 5  # times that differ by more are on a logarithmic axis
 PANELS = 3  # more price ratios would be too small to read
 UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
 EVERYTHING = "everything serverless"
@@ -49,6 +50,12 @@ def draw_sweep(found: Sweep) -> Figure:
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, found, case, at)
         axes.margins(0.16 if len(_capacities(found)) == 1 else 0.22)  # longer names
+        times = [at[index][0] for index in _indices(found, case)]
+        if max(times) > WIDE * min(times) > 0:
+            axes.set_xscale("log")
+            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:g}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel("cost (US dollars)")
         axes.fmt_ydata = show_usd
         axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
@@ -143,11 +150,16 @@ def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> 
         key=lambda index: (
             index != _recommended(found, case),
             index != case.knee,
+            index < len(found.points),
             _rule(found, index) == "fixed",
             index not in front,
         ),
     )
-    texts = [_label(found, case, index, front) for index in order]
+    texts, named = [], set()
+    for index in order:  # of several at one place the first is named
+        place = tuple(f"{value:.3g}" for value in at[index])
+        texts.append("" if place in named else _label(found, case, index, front))
+        named.add(place)
     line = [at[index] for index in front]
     place_labels(axes, [at[index] for index in order], texts, [INK] * len(order), line)
 
