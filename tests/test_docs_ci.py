@@ -88,3 +88,30 @@ def test_gitlab_compares_and_then_keeps_the_exit_code_of_a_gate(project, monkeyp
     for file in job["artifacts"]["reports"]["junit"]:
         assert (project / file).is_file()
     assert (project / "report/report.html").is_file()
+
+
+@pytest.mark.parametrize("base", ["no = scenario", "report"])
+def test_the_request_that_brings_the_scenario_is_not_compared(project, monkeypatch, base):
+    scenarios(project, base_jobs=300, jobs=300, most=10_000)
+    there = project / "base/gpuplan.toml"
+    if base == "no = scenario":
+        there.write_text(base)
+    else:
+        there.unlink()
+    if base == "report":  # one that the base branch keeps is not of its scenario
+        (project / "base/report").mkdir()
+        (project / "base/report/report.json").write_text("{}")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    code, said = run(project, github_steps())
+    assert code == 0 and "::notice title=gpuplan::not compared" in said, said
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    (project / "report/report.html").unlink()
+    code, said = run(project, gitlab_steps())
+    assert code == 0 and "not compared: the target branch" in said, said
+    assert (project / "report/report.html").is_file()
+
+
+def test_without_a_base_a_gate_trips_as_ever(project):
+    scenarios(project, base_jobs=300, jobs=300, most=10)
+    (project / "base/gpuplan.toml").unlink()
+    assert [run(project, steps())[0] for steps in (github_steps, gitlab_steps)] == [1, 1]
