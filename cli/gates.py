@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.named import nearest
 from gpuplan.cli import talk
 from gpuplan.cli.fields import Field, NoField, Numbers, fields_of, layout_of, some, unit_of
-from gpuplan.cli.units import SECONDS_PER
+from gpuplan.cli.units import SECONDS_PER, show_apart, show_in
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(
@@ -35,6 +36,10 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
+UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "share")
+LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": "%", "dollars": "$"}
+"""Words that people write for units, which conditions do not take."""
+
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
 WRITTEN = "the result itself has been written"
 
@@ -69,6 +74,12 @@ class Condition:
         """Return whether the condition holds of a value, with the limit in the value's unit."""
         return OPERATORS[self.op](value, limit)
 
+    def excess(self, value: float, limit: float) -> float:
+        """Return how far beyond the limit a value is; of several the largest is told."""
+        if self.op in ("==", "!="):
+            return abs(value - limit) if self.op == "!=" else -abs(value - limit)
+        return value - limit if self.op in (">", ">=") else limit - value
+
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
@@ -77,10 +88,12 @@ class GateResult:
     Attributes:
         condition: as given.
         path: the field that was meant; empty where the condition names none.
-        value: of the field: one that trips the gate, or else the first; None where it has none.
+        value: of the field: in a list of rows the one furthest beyond the limit, or nearest to it;
+            None where it has none.
         limit: what it was compared with, in the unit of the field; None where it was not.
         tripped: whether the condition holds.
-        detail: the field and its value, or what is wrong.
+        detail: the field with its row, its value and the limit as people read them, or what is
+            wrong.
     """
 
     condition: str
@@ -179,10 +192,20 @@ def check_gates(results: Mapping[str, Any], conditions: Sequence[str]) -> None:
     raise_tripped(check(results, conditions))
 
 
-def read_condition(text: str) -> Condition:
-    """Return the parts of a condition. Raises `UsageError` for what is none."""
+def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condition:
+    """Return the parts of a condition, checked as far as it can be without a result.
+
+    Args:
+        text: the condition.
+        studies: name -> command of the studies that it may name, where there are several.
+
+    Raises:
+        UsageError: it is none, or names a unit or a study that is not there.
+    """
     try:
-        return _parsed(text)
+        condition = _parsed(text)
+        _check_study(condition.field, studies or {})
+        return condition
     except UsageError as error:
         raise UsageError(f"--fail-if {text!r}: {error}") from error
 
@@ -195,6 +218,10 @@ def _parsed(text: str) -> Condition:
     if "$" in amount and unit not in ("", "usd"):
         raise UsageError(f"expected $ or {unit}, not both")
     value = float(amount.replace("$", ""))
+    if unit not in UNITS:
+        near = LONG.get(unit) or LONG.get(f"{unit}s")
+        known = f"did you mean {near}?" if near else "expected s, min, h, d, %, $, gpus or gpu_h"
+        raise UsageError(f"no unit {unit!r}; {known}")
     if not math.isfinite(value):
         raise UsageError(f"{amount} is too large")
     return Condition(
@@ -205,6 +232,28 @@ def _parsed(text: str) -> Condition:
         unit="usd" if "$" in amount else unit,
         is_signed=amount.strip("$")[0] in "+-",
     )
+
+
+def _check_study(field: str, studies: Mapping[str, str]) -> None:
+    """Refuse a field of a study that is not there. Raises `UsageError`.
+
+    The name of the study may be left out, so this is what looks like one and begins no field.
+    """
+    from importlib.resources import files
+
+    first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
+    if not (dot and studies) or first in studies:
+        return
+    commands = ("characterize", "pareto", "sweep", "simulate", "compare")
+    near = nearest(first, studies)
+    if near is None and first not in commands:
+        return
+    for command in set(studies.values()):
+        schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
+        if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
+            return
+    known = f"did you mean {near!r}?" if near else f"there is {', '.join(studies)}"
+    raise UsageError(f"no study {first!r}; {known}")
 
 
 def _judged(numbers: Numbers, condition: Condition) -> GateResult:
@@ -257,12 +306,17 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Fiel
 
 def _judged_as(prefix: str, path: str, fields: Sequence[Field], condition: Condition) -> GateResult:
     limit = limit_of(condition, path)
-    values = [one.number for one in fields if one.number is not None]
-    holding = [value for value in values if condition.holds(value, limit)]
-    value = next(iter(holding or values), None)
-    path = prefix + path
-    detail = f"{path} has no value" if value is None else f"{path} is {value:g}"
-    return GateResult(condition.text, path, value, limit, bool(holding), detail)
+    found = [(one.number, one) for one in fields if one.number is not None]
+    if not found:
+        detail = f"{prefix}{path} has no value"
+        return GateResult(condition.text, prefix + path, None, limit, False, detail)
+    value, worst = max(found, key=lambda each: condition.excess(each[0], limit))
+    holding = sum(condition.holds(number, limit) for number, _ in found)
+    shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
+    detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
+    if holding and len(found) > 1:
+        detail += f" ({holding} of {len(found)} rows)"
+    return GateResult(condition.text, prefix + path, value, limit, bool(holding), detail)
 
 
 def limit_of(condition: Condition, path: str) -> float:

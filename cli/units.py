@@ -94,6 +94,31 @@ def show_ends(low: float | None, high: float | None, show: Callable[[float], str
     return f"at least {show(low)}" if high is None else show_between(low, high, show)
 
 
+SHOWN: dict[str, Callable[[float], str]] = {
+    "s": show_duration,
+    "h": lambda value: f"{show_number(value)} h",
+    "d": lambda value: f"{show_number(value)} d",
+    "usd": show_usd,
+    "gpus": lambda value: f"{show_number(value)} GPUs",
+    "gpu_h": lambda value: f"{show_number(value)} GPU-h",
+    "share": show_share,
+}
+"""How a number is shown, by its unit as `gpuplan.cli.fields.unit_of` names it."""
+
+
+def show_in(unit: str) -> Callable[[float], str]:
+    """Return what shows a number of this unit."""
+    return SHOWN.get(unit, show_number)
+
+
+def show_apart(first: float, second: float, show: Callable[[float], str]) -> tuple[str, str]:
+    """Return two values, with all their digits where they differ and would not look so."""
+    texts = show(first), show(second)
+    if first == second or texts[0] != texts[1]:
+        return texts
+    return f"{first!r}", f"{second!r}"
+
+
 def show_threshold(seconds: float) -> str:
     """Return a limit on a run time as a duration, whole seconds below 2 minutes; inf is none."""
     return "none" if seconds == float("inf") else show_duration(round(seconds))

@@ -31,7 +31,7 @@ def test_github_gets_a_command_per_gate_that_needs_a_look(capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.splitlines() == [
-        "::error title=gpuplan gate failed::jobs > 1 (jobs is 100)",
+        "::error title=gpuplan gate failed::jobs > 1 (jobs is 100, limit 1)",
         "::warning title=gpuplan gate not checked::wait > 1s (wait_s has no value)",
         "::error title=gpuplan gate cannot be checked::nobs > 1 (no field 'nobs' with a number; "
         "did you mean jobs?)",
@@ -43,7 +43,7 @@ def test_a_command_stays_one_line_and_one_command(capsys):
     announce([gate, *check(RESULTS, ["share > 10%"])], markdown, environment=GITHUB)
     forged, plain = capsys.readouterr().err.splitlines()
     assert "%0A::error::forged" in forged
-    assert plain.endswith("::share > 10%25 (share is 0.5)")
+    assert plain.endswith("::share > 10%25 (share is 50.0%25, limit 10.0%25)")
 
 
 def test_the_summary_of_a_step_is_appended_to(tmp_path, capsys):
@@ -78,7 +78,7 @@ def test_gitlab_gets_a_section_of_the_log(gates, folded, capsys):
     )
     assert section is not None and (section[2] or "") == folded
     assert len(section[3].splitlines()) == len(gates)
-    assert "passed: share > 90% (share is 0.5)" in section[3]
+    assert "passed: share > 90% (share is 50.0%, limit 90.0%)" in section[3]
 
 
 def test_gitlab_gets_no_empty_section(capsys):
@@ -87,7 +87,7 @@ def test_gitlab_gets_no_empty_section(capsys):
 
 
 def test_the_table_shows_conditions_as_they_are():
-    assert "| share &gt; 90% | passed | share is 0.5 |" in gates_table(GATES)
+    assert "| share &gt; 90% | passed | share is 50.0%, limit 90.0% |" in gates_table(GATES)
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ def test_a_command_with_gates_tells_the_service(gpuplan, trace, tmp_path, monkey
         "characterize", trace, "--output-format", "json", "--fail-if", "jobs > 1"
     )
     assert code == 1 and out == plain
-    assert "::error title=gpuplan gate failed::jobs > 1 (jobs is 40)\n" in err
+    assert "::error title=gpuplan gate failed::jobs > 1 (jobs is 40, limit 1)\n" in err
     text = summary.read_text(encoding="utf-8")
-    assert text.startswith("**40 jobs") and "| jobs &gt; 1 | failed | jobs is 40 |" in text
+    assert text.startswith("**40 jobs") and "| jobs &gt; 1 | failed | jobs is 40, limit 1 |" in text
 
 
 def test_a_report_tells_the_service_once(gpuplan, trace, tmp_path, monkeypatch):

@@ -330,9 +330,17 @@ def test_of_rows_the_worst_that_trips_is_named():
     found = compared(PARETO, new)
     (gate,) = check_changes(found, ["points.mean_jct > +5%"])
     assert (gate.path, gate.value) == ("points[budget_gpus=4].mean_jct_s", 1.0)
-    assert gate.detail == "points[budget_gpus=4].mean_jct_s went from 7200 to 14400, +100.0%"
+    assert gate.detail == "points[budget_gpus=4].mean_jct_s went from 2 to 4 h, +100.0%"
     (gate,) = check_changes(found, ["points[8].mean_jct > +25%"])
     assert (gate.path, gate.tripped) == ("points[budget_gpus=8].mean_jct_s", False)
+
+
+def test_what_differs_by_rounding_alone_trips_nothing_and_is_told_as_the_same():
+    new = changed_by("knee", "mean_jct_s", to=3600.0 * (1 + 2e-16 * 4))
+    assert new["knee"]["mean_jct_s"] != 3600.0
+    gates = check_changes(compared(PARETO, new), ["knee.mean_jct > +0%", "knee.mean_jct != 0"])
+    assert [gate.tripped for gate in gates] == [False, False]
+    assert {gate.detail for gate in gates} == {"knee.mean_jct_s is 60 min in both"}
 
 
 def test_a_value_that_is_gone_is_not_checked():
@@ -506,7 +514,8 @@ def test_several_studies_are_compared_by_name(gpuplan, files):
     )
     assert code == 1
     assert err == (
-        "error: gate tripped: fifo.cost > +$50 (fifo.cost_usd went from 100 to 160, +60.0%)\n"
+        "error: gate tripped: fifo.cost > +$50"
+        " (fifo.cost_usd went from $100.00 to $160.00, +60.0%)\n"
     )
     assert "Workload as before; cost (fifo) rose 60.0% from $100.00 to $160.00" in out
     assert "new       pareto  all of it" in out

@@ -40,7 +40,7 @@ def test_gates_find_the_fields_of_every_study():
         "pareto.mean_jct > 90m", "tight.mean_jct > 90m", "wait > 1s", "mean_jct > 1s", "x > 1"
     )
     assert [gate.state for gate in gates] == ["failed", "passed", "unchecked", "error", "error"]
-    assert gates[0].detail == "pareto.mean_jct_s is 7200"
+    assert gates[0].detail == "pareto.mean_jct_s is 2 h, limit 90 min"
     assert gates[3].detail == "mean_jct may be pareto.mean_jct_s or tight.mean_jct_s"
 
 

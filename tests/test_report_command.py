@@ -88,8 +88,13 @@ def test_gates_are_told_everywhere_before_the_program_ends(gpuplan, trace, tmp_p
 
 
 def test_a_gate_that_cannot_be_read_is_told_before_the_work(gpuplan, trace, tmp_path):
-    code, _, err = gpuplan("report", trace, "-o", tmp_path / "r", "--fail-if", "cost")
-    assert code == 2 and "expected 'field operator value'" in err
+    for gate, said in (
+        ("cost", "expected 'field operator value'"),
+        ("characterize.duration.p95 > 4 parsecs", "no unit 'parsecs'"),
+        ("charcterize.duration.p95 > 4h", "no study 'charcterize'; did you mean 'characterize'?"),
+    ):
+        code, out, err = gpuplan("report", trace, "-o", tmp_path / "r", "--fail-if", gate)
+        assert code == 2 and said in err and "written" not in err and not out
     assert not (tmp_path / "r").exists()
 
 

@@ -259,6 +259,12 @@ fail_if = "pareto.knee >> 4"
         ("[output]\nformats = [['md']]", "plan.toml:2: [output] no format ['md']"),
         ("[output]\nformats = ['md']", "plan.toml:1: [output] expected dir"),
         ("[gates]\nfail_if = [3]", "plan.toml:2: fail_if: expected texts in quotes, found 3"),
+        (
+            "[study.characterize]\n[gates]\nfail_if = ['charcterize.duration.p95 > 4h']",
+            "plan.toml:3: --fail-if 'charcterize.duration.p95 > 4h': no study 'charcterize'; did",
+        ),
+        ("[gates]\nfail_if = ['duration.p95 > 4 parsecs']", "no unit 'parsecs'; expected s, min"),
+        ("[gates]\nfail_if = ['duration.p95 > 10 minutes']", "no unit 'minutes'; did you mean min"),
         ("[gates]\nfail = 3", "plan.toml:2: [gates] no key 'fail'; did you mean 'fail_if'?"),
     ],
 )

@@ -124,8 +124,6 @@ def report(
     from gpuplan.cli.emit import write_stdout
     from gpuplan.cli.gates import read_condition
 
-    for condition in fail_if or ():
-        read_condition(condition)
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
     stamp = time_stamp(time)
@@ -135,9 +133,12 @@ def report(
                 f"{source} says itself which studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
             )
-        make, own = _of_scenario(source, settings or ())
+        make, studies, own = _of_scenario(source, settings or ())
     else:
-        make, own = _of_trace(source, study, settings or (), shared, prices), tuple(FORMS)
+        make, studies = _of_trace(source, study, settings or (), shared, prices)
+        own = tuple(FORMS)
+    for condition in fail_if or ():
+        read_condition(condition, studies)
     forms = own if formats is None else read_forms(formats)
     check_folder(out, forms)
     document = make()
@@ -156,8 +157,12 @@ def _of_trace(
     settings: Sequence[str],
     shared: Mapping[str, Any],
     prices: str | None,
-) -> Callable[[], Document]:
-    """Return what runs the studies of a trace. Raises `UsageError` for what cannot be meant."""
+) -> tuple[Callable[[], Document], Mapping[str, str]]:
+    """Return what runs the studies of a trace, and their commands by name.
+
+    Raises:
+        GpuplanError: an option that cannot be meant, or no such trace.
+    """
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file
     from gpuplan.cli.document.assemble import USUAL, check_all, read_options, run_all
@@ -179,13 +184,13 @@ def _of_trace(
         results, notes = run_all(trace, options, needed=needed)
         return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
 
-    return make
+    return make, {name: name for name in options}
 
 
 def _of_scenario(
     path: Path, settings: Sequence[str]
-) -> tuple[Callable[[], Document], Sequence[str]]:
-    """Return what runs a scenario, and the forms of its documents; the usual cache is used."""
+) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[str]]:
+    """Return what runs a scenario, the commands of its studies, and the forms of its documents."""
     from gpuplan.cli.document.write import FORMS
     from gpuplan.cli.scenario.cache import open_cache, usual_folder
     from gpuplan.cli.scenario.loading import load_scenario
@@ -197,4 +202,5 @@ def _of_scenario(
         with open_cache(usual_folder()) as cache:
             return run_scenario(scenario, cache)
 
-    return make, tuple(FORMS) if scenario.documents is None else scenario.documents.forms
+    forms = tuple(FORMS) if scenario.documents is None else scenario.documents.forms
+    return make, {study.name: study.command for study in scenario.studies}, forms

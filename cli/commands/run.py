@@ -126,7 +126,7 @@ def run(
         for warning in study.warnings:
             talk.warn(f"{study.name}: {warning}")
     write_stdout(_text(document, output_format))
-    conclude(document)
+    conclude(document, is_written=folder is not None)
 
 
 def _text(document: Document, form: RunFormat) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from gpuplan.cli.diff.read import Version
 from gpuplan.cli.fields import Field, Row, addressed, fields_of, layout_of, unit_of
 
+NOISE = 1e-9  # a difference below this fraction is of rounding
 NOTHING = 1e-12
 ABSENT = ""
 NOT_GIVEN = {ABSENT, "null", "false", "[]", "{}"}

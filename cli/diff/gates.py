@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.diff.changes import Change, Comparison
+from gpuplan.cli.diff.changes import NOISE, Change, Comparison
 from gpuplan.cli.fields import Field, Numbers
 from gpuplan.cli.gates import Condition, GateResult, each, find, limit_of, read_condition
+from gpuplan.cli.units import show_between, show_in
 
 
 def read_change(text: str) -> Condition:
@@ -61,6 +62,7 @@ def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateR
     for one in changes:
         value = one.share if condition.unit == "%" else one.change
         if value is not None:
+            value = value if one.is_above(NOISE) else 0.0
             found.append((condition.holds(value, limit), abs(value), value, one))
     name = f"{changes[0].study}.{path}" if changes[0].study else path
     if not found:
@@ -68,9 +70,18 @@ def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateR
         return GateResult(condition.text, name, None, limit, False, detail)
     holds, _, value, one = max(found, key=lambda one: one[:2])
     name = f"{one.study}.{one.address}" if one.study else one.address
-    share = f", {signed_share(one.share)}" if one.share is not None else ""
-    detail = f"{name} went from {one.old:g} to {one.new:g}{share}"
+    detail = f"{name} {_went(one)}"
     return GateResult(condition.text, name, value, limit, holds, detail)
+
+
+def _went(one: Change) -> str:
+    """Return how a number with a change went, as people read it."""
+    if one.old is None or one.new is None or one.share is None:
+        return "has no value in one of the two"
+    show = show_in(one.unit)
+    if not one.is_above(NOISE):
+        return f"is {show(one.new)} in both"
+    return f"went from {show_between(one.old, one.new, show)}, {signed_share(one.share)}"
 
 
 def signed_share(share: float) -> str:

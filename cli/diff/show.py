@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuplan.cli.diff.changes import Change, Comparison, Differs
+from gpuplan.cli.diff.changes import NOISE, Change, Comparison, Differs
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.document.view import STATES
 from gpuplan.cli.gates import GateResult
 from gpuplan.cli.report import Column, Input, Report, Shown, Table
-from gpuplan.cli.units import show_between, show_duration, show_number, show_share, show_usd
+from gpuplan.cli.units import show_between, show_in
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
 SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
@@ -51,17 +51,6 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 """What matters of each command: path -> its subject, and what the headline calls it."""
-
-NOISE = 1e-9  # a difference below this fraction is of rounding
-
-SHOWN: dict[str, Callable[[float], str]] = {
-    "s": show_duration,
-    "h": lambda value: f"{show_number(value)} h",
-    "usd": show_usd,
-    "gpus": lambda value: f"{show_number(value)} GPUs",
-    "gpu_h": lambda value: f"{show_number(value)} GPU-h",
-    "share": show_share,
-}
 
 
 def report_of(
@@ -174,7 +163,7 @@ def _text(one: Change, value: float | None) -> str:
 
 
 def _shown(one: Change) -> Callable[[float], str]:
-    return SHOWN.get(one.unit, show_number)
+    return show_in(one.unit)
 
 
 def _share_text(one: Change) -> str:

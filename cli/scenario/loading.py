@@ -72,7 +72,7 @@ class _Loader:
             workload=workload,
             studies=studies,
             documents=self.documents(),
-            gates=self.gates(gates.get("fail_if", [])),
+            gates=self.gates(gates.get("fail_if", []), studies),
             warnings=tuple(self.warnings),
         )
 
@@ -281,16 +281,18 @@ class _Loader:
                 self.problem(("output", "formats"), f"[output] no format {form!r}{near}")
         return Documents(folder or "", tuple(map(str, forms)))
 
-    def gates(self, given: Any) -> tuple[str, ...]:
+    def gates(self, given: Any, studies: Sequence[Study]) -> tuple[str, ...]:
         """Read the conditions."""
         from gpuplan.cli.gates import read_condition
 
+        is_known = len(studies) == len(self.table("study"))  # else that is the mistake to tell
+        commands = {study.name: study.command for study in studies if is_known}
         conditions = given if isinstance(given, list) else [given]
         for condition in conditions:
             with self.placed(("gates", "fail_if")):
                 if not isinstance(condition, str):
                     raise UsageError(f"fail_if: expected texts in quotes, found {condition!r}")
-                read_condition(condition)
+                read_condition(condition, commands)
         return tuple(map(str, conditions))
 
     def table(self, name: str, form: str = "") -> dict[str, Any]:
