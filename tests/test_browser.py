@@ -168,6 +168,33 @@ def test_it_needs_no_sideways_scrolling(page, width):
     page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_names_stand_on_one_line_on_a_phone(page):
+    size = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    lines = (
+        "document.querySelectorAll('details').forEach((one) => (one.open = true));"
+        "return Array.from(document.querySelectorAll(arguments[0]), (e) => "
+        "Math.round(e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)))"
+    )
+    names = page.execute_script(lines, ".parameters tbody th code")
+    gates = page.execute_script(lines, ".gates tbody tr")
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert len(names) > 40 and set(names) == {1}
+    assert len(gates) == 2 and max(gates) <= 4
+
+
+def test_paper_has_no_tables_of_parameters(page):
+    def shown():
+        return page.execute_script(
+            "return ['.parameters', '.paper'].map((one) => "
+            "getComputedStyle(document.querySelector(one)).display)"
+        )
+
+    assert shown() == ["block", "none"]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    assert shown() == ["none", "block"]
+
+
 def test_headings_and_landmarks_are_in_order(page):
     levels = page.execute_script(
         "return Array.from(document.querySelectorAll('h1,h2,h3,h4'), (e) => +e.tagName[1])"
