@@ -35,6 +35,7 @@ class Format(StrEnum):
 SELECTION_PANEL = "Which jobs"
 READING_PANEL = "How to read it"
 PRICES_PANEL = "Prices"
+CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
 DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
 
@@ -83,6 +84,23 @@ FailIf = Annotated[
         help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
+    ),
+]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        help="Folder of results that need not be computed again; safe to delete. Default: "
+        "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
+        metavar="DIR",
+        rich_help_panel=CACHE_PANEL,
+        show_default=False,
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
     ),
 ]
 MaxRejects = Annotated[

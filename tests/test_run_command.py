@@ -219,6 +219,31 @@ def test_markdown_on_standard_output(gpuplan, plan):
     assert code == 0 and out.startswith("#") and "Lab" in out
 
 
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_a_trace_is_made_elsewhere_where_the_cache_takes_none(
+    gpuplan, log, tmp_path, monkeypatch, command
+):
+    """As in a container whose home is read-only: a file stands where the cache should."""
+    assert gpuplan(command, log, "-o", tmp_path / "kept", "-q")[0] == 0
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    code, _, err = gpuplan(command, log, "-o", tmp_path / "spare", "-q")
+    assert code == 0 and err.count("warning: not cached: ") == 1
+    kept, spare = ((tmp_path / name / "report.json").read_bytes() for name in ("kept", "spare"))
+    assert kept == spare
+
+
+def test_a_report_of_a_scenario_has_a_cache_and_one_of_a_trace_has_none(gpuplan, plan, ran):
+    folder = plan.parent
+    for options in (("--cache", folder / "own"), ("--cache", folder / "own"), ("--no-cache",)):
+        assert gpuplan("report", plan, "-o", folder / "r", "--formats", "json", *options)[0] == 0
+    assert ran == ["characterize", "pareto"] * 2  # the second time from the cache
+    assert (folder / "own" / "studies").is_dir() and not (folder / "cache").exists()
+    assert gpuplan("report", plan, "-o", folder / "r", "--no-cache", "--cache", folder)[0] == 2
+    code, _, err = gpuplan("report", folder / "trace.parquet", "-o", folder / "s", "--no-cache")
+    assert code == 2 and "only with a scenario" in err
+
+
 def test_runs_that_share_a_cache_do_not_disturb_each_other(log):
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     command = [sys.executable, "-m", "gpuplan.cli", "run", str(log), "--output-format", "json"]

@@ -15,7 +15,9 @@ from gpuplan.cli.options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
     PRICES_PANEL,
+    CacheFolder,
     FailIf,
+    NoCache,
     TraceChoice,
     command,
 )
@@ -114,6 +116,8 @@ def report(
         ),
     ] = None,
     fail_if: FailIf = None,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
 ) -> None:
     """Run several studies of a trace and write them as a page, a comment, JSON and test cases."""
     from gpuplan.analysis.errors import UsageError
@@ -133,8 +137,10 @@ def report(
                 f"{source} says itself which studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
             )
-        make, studies, own = _of_scenario(source, settings or ())
+        make, studies, own = _of_scenario(source, settings or (), cache, no_cache=no_cache)
     else:
+        if cache is not None or no_cache:
+            raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
         make, studies = _of_trace(source, study, settings or (), shared, prices)
         own = tuple(FORMS)
     for condition in fail_if or ():
@@ -188,18 +194,19 @@ def _of_trace(
 
 
 def _of_scenario(
-    path: Path, settings: Sequence[str]
+    path: Path, settings: Sequence[str], cache_folder: Path | None, *, no_cache: bool
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[str]]:
     """Return what runs a scenario, the commands of its studies, and the forms of its documents."""
     from gpuplan.cli.document.write import FORMS
-    from gpuplan.cli.scenario.cache import open_cache, usual_folder
+    from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
 
+    folder = chosen_folder(cache_folder, no_cache=no_cache)
     scenario = load_scenario(path, settings)
 
     def make() -> Document:
-        with open_cache(usual_folder()) as cache:
+        with open_cache(folder) as cache:
             return run_scenario(scenario, cache)
 
     forms = tuple(FORMS) if scenario.documents is None else scenario.documents.forms

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli import talk
-from gpuplan.cli.options import OUTPUT_PANEL, command
+from gpuplan.cli.options import OUTPUT_PANEL, CacheFolder, NoCache, command
 
 if TYPE_CHECKING:
     from gpuplan.cli.document.study import Document
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpuplan.cli.scenario.scenario import Scenario
 
 EXAMPLE = "gpuplan run scenario.toml --set study.pareto.budget=1.2x,2x --output report"
-CACHE_PANEL = "Cache"
 PLANNED = ("study", "cached", "what runs")
 
 
@@ -75,41 +74,25 @@ def run(
             show_default=False,
         ),
     ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of results that need not be computed again; safe to delete. Default: "
-            "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
-            metavar="DIR",
-            rich_help_panel=CACHE_PANEL,
-            show_default=False,
-        ),
-    ] = None,
-    no_cache: Annotated[
-        bool,
-        typer.Option(
-            "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
-        ),
-    ] = False,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
 ) -> None:
     """Run the studies of a scenario file, write its documents, check its gates.
 
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.
     """
-    from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.document.assemble import time_stamp
     from gpuplan.cli.document.gates import conclude
     from gpuplan.cli.document.write import FORMS, check_folder, write_document
     from gpuplan.cli.emit import write_stdout
-    from gpuplan.cli.scenario.cache import open_cache, usual_folder
+    from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
 
-    if cache is not None and no_cache:
-        raise UsageError("--no-cache: not with --cache DIR")
+    cache_folder = chosen_folder(cache, no_cache=no_cache)
     scenario = load_scenario(source, settings or ())
-    with open_cache(None if no_cache else cache or usual_folder()) as kept:
+    with open_cache(cache_folder) as kept:
         if listed:
             _show_plan(scenario, kept, output_format)
             return

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
-from gpuplan.analysis.errors import OutputError
+from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, sha256_of
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
@@ -36,6 +36,18 @@ def usual_folder() -> Path:
         return Path.home() / ".cache" / "gpuplan"
     except RuntimeError as error:
         raise OutputError("no home folder for the cache; name one with --cache") from error
+
+
+def chosen_folder(folder: Path | None, *, no_cache: bool) -> Path | None:
+    """Return the folder that ``--cache`` or nothing names; None for ``--no-cache``.
+
+    Raises:
+        OutputError: there is no home folder.
+        UsageError: both are given.
+    """
+    if folder is not None and no_cache:
+        raise UsageError("--no-cache: not with --cache DIR")
+    return None if no_cache else folder or usual_folder()
 
 
 @contextmanager
@@ -103,6 +115,18 @@ class Cache:
                 temporary.write_bytes(f"{_digest(text)}\n{text}".encode())
         except OutputError as error:
             talk.warn(f"not cached: {error}")
+
+    def takes(self, kind: str) -> bool:
+        """Return whether entries of a kind can be made here; where not, say so."""
+        try:
+            self.make(kind)
+            with TemporaryFile(dir=self.path(kind, "")):
+                return True
+        except OutputError as error:
+            talk.warn(f"not cached: {error}")
+        except OSError as error:
+            talk.warn(f"not cached: {self.folder}: {error.strerror or error}")
+        return False
 
     def make(self, kind: str) -> None:
         """Make the folder of a kind. Raises `OutputError`."""

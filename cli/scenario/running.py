@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import chdir
+from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from gpuplan.cli import talk
 from gpuplan.cli.document.gates import judge_all
 from gpuplan.cli.document.study import Document, StudyResult, result_of
 from gpuplan.cli.engine_options import EngineChoice
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of
+from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.cli.scenario.scenario import Scenario, Study, Workload
 from gpuplan.cli.studies import run_study
 
@@ -63,8 +63,12 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     Raises:
         GpuplanError: a study cannot be done; the message names it.
     """
-    with chdir(scenario.folder):
-        trace = _known_trace(scenario.workload, cache) or _made(scenario.workload, cache)
+    with chdir(scenario.folder), ExitStack() as until_done:
+        trace = _known_trace(scenario.workload, cache)
+        if trace is None:
+            if not cache.takes("traces"):  # a trace must stand somewhere
+                cache = until_done.enter_context(open_cache(None))
+            trace = _made(scenario.workload, cache)
         told = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
         for warning in (*scenario.warnings, *told):
             talk.warn(warning)
