@@ -107,6 +107,19 @@ def test_markdown_stays_short_enough_for_a_comment(studies, rows):
     assert "report.html" in text  # where the rest is
 
 
+def test_markdown_cuts_folded_tables_before_main_ones():
+    whole = made.document(*(made.study(f"s{i}", 40) for i in range(25)))
+    text = as_markdown(whole)
+    shown = MarkdownIt("commonmark").enable("table").render(text)
+    assert shown.count("&lt;u39&gt;") >= 25  # the last row of each main table
+    assert "<summary>One more table</summary>" in text and "more rows in report.html" in text
+    long = as_markdown(made.document(*(made.study(f"s{i}", 200) for i in range(25))))
+    assert 0.95 * MOST_CHARACTERS < len(long) <= MOST_CHARACTERS
+    assert long.count("_One more table in report.html._") == 25
+    left = re.findall(r"_And (\d+) more rows in report.html._", long)
+    assert len(left) == 25 and len(set(left)) == 1
+
+
 def test_a_page_escapes_what_comes_from_logs_and_needs_nothing_else():
     page = as_html(made.document())
     assert "<u0>" not in page and "&lt;u0&gt;" in page and "look &lt;here&gt;" in page

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
+from gpuplan.analysis.words import counted
 from gpuplan.cli.document import view
 from gpuplan.cli.document.study import Document, Grid
 from gpuplan.cli.document.templating import fill
@@ -11,17 +14,29 @@ from gpuplan.cli.render import escaped, pipe_table
 MOST_CHARACTERS = 60_000
 """A comment on GitHub may have 65,536; this leaves room for what a pipeline writes around it."""
 
-ROWS = (1000, 200, 100, 50, 20, 10, 5, 2)
-"""Rows of a table, in turn, until everything fits."""
+MOST_ROWS = 1000
+"""Rows of a table, where there is room."""
+
+FOLDED_ROWS = (MOST_ROWS, 200, 50, 20, 5, 0)
+"""Rows of a folded table, in turn, until all of the main tables fit; without any it is named."""
 
 
 def as_markdown(document: Document) -> str:
-    """Return the document in Markdown, its tables cut until it is short enough for a comment."""
-    for rows in ROWS:
-        text = _filled(document, rows, most_tables=100)
+    """Return the document in Markdown, short enough for a comment.
+
+    Folded tables are cut first, then left out with a line that says how many there are. Only then
+    main tables lose rows, all down to the same number, the largest that fits.
+    """
+    for rows in FOLDED_ROWS:
+        text = _filled(document, MOST_ROWS, rows)
         if len(text) <= MOST_CHARACTERS:
             return text
-    text = _filled(document, ROWS[-1], most_tables=1)
+    most = bisect_left(
+        range(MOST_ROWS),
+        MOST_CHARACTERS + 1,
+        key=lambda rows: len(_filled(document, rows, 0)),
+    )
+    text = _filled(document, max(most - 1, 0), 0)
     if len(text) <= MOST_CHARACTERS:
         return text
     cut = text[: MOST_CHARACTERS - 200].rpartition("\n\n")[0]
@@ -30,15 +45,18 @@ def as_markdown(document: Document) -> str:
     return f"{cut}\n\n{closing}_Cut here: the rest is in report.html._\n"
 
 
-def _filled(document: Document, most_rows: int, most_tables: int) -> str:
-    def table(grid: Grid) -> str:
+def _filled(document: Document, main_rows: int, folded_rows: int) -> str:
+    def table(grid: Grid, most_rows: int) -> str:
+        if not most_rows:
+            return f"_{counted(len(grid.rows), 'row')} in report.html._\n"
         text = pipe_table(
             [heading.text for heading in grid.headings],
             [heading.is_numeric for heading in grid.headings],
             ([cell.text for cell in row] for row in grid.rows[:most_rows]),
         )
         more = len(grid.rows) - most_rows
-        return text + (f"\n_And {more:,} more rows in report.html._\n" if more > 0 else "")
+        left = f"\n_And {counted(more, 'more row')} in report.html._\n"
+        return text + left if more > 0 else text
 
     gates = pipe_table(
         ["gate", "result", "found"],
@@ -53,7 +71,8 @@ def _filled(document: Document, most_rows: int, most_tables: int) -> str:
         escaped=lambda text: escaped(_line(text)),
         gates=gates,
         table=table,
-        most_tables=most_tables,
+        main_rows=main_rows,
+        folded_rows=folded_rows,
         inputs=pipe_table(
             ["input", "rows", "SHA-256"],
             [False, True, False],
