@@ -299,7 +299,18 @@ def test_what_no_study_takes_is_a_warning(folder):
     [
         (b"a = 1\n[x\n", "plan.toml:2: no TOML: expected ']'"),
         (b"a = [1", "plan.toml: no TOML: "),
-        (b"a = 1\na = 2\n", "plan.toml:2: no TOML: cannot overwrite"),
+        (b"a = 1\na = 2\n", "plan.toml:2: no TOML: 'a' is given twice, first on line 1"),
+        (
+            b"[x]\ntop = 1\n[study.c]\ntop = [\n 1,\n]\nci = 1\ntop = [\n 2,\n]\n",
+            "plan.toml:10: no TOML: 'study.c.top' is given twice, first on line 4\n  next: keep",
+        ),
+        (
+            b"[workload]\na = 1\n[b]\n[workload]\n",
+            "plan.toml:4: no TOML: [workload] is given twice, first on line 1\n  next: keep one",
+        ),
+        (b"a = { b = 1 }\n[a.c]\nd = 1\n", "plan.toml:2: no TOML: cannot declare 'a.c' twice"),
+        (b"a = 1\n[a.b]\n", "plan.toml:2: no TOML: "),
+        (b"a = power\n", "no TOML: invalid value\n  next: texts stand in quotes"),
         (b"a = '\xff'", "plan.toml: byte 5 is not UTF-8"),
     ],
 )

@@ -15,6 +15,8 @@ from gpuplan.analysis.files import existing_file
 Keys = tuple[str, ...]
 """The path of a value: ``("study", "budget", "command")``."""
 
+QUOTED = re.compile(r"""(['"])(.*?)\1""")
+NAMES = re.compile(r"""\((?:(['"]).*?\1,? ?)+\)""")  # of a table, as Python writes them
 PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -54,7 +56,7 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
     except UnicodeDecodeError as error:
         raise InputError(path, f"byte {error.start} is not UTF-8", expected="TOML") from error
     except tomllib.TOMLDecodeError as error:
-        raise _no_toml(path, str(error)) from error
+        raise _no_toml(path, text, str(error)) from error
     places = {keys: f"{path}:{line}" for keys, line in _lines(text)}
     overridden = set()
     for override in overrides:
@@ -68,38 +70,69 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
     return Source(path, data, places, frozenset(overridden))
 
 
-def _no_toml(path: Path, message: str) -> InputError:
+def _no_toml(path: Path, text: str, message: str) -> InputError:
     found = PLACE.search(message)
     row = int(found[1]) if found and found[1] else None
-    problem = PLACE.sub("", message)
-    hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
+    if row is not None and (twice := _given_twice(text, row)):
+        return InputError(path, f"no TOML: {twice}", row=row, hint="keep one of the two")
+    problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
+    hint = None
+    if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
+        hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
     return InputError(path, f"no TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
 
 
-def _lines(text: str) -> Iterator[tuple[Keys, int]]:
-    """Give every key with its first line.
+def _quoted(names: str) -> list[str]:
+    return [name for _, name in QUOTED.findall(names)]
 
-    The file is known to be TOML. Lines are gathered until they are TOML by themselves: then they
-    are the header of a table, or one key with its value.
-    """
+
+def _given_twice(text: str, row: int) -> str:
+    """Return what the statement that ends on a line gives again; nothing where it is no such."""
+    seen: dict[Keys, int] = {}
+    for first, last, table, paths, is_header in _statements(text):
+        if last >= row:
+            for keys in paths[-1:] if is_header else paths:
+                if (whole := keys if is_header else table + keys) in seen:
+                    name = ".".join(whole)
+                    name = f"[{name}]" if is_header else repr(name)
+                    return f"{name} is given twice, first on line {seen[whole]}"
+            break
+        for keys in paths:
+            seen.setdefault(keys if is_header else table + keys, first)
+    return ""
+
+
+def _lines(text: str) -> Iterator[tuple[Keys, int]]:
+    """Give every key with its first line. The text is known to be TOML."""
     seen: set[Keys] = set()
+    for first, _, table, paths, is_header in _statements(text):
+        for keys in paths[-1:] if is_header else paths:
+            whole = keys if is_header else table + keys
+            for end in range(1, len(whole) + 1):
+                if whole[:end] not in seen:
+                    seen.add(whole[:end])
+                    yield whole[:end], first
+
+
+def _statements(text: str) -> Iterator[tuple[int, int, Keys, list[Keys], bool]]:
+    """Give the first and last line of each statement, its table, its keys, whether it is a header.
+
+    Lines are gathered until they are TOML by themselves: then they are the header of a table, or
+    one key with its value.
+    """
     table: Keys = ()
     gathered, first = "", 0
     for number, line in enumerate(text.split("\n"), start=1):
         first = first or number
         gathered += line + "\n"
         try:
-            parsed = tomllib.loads(gathered)
+            paths = list(_paths(tomllib.loads(gathered)))
         except tomllib.TOMLDecodeError:
             continue
-        paths = list(_paths(parsed))
-        if gathered.lstrip().startswith("["):
-            table, paths = paths[-1], [()]
-        for keys in paths if parsed else ():
-            for end in range(1, len(table + keys) + 1):
-                if (table + keys)[:end] not in seen:
-                    seen.add((table + keys)[:end])
-                    yield (table + keys)[:end], first
+        is_header = gathered.lstrip().startswith("[")
+        if is_header:
+            table = paths[-1]
+        yield first, number, table, paths, is_header
         gathered, first = "", 0
 
 
