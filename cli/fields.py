@@ -40,14 +40,26 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
 """What tells the rows of a list apart: the first of these that does is taken."""
 
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
-STATISTIC = re.compile(r"mean|median|min|max|p\d+")
+STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
 """Names whose unit is that of the group they stand in, as in ``duration_s.p95``."""
 
 SHARE = re.compile(
     r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
-    r"|(daily|weekly)_strength|\w+_over_one_gpu"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error"
 )
 """Names of what is a fraction of 1, and so may be compared with a percentage."""
+
+WORDS = {
+    "gpu_h": re.compile(r"(\w+_)?gpu_hours"),
+    "h": re.compile(r"hours"),
+    "d": re.compile(r"(\w+_)?days"),
+    "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
+    "gpus": re.compile(r"width"),
+}
+"""Unit -> names that say it in a word."""
+
+BY_NAME = ("used_gpus",)
+"""Groups of one number for each name from the input, all in the unit of the group."""
 
 NAMED_AT_MOST = 8
 NEAR = 0.6  # of 1; below it another name is no misspelling
@@ -334,12 +346,19 @@ def _bare(path: str) -> str:
 
 
 def unit_of(path: str) -> str:
-    """Return ``s``, ``h``, ``usd``, ``gpus``, ``gpu_h``, ``share``, or nothing for a number."""
+    """Return the unit of a field; nothing for a number without one.
+
+    It is ``s``, ``h``, ``d``, ``usd``, ``gpus``, ``gpu_h``, ``workers`` or ``share``.
+    """
     group, _, name = path.rpartition(".")
+    last = group.rpartition(".")[2]
+    if last in BY_NAME or STATISTIC.fullmatch(name):
+        name = last
     if SHARE.fullmatch(name):
         return "share"
-    if STATISTIC.fullmatch(name):
-        name = group.rpartition(".")[2]
+    for unit, words in WORDS.items():
+        if words.fullmatch(name):
+            return unit
     # Dollars per GPU-hour are dollars: the unit stands before "per", or "at".
     match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
     return match[1] if match else ""

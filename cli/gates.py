@@ -36,7 +36,7 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "share")
+UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "worker", "workers", "share")
 LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": "%", "dollars": "$"}
 """Words that people write for units, which conditions do not take."""
 
@@ -220,7 +220,11 @@ def _parsed(text: str) -> Condition:
     value = float(amount.replace("$", ""))
     if unit not in UNITS:
         near = LONG.get(unit) or LONG.get(f"{unit}s")
-        known = f"did you mean {near}?" if near else "expected s, min, h, d, %, $, gpus or gpu_h"
+        known = (
+            f"did you mean {near}?"
+            if near
+            else "expected s, min, h, d, %, $, gpus, gpu_h or workers"
+        )
         raise UsageError(f"no unit {unit!r}; {known}")
     if not math.isfinite(value):
         raise UsageError(f"{amount} is too large")
@@ -323,7 +327,7 @@ def limit_of(condition: Condition, path: str) -> float:
     """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
     value, unit = condition.value, condition.unit
     own = unit_of(path)
-    if not unit or unit == own or (unit == "gpu" and own == "gpus"):
+    if not unit or unit == own or (unit in ("gpu", "worker") and own == f"{unit}s"):
         return value
     if unit in SECONDS_PER and own in SECONDS_PER:
         return value * SECONDS_PER[unit] / SECONDS_PER[own]

@@ -101,6 +101,7 @@ SHOWN: dict[str, Callable[[float], str]] = {
     "usd": show_usd,
     "gpus": lambda value: f"{show_number(value)} GPUs",
     "gpu_h": lambda value: f"{show_number(value)} GPU-h",
+    "workers": lambda value: f"{show_number(value)} workers",
     "share": show_share,
 }
 """How a number is shown, by its unit as `gpuplan.cli.fields.unit_of` names it."""

@@ -1,12 +1,15 @@
 """``--fail-if``: which field a condition means, units, and what trips it."""
 
 import json
+import re
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.fields import fields_of, layout_of
+from gpuplan.cli.fields import DRAWN, fields_of, layout_of, unit_of
 from gpuplan.cli.gates import GateFailed, check, check_all, check_gates, read_condition
 
 RESULTS = {
@@ -295,3 +298,66 @@ def test_a_study_that_is_not_there_is_refused_before_there_is_a_result():
 def test_the_worst_row_is_named_as_people_read_it(condition, detail):
     (gate,) = check(COMPARED, [condition])
     assert gate.detail == detail
+
+
+@pytest.mark.parametrize(
+    ("path", "condition"),
+    [
+        ("knee.replay.efficiency", "efficiency < 70%"),
+        ("gpu_time.gpu_hours", "gpu_time.gpu_hours > 0.4 gpu_h"),
+        ("workers_peak", "workers_peak > 0.4 workers"),
+        ("workers_mean", "workers_mean > 0.4 workers"),
+        ("recommended.capacity", "capacity < 1 worker"),
+        ("knee.used_gpus.A100", "used_gpus.A100 > 0.4 gpus"),
+        ("bands.mean_jct_s.high", "mean_jct.high < 1 min"),
+        ("bands.above_cap_share.low", "above_cap_share.low > 40%"),
+        ("offers.age_days", "age_days < 13h"),
+        ("bursts.hours", "bursts.hours < 31 min"),
+    ],
+)
+def test_a_field_takes_its_unit(path, condition):
+    results = 0.5
+    for name in reversed(path.split(".")):
+        results = {name: results}
+    (gate,) = check(results, [condition])
+    assert (gate.state, gate.path) == ("failed", path), gate
+
+
+PURE = re.compile(
+    r"(\w+_)?(jobs|rows|users|names|values|zeros|windows|regions|epochs?|replicas|resamples|waits)"
+    r"|(rows|jobs|statistics)_\w+|distinct|preemptions|losses|waiting_\w+|free_parameters"  # counts
+    r"|\w+_per_(h|hour|day|job)"  # rates
+    r"|(\w+_)?ratio|\w+_over_\w+|budget_x_load|multiplier|weight|knob"  # ratios
+    r"|(\w+_)?p|p_value|z|level(_pct|_percent)?"  # of tests and intervals
+    r"|ks|ks_at|(delta_)?aic|log_likelihood|index(_se)?|shape|sigma|(\w+_)?scv"  # of fits
+    r"|median_(difference|first|second)|allowed|difference|original|synthetic"  # of any field
+    r"|explained_by_chance|(available|supply)\.(mean|least|most)|scv\.(low|high|value)"
+)
+"""Fields that have no unit: the end of the path, its last name or the last two."""
+
+
+def numbers_in(schema: Schema, path: str = "") -> Iterator[str]:
+    """Give the path of every number that a schema describes."""
+    kinds = {schema["type"]} if isinstance(schema.get("type"), str) else {*schema.get("type", ())}
+    for name, inner in schema.get("properties", {}).items():
+        if not (name in DRAWN and "items" in inner):
+            yield from numbers_in(inner, f"{path}.{name}" if path else name)
+    if "properties" in schema.get("items", {}):
+        yield from numbers_in(schema["items"], path)
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from numbers_in(schema["additionalProperties"], f"{path}.NAME")
+    if kinds & {"number", "integer"} and kinds <= {"number", "integer", "null"}:
+        yield path
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["characterize", "pareto", "sweep", "simulate", "compare", "ingest", "synth", "prices"],
+)
+def test_every_field_of_every_schema_has_a_unit_or_is_a_pure_number(command):
+    paths = list(numbers_in(schema_of(command)["properties"]["results"]))
+    assert len(paths) >= 3
+    for path in paths:
+        ends = [path.rpartition(".")[2], ".".join(path.split(".")[-2:])]
+        is_pure = any(PURE.fullmatch(end) for end in ends)
+        assert unit_of(path) or is_pure, f"{path} has no unit"
