@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-browser docs check typing format bench samples clean
+.PHONY: help install demo test test-ray test-browser docs check typing format bench samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,9 +31,13 @@ demo: $(VENV)/.installed  ## run the main job end to end on the shipped sample t
 
 test: $(VENV)/.installed-dev  ## run the tests, with line coverage
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -q -n 2 --cov --cov-report=
+	$(BIN)/python -m pytest -q -rs -n 2 --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m kernels --cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=90
+
+test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'
+	$(BIN)/python -m pytest -q -rs -k ray tests/test_engine.py
 
 test-browser: $(VENV)/.installed-dev  ## open the report in headless Chromium (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -q -rs -m browser

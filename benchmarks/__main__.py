@@ -23,6 +23,7 @@ NAMES = (
     "pareto",
     "allpass",
     "cluster",
+    "report",
 )
 
 
@@ -41,7 +42,7 @@ def main() -> None:
             print(
                 f"| {row['work']} | {cell(row['ours_s'], '.3g')} "
                 f"| {cell(row.get('reference_s'), '.3g')} | {cell(row.get('ratio'), '.3g')} "
-                f"| {row['bar']} | {cell(row.get('peak_mb'), '.0f')} |",
+                f"| {row['bar']} | {cell(row.get('peak_mb'), '.4g')} |",
                 flush=True,
             )
             failed += [f"{row['work']}: missed {bar}" for bar in missed(row)]

@@ -131,6 +131,12 @@ def test_a_page_escapes_what_comes_from_logs_and_needs_nothing_else():
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
 
 
+def test_a_page_of_a_large_table_stays_small():
+    page = as_html(made.document(made.study(rows=100_000)))
+    assert page.count("The first 500 of 100,000 rows; all are in report.json.") == 2
+    assert len(page.encode()) < 1_000_000  # 3 MB with the pictures of four studies
+
+
 def test_a_page_sorts_by_numbers_and_not_by_their_texts():
     page = as_html(made.document(made.study(rows=2)))
     assert '<td class="number" data-key="1">$1.00</td>' in page

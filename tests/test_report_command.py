@@ -48,6 +48,7 @@ def test_the_usual_studies_byte_for_byte_twice(gpuplan, trace, tmp_path):
         assert study["headline"].split(";")[0].encode() in files["report.md"]
     assert err.count("wrote") == 0
     assert files["report.html"].count(b'role="img"') == 4
+    assert len(files["report.html"]) < 3_000_000
 
 
 def test_each_study_has_its_options_and_all_have_the_jobs(gpuplan, trace, tmp_path):
