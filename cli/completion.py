@@ -21,6 +21,8 @@ LOG_FORMATS = (
 )
 PRICE_FORMATS = ("aws", "aws-tsv", "canonical", "prime", "skypilot", "spot-availability", "vast")
 BASELINES = ("recorded", "fixed", "equal", "pollux", "pollux-autoscaling", "all")
+STUDIES = ("characterize", "pareto", "sweep", "compare", "simulate")
+FORMS = ("html", "md", "json", "junit", "svg", "png")
 PRESETS = ("abc", "helios", "kalos", "philly", "seren", "wandb")
 
 
@@ -29,5 +31,20 @@ def one_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
     def offer(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
+
+    return offer
+
+
+def some_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """Return what typer asks for one more name of a comma-separated list."""
+
+    def offer(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        given = before.split(",")
+        return [
+            f"{before}{comma}{name}"
+            for name in names
+            if name.startswith(last) and name not in given
+        ]
 
     return offer

@@ -30,9 +30,11 @@ gpuplan --help | --version | --install-completion | --show-completion
 ## Completion
 
 `gpuplan --install-completion` sets up completion in bash, zsh or fish, whichever it is run in;
-`gpuplan --show-completion` prints the script instead. After that the Tab key completes commands,
-options, what `gpuplan list` lists, and the values of options with a fixed set of them, among these
-`--policy`, `--speedup`, `--baseline`, `--method`, `--preset` and `--source-format`.
+`gpuplan --show-completion` prints the script instead, and `_GPUPLAN_COMPLETE=source_zsh gpuplan`
+that of the shell named (`source_bash`, `source_fish`) wherever it is run. After that the Tab key
+completes commands, options, what `gpuplan list` lists, and the values of options with a fixed set
+of them, among these `--policy`, `--speedup`, `--baseline`, `--method`, `--preset`, `--study`,
+`--formats` and `--source-format`.
 
 ## Signals and pipes
 

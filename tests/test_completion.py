@@ -10,7 +10,10 @@ from gpuplan.analysis.ingest.registry import FORMATS
 from gpuplan.analysis.prices.registry import PRICE_FORMATS
 from gpuplan.analysis.synth import PRESETS
 from gpuplan.cli import completion
+from gpuplan.cli.document.view import TITLES
+from gpuplan.cli.document.write import FORMS
 from gpuplan.cli.lazy import COMMANDS
+from gpuplan.cli.manual import manual
 from gpuplan.planner.boa.baselines.registry import BASELINES
 from gpuplan.planner.policies import POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
@@ -52,6 +55,13 @@ def test_each_shell_gets_its_script(shell):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell_by_its_name_is_the_way_the_docs_name(shell):
+    told = asked({"_GPUPLAN_COMPLETE": f"source_{shell}"})
+    assert f"complete_{shell}" in told and "gpuplan" in told
+    assert "`_GPUPLAN_COMPLETE=source_zsh gpuplan`" in manual()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 @pytest.mark.parametrize(
     ("line", "first"),
     [
@@ -77,6 +87,10 @@ def test_commands_options_and_values_are_completed(shell, line, first):
         ("gpuplan ingest t --source-format ph", ("philly",)),
         ("gpuplan prices t --source-format aws", ("aws", "aws-tsv")),
         ("gpuplan synth --preset s", ("seren",)),
+        ("gpuplan report t --study s", ("sweep", "simulate")),
+        ("gpuplan report t --formats html,j", ("html,json", "html,junit")),
+        ("gpuplan report t --formats html,md,", (
+            "html,md,json", "html,md,junit", "html,md,svg", "html,md,png")),
     ],
 )  # fmt: skip
 def test_what_begins_as_typed_is_offered(line, offer):
@@ -89,6 +103,8 @@ def test_the_names_offered_are_those_there_are():
     assert set(completion.PRICE_FORMATS) == {known.name for known in PRICE_FORMATS}
     assert set(completion.BASELINES) == {*BASELINES, "all"}
     assert set(completion.PRESETS) == set(PRESETS)
+    assert set(completion.STUDIES) == set(TITLES)
+    assert set(completion.FORMS) == set(FORMS)
     profiles = {f"profile:{name}" for name in PROFILES}
     assert profiles == {name for name in completion.SPEEDUPS if name.startswith("profile:")}
     for name in completion.SPEEDUPS:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli import talk
+from gpuplan.cli.completion import FORMS, STUDIES, one_of, some_of
 from gpuplan.cli.options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -64,6 +65,7 @@ def report(
             help="A command to run as a study: characterize, pareto, sweep, compare or simulate. "
             "May be repeated. Default: the first four, as far as the trace has what they need.",
             metavar="NAME",
+            autocompletion=one_of(STUDIES),
             show_default=False,
         ),
     ] = None,
@@ -94,6 +96,7 @@ def report(
             help="What to write, comma-separated: html, md, json, junit, svg, png. Default: what "
             "a scenario says, and otherwise all.",
             rich_help_panel=OUTPUT_PANEL,
+            autocompletion=some_of(FORMS),
             show_default=False,
         ),
     ] = None,
