@@ -136,6 +136,24 @@ def test_settings_go_to_the_policies_that_have_them(folder):
     assert list(found["small"]) == [*shared, "--set=threshold_s=5m", "--policy=fixed"]
 
 
+def test_a_size_of_a_study_counts_before_that_of_all(folder):
+    text = """
+[workload]
+trace = "trace.parquet"
+[clouds]
+capacity = 200
+[study.compare]
+policy = "hpa"
+[study.small]
+command = "simulate"
+policy = "srtf"
+gpus = 64
+"""
+    found = {study.name: study.arguments for study in load(folder, text).studies}
+    assert "--set=capacity=200" in found["compare"]
+    assert list(found["small"]) == ["--policy=srtf", "--gpus=64"]
+
+
 def test_a_workload_may_be_made(folder):
     (folder / "log.csv").write_text("x", encoding="utf-8")
     study = "\n[study.characterize]"

@@ -32,6 +32,9 @@ ONLY_WITH = {
 }
 """Command -> an option that it refuses -> without this other one."""
 
+SIZES = ("capacity", "gpus")
+"""Settings of policies that the option ``gpus`` of a study gives."""
+
 
 @dataclass(frozen=True, slots=True)
 class Common:
@@ -67,7 +70,8 @@ class Common:
         from gpuplan.cli.contenders import taken
         from gpuplan.planner.policies import POLICIES
 
-        shared = [f"{key}={value}" for key, value in self.clouds.items()]
+        sizes = SIZES if options.get("gpus") is not None else ()  # a study's own counts first
+        shared = [f"{key}={value}" for key, value in self.clouds.items() if key not in sizes]
         if command == "compare":
             given = options.get("policy") or USUAL
             texts = given if isinstance(given, list | tuple) else [given]
@@ -86,7 +90,8 @@ class Common:
         if command not in ("simulate", "sweep") or name not in POLICIES:
             return []
         found = [new for text in shared for new in taken(text, POLICIES[name])]
-        found += [f"{key}={value}" for key, value in self.policies.get(name, {}).items()]
+        own = self.policies.get(name, {})
+        found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
         # A sweep sets the controller itself.
         return [text for text in found if command != "sweep" or not text.startswith("controller=")]
 
