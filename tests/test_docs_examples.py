@@ -60,3 +60,12 @@ def test_a_page_is_written_anew(tmp_path):
     changed = PAGE.replace("; ls nowhere", "").replace("other", "three")
     assert page.read_text() == changed
     assert examples.renew(page) == 0
+
+
+def test_parts_of_an_output_are_written_anew_where_they_stand():
+    printed = ["head 2", "a", "b 3", "c 4", "d", "tail"]
+    written = ["head 1", "...", "b 1", "c 1", "...", "tail"]
+    assert examples.renewed(printed, written) == ["head 2", "...", "b 3", "c 4", "...", "tail"]
+    assert examples.renewed(printed, ["...", "x", "...", "tail"]) == printed
+    assert examples.renewed(printed, ["head 1", "..."]) == ["head 2", "..."]
+    assert examples.renewed(printed, ["head 1", "tail"]) == printed

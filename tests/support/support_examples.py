@@ -85,13 +85,34 @@ def agrees(printed: list[str], written: list[str]) -> bool:
 
 
 def renewed(printed: list[str], written: list[str]) -> list[str]:
-    """Return the output to write: as many lines before the first ``...`` and after the last."""
-    if ELISION not in written:
+    """Return the output to write: the parts that stand between the ``...``, as they print now.
+
+    The first and last part keep their number of lines; one between is looked for by its first line,
+    whatever its digits are. Where one is not found, all that is printed is returned.
+    """
+    parts: list[list[str]] = [[]]
+    for line in written:
+        if line == ELISION:
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    at, output = len(parts[0]), printed[: len(parts[0])]
+    end = len(printed) - len(parts[-1])
+    for part in parts[1:-1]:
+        found = (i for i in range(at, end) if shape(printed[i]) == shape(part[0]))
+        start = next(found, None) if part else None
+        if start is None:
+            return printed
+        at = start + len(part)
+        output += [ELISION, *printed[start:at]]
+    if len(parts) == 1 or at > end:
         return printed
-    head, tail = written.index(ELISION), written[::-1].index(ELISION)
-    if head + tail >= len(printed):
-        return printed
-    return [*printed[:head], ELISION, *printed[len(printed) - tail :]]
+    return [*output, ELISION, *printed[end:]]
+
+
+def shape(line: str) -> str:
+    """Return a line without what may change from run to run: its digits and its spaces."""
+    return re.sub(r"[\d.,\s]+", "", line)
 
 
 def run(command: str) -> list[str]:
