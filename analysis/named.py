@@ -33,15 +33,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near!r}?" if near else f"; there is {', '.join(sorted(known))}"
 
 
-def find_named(name: str, known: Mapping[str, Value], option: str) -> Value:
-    """Return the value of that name.
+def find_named(
+    name: str, known: Mapping[str, Value], option: str, what: str | None = None
+) -> Value:
+    """Return the value of that name; ``what`` it is, where the option is not called so.
 
     Raises:
         UsageError: there is none; the message tells the option, the nearest name and all names.
     """
     if name in known:
         return known[name]
-    what = option.lstrip("-").replace("-", " ")
+    what = what or option.lstrip("-").replace("-", " ")
     raise UsageError(
         f"{option} {name!r}: no such {what}{perhaps(name, known)}; there is {', '.join(known)}"
     )

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.named import perhaps
+from gpuplan.analysis.named import find_named, perhaps
 from gpuplan.cli.settings import LOOSELY, parse_settings
 from gpuplan.planner.compare import Contender
-from gpuplan.planner.policies import Policy, find_policy
+from gpuplan.planner.policies import POLICIES, Policy
 
 SAME = {"conventional_usd_per_gpu_h": "usd_per_gpu_h", "capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
+TRIED = ("capacity", "threshold_s")
+"""Settings of a sweep that are no circumstance: what it is set against does not share them."""
 
 
 def read_contenders(
@@ -35,12 +37,9 @@ def read_contenders(
     known: dict[str, Policy] = {}
     names: dict[str, str] = {}
     for text in policies:
-        name = text.partition(":")[0].strip()
         if text in known:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
-        known[text], names[text] = find_policy(name), name
-        if text != name and not text.partition(":")[2].strip():
-            raise UsageError(f"--policy {text!r}: expected {name} or {name}:key=value")
+        names[text], known[text] = _named(text, "--policy")
     shared = [text for text in settings if not _owner(text)]
     owned = [text for text in settings if _owner(text)]
     for text in shared:
@@ -56,11 +55,40 @@ def read_contenders(
         for texts in (
             [new for old in (*size, *shared) for new in taken(old, policy)],
             [other.strip()[len(names[text]) + 1 :] for other in mine],
-            [part for part in text.partition(":")[2].split(",") if part.strip()],
+            _own(text),
         ):
             values |= parse_settings(texts, policy.settings)
         found.append(Contender(text, names[text], values))
     return found
+
+
+def read_rival(text: str, settings: Sequence[str]) -> Contender:
+    """Return the policy that a sweep is set against.
+
+    What stands with it counts before ``settings``, of which it takes those that it has; but not
+    `TRIED`, which are what the sweep chooses.
+
+    Raises:
+        UsageError: no such policy or setting, or a value of another kind.
+    """
+    name, policy = _named(text, "--against")
+    shared = [one for one in settings if one.partition("=")[0].strip() not in TRIED]
+    values = parse_settings([new for old in shared for new in taken(old, policy)], policy.settings)
+    return Contender(text, name, values | parse_settings(_own(text), policy.settings))
+
+
+def _named(text: str, option: str) -> tuple[str, Policy]:
+    """Return the policy of ``NAME[:key=value,...]`` and its name."""
+    name, colon, own = (part.strip() for part in text.partition(":"))
+    policy = find_named(name, POLICIES, option, "policy")
+    if colon and not own:
+        raise UsageError(f"{option} {text!r}: expected {name} or {name}:key=value")
+    return name, policy
+
+
+def _own(text: str) -> list[str]:
+    """Return the settings of ``NAME[:key=value,...]``."""
+    return [part for part in text.partition(":")[2].split(",") if part.strip()]
 
 
 def read_settings(

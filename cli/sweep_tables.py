@@ -16,6 +16,7 @@ from gpuplan.cli.units import (
 )
 from gpuplan.planner.allpass.choice import Case
 from gpuplan.planner.allpass.front import NEARLY
+from gpuplan.planner.allpass.rival import Rival
 from gpuplan.planner.allpass.scenario import SweepPoint
 from gpuplan.planner.allpass.sweep import Sweep
 
@@ -33,6 +34,9 @@ ONLY_CSV = (
     "closed_form_delay_s",
     "break_even_price_ratio",
 )
+TODAY = "today"
+"""What the policy of ``--against`` is called beside the thresholds."""
+NOTE = 16  # characters that fit in a note
 MARKS = ("recommended", "knee", "non_dominated")
 
 
@@ -54,25 +58,46 @@ def headline(found: Sweep) -> str:
         name += limit
     return (
         f"Recommended{at}: {name}, {show_usd(chosen.cost_usd)} for a mean JCT of "
-        f"{show_duration(chosen.mean_jct_s)}; {why}. {_saving(case, found.reference)}"
+        f"{show_duration(chosen.mean_jct_s)}; {why}. {_saving(case, found)}"
     ).rstrip()
 
 
-def _saving(case: Case, everything: SweepPoint) -> str:
-    sure, share = case.confidence, case.saving_share
+def _saving(case: Case, found: Sweep) -> str:
+    sure, rival, other = case.confidence, found.against, case.against
+    best = "" if sure is None else f"is best in {show_share(sure.best_share)} of resamples"
+    if rival is not None and other is not None:
+        says = _less(other.saving_usd, other.saving_share, other.level, other.share)
+        instead = f"{rival.label} ({_bill(rival)}), whose mean JCT is "
+        change_s = other.mean_jct_change_s
+        if round(change_s, 6):
+            instead += f"{show_duration(abs(change_s))} {'longer' if change_s < 0 else 'shorter'}"
+        else:
+            instead += "the same"
+        return f"{says} {instead}" + (f"; it {best}." if best else ".")
     if case.recommended is None:
-        return f"It is best in {show_share(sure.best_share)} of resamples." if sure else ""
-    details = [] if share is None else [show_share(abs(share))]
-    if case.saving_usd >= 0 and sure is not None and sure.saving_share is not None:
-        details.append(f"{sure.level:g}% interval {show_between(*sure.saving_share, show_share)}")
-    instead = (
-        f"everything serverless ({show_usd(everything.cost_usd)} for "
-        f"{show_duration(everything.mean_jct_s)})"
+        return f"It {best}." if best else ""
+    level, share = (sure.level, sure.saving_share) if sure else (None, None)
+    says = _less(case.saving_usd, case.saving_share, level, share)
+    return f"{says} everything serverless ({_bill(found.reference)})" + (
+        f" and {best}." if best else "."
     )
-    much = show_usd(abs(case.saving_usd)) + (f" ({'; '.join(details)})" if details else "")
-    says = f"It saves {much} against" if case.saving_usd >= 0 else f"It costs {much} more than"
-    best = "" if sure is None else f" and is best in {show_share(sure.best_share)} of resamples"
-    return f"{says} {instead}{best}."
+
+
+def _less(
+    saving_usd: float,
+    saving_share: float | None,
+    level: float | None,
+    between: tuple[float, float] | None,
+) -> str:
+    details = [] if saving_share is None else [show_share(abs(saving_share))]
+    if saving_usd >= 0 and between is not None:
+        details.append(f"{level:g}% interval {show_between(*between, show_share)}")
+    much = show_usd(abs(saving_usd)) + (f" ({'; '.join(details)})" if details else "")
+    return f"It saves {much} against" if saving_usd >= 0 else f"It costs {much} more than"
+
+
+def _bill(point: SweepPoint | Rival) -> str:
+    return f"{show_usd(point.cost_usd)} for {show_duration(point.mean_jct_s)}"
 
 
 def sweep_tables(found: Sweep) -> tuple[Table, ...]:
@@ -122,6 +147,18 @@ def _points(found: Sweep) -> Table:
             *(*(None for _ in MARKS), note),
         ]
     )
+    if found.against is not None:
+        rival, values = found.against, found.against.summary()
+        rows.append(
+            [
+                *(None, None, TODAY, rival.label, None),
+                *(values.get(column.key) for column in measured),
+                *(
+                    *(None for _ in MARKS),
+                    rival.label if len(rival.label) <= NOTE else rival.policy,
+                ),
+            ]
+        )
     title = "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there"
     return Table(title, (*named, *measured, *marked), rows)
 
@@ -148,12 +185,15 @@ def _cases(found: Sweep) -> Table:
     rows: list[list[Any]] = []
     for case in found.cases:
         point, sure = found.chosen(case), case.confidence
+        share, between = case.saving_share, None if sure is None else sure.saving_share
+        if case.against is not None:
+            share, between = case.against.saving_share, case.against.share
         saving: Shown | None = None
-        if case.saving_share is not None:
-            text = show_share(case.saving_share)
-            if sure is not None and sure.saving_share is not None:
-                text += f" ({show_between(*sure.saving_share, show_share)})"
-            saving = Shown(case.saving_share, text)
+        if share is not None:
+            text = show_share(share)
+            if between is not None:
+                text += f" ({show_between(*between, show_share)})"
+            saving = Shown(share, text)
         rows.append(
             [
                 *(case.price_ratio, _limit(point), case.value_of_time),
@@ -169,6 +209,10 @@ def _cases(found: Sweep) -> Table:
         else f" ({sure.level:g}% interval; best in: of {sure.resamples:,} resamples)"
     )
     title = f"Against everything serverless{how}; break-even: price ratio at which it saves nothing"
+    if found.against is not None:
+        title = (
+            f"Against {TODAY}{how}; break-even: price ratio at which all serverless costs the same"
+        )
     return Table(title, columns, rows)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
+from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
 from gpuplan.cli.market_options import MarketChoice, TimelineChoice, price_choice
@@ -83,6 +84,18 @@ def sweep(
             show_default=False,
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="What to set the choice against, such as the scheduler of today: a policy of "
+            "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64). It is "
+            "replayed on the same jobs at its own prices, and takes what --set says where it has "
+            "that setting. Default: everything serverless alone.",
+            metavar="NAME[:KEY=VALUE,...]",
+            autocompletion=one_of(POLICIES),
+            show_default=False,
+        ),
+    ] = None,
     value_of_time: Annotated[
         str | None,
         typer.Option(
@@ -107,6 +120,7 @@ def sweep(
 ) -> None:
     """Replay a trace under many serverless thresholds: cost against completion time."""
     from gpuplan.analysis.characterize.intervals import check_level
+    from gpuplan.cli.contenders import read_rival
     from gpuplan.cli.settings import parse_settings
     from gpuplan.cli.sweep_tables import headline, sweep_tables
     from gpuplan.cli.thresholds import parse_capacities, parse_numbers, parse_thresholds
@@ -114,6 +128,7 @@ def sweep(
     from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
     from gpuplan.planner.allpass.sweep import Grid
     from gpuplan.planner.allpass.sweep import sweep as run_sweep
+    from gpuplan.planner.compare import price
     from gpuplan.planner.settings import OF_PRICES
     from gpuplan.simkit.jit import compiling
 
@@ -125,6 +140,8 @@ def sweep(
         raise UsageError("--set controller: a sweep takes it as --policy fixed or adaptive")
     kept = OF_PRICES if market.prices is not None else ()
     base = parameters_from({name: value for name, value in values.items() if name not in kept})
+    rival = None if against is None else read_rival(against, settings or [])
+    rival_choice = {} if rival is None else price_choice(rival.settings)
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
     ratios: list[float] = []
     if price_ratio is not None:
@@ -143,6 +160,9 @@ def sweep(
         most = None if None in capacities else max(one for one in capacities if one is not None)
         priced = with_prices(values | {"capacity": most}, files.book, read.jobs.first_submit_us)
         base, notes = parameters_from(priced.settings | {"capacity": base.capacity}), priced.notes
+        if rival is not None:
+            (rival,), more = price([rival], files.book, read.jobs.first_submit_us)
+            notes = (*notes, *(f"{against}: {note}" for note in more if note not in notes))
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
@@ -158,6 +178,7 @@ def sweep(
                 values_of_time=worth,
             ),
             read.draws,
+            against=rival,
             level=ci if resamples else None,
             resamples=resamples,
             timelines=timeline.timeline is not None,
@@ -185,6 +206,13 @@ def sweep(
             "price_ratio": ratios or None,
             "settings": shared,
             "price_choice": price_choice(values),
+            "against": found.against
+            and {
+                "label": found.against.label,
+                "policy": found.against.policy,
+                "settings": dict(found.against.settings),
+                "price_choice": rival_choice,
+            },
             "value_of_time_usd_per_h": None if value_of_time is None else worth,
             "ci": ci if resamples else None,
             "resamples": resamples,

@@ -18,20 +18,24 @@ from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_f
 from gpuplan.cli.units import show_threshold, show_usd
 from gpuplan.planner.allpass.choice import Case
 from gpuplan.planner.allpass.front import non_dominated
+from gpuplan.planner.allpass.rival import Rival
 from gpuplan.planner.allpass.scenario import SweepPoint
 from gpuplan.planner.allpass.sweep import Sweep
 
+LONGEST = 32  # longer names of today would not fit below the picture
 MANY = 16  # of more points only those that matter are named
 WIDE = 5  # times that differ by more are on a logarithmic axis
 PANELS = 3  # more price ratios would be too small to read
 UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
 EVERYTHING = "everything serverless"
+TODAY = "today"
 LOOK = {
     "fixed": look_of("fixed"),
     "adaptive": look_of("allpass"),
     EVERYTHING: look_of("serverless-only"),
 }
 MARKS = ("o", "s", "^", "v", "P", "X")  # one per capacity
+ALONE = {EVERYTHING: "*", TODAY: "p"}
 Place = tuple[float, float]
 
 
@@ -40,13 +44,15 @@ def draw_sweep(found: Sweep) -> Figure:
 
     Fixed thresholds, the adaptive one and everything serverless have the colours of these policies,
     and each capacity a mark of its own. A line joins the points that are not dominated at their
-    prices, whose marks are full. Of several values of time the first is marked.
+    prices, whose marks are full. Of several values of time the first is marked. What the sweep is
+    set against, today, has a mark of its own and is neither on the line nor beneath it.
     """
     shown = list({case.price_ratio: case for case in reversed(found.cases)}.values())[::-1]
     shown = shown[:PANELS]
     figure = new_figure(rows=(1.0,) * len(shown), height_in=0.9 + 4.0 * len(shown))
-    size, unit = _unit(max(point.mean_jct_s for point in (*found.points, found.reference)))
-    at = [(point.mean_jct_s / size, point.cost_usd) for point in (*found.points, found.reference)]
+    every = [_point(found, index) for index in range(_count(found))]
+    size, unit = _unit(max(point.mean_jct_s for point in every))
+    at = [(point.mean_jct_s / size, point.cost_usd) for point in every]
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, found, case, at)
         axes.margins(0.16 if len(_capacities(found)) == 1 else 0.22)  # longer names
@@ -58,8 +64,14 @@ def draw_sweep(found: Sweep) -> Figure:
             axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_ylabel("cost (US dollars)")
         axes.fmt_ydata = show_usd
+        bills = [at[index][1] for index in _indices(found, case)]
+        if found.against is not None and max(bills) > WIDE * min(bills) > 0:
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+        else:
+            axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
-        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
     figure.axes[-1].set_xlabel(f"mean job completion time ({unit})")
     _write_title(figure, shown)
@@ -73,12 +85,12 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
     best = _front(found, case)
     axes.plot(*zip(*(at[index] for index in best), strict=True), color=SOFT, lw=1.2, zorder=2)
     for index in _indices(found, case):
-        colour = LOOK[_rule(found, index)].colour
+        colour = _colour(found, index)
         axes.plot(
             *at[index],
             _mark(found, index),
             markeredgecolor=colour,
-            markerfacecolor=colour if index in best else PAPER,
+            markerfacecolor=colour if index in best or _rule(found, index) == TODAY else PAPER,
             markersize=7,
             zorder=4,
             label=_name(found, index),
@@ -97,17 +109,21 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
 
 
 def _indices(found: Sweep, case: Case) -> list[int]:
-    """Return the points at the prices of the case, in the order of the sweep, and the reference.
+    """Return the points at the prices of the case, in the order of the sweep, and the others.
 
-    The reference, everything serverless, is the one behind the last point.
+    Everything serverless is the one behind the last point, today the one behind that.
     """
     points = [i for i, point in enumerate(found.points) if point.price_ratio == case.price_ratio]
-    return [*points, len(found.points)]
+    return [*points, *range(len(found.points), _count(found))]
+
+
+def _count(found: Sweep) -> int:
+    return len(found.points) + 1 + (found.against is not None)
 
 
 def _front(found: Sweep, case: Case) -> list[int]:
     """Return what neither another point nor the reference dominates, the cheapest first."""
-    indices = _indices(found, case)
+    indices = [index for index in _indices(found, case) if _rule(found, index) != TODAY]
     some = [_point(found, index) for index in indices]
     front = non_dominated(
         np.array([point.cost_usd for point in some]),
@@ -116,8 +132,10 @@ def _front(found: Sweep, case: Case) -> list[int]:
     return [indices[place] for place in front]
 
 
-def _point(found: Sweep, index: int) -> SweepPoint:
-    return found.reference if index == len(found.points) else found.points[index]
+def _point(found: Sweep, index: int) -> SweepPoint | Rival:
+    if index < len(found.points):
+        return found.points[index]
+    return found.reference if found.against is None or index == len(found.points) else found.against
 
 
 def _recommended(found: Sweep, case: Case) -> int:
@@ -129,12 +147,20 @@ def _capacities(found: Sweep) -> list[int | None]:
 
 
 def _rule(found: Sweep, index: int) -> str:
-    return EVERYTHING if index == len(found.points) else found.points[index].policy
+    if index < len(found.points):
+        return found.points[index].policy
+    return EVERYTHING if index == len(found.points) else TODAY
+
+
+def _colour(found: Sweep, index: int) -> str:
+    point = _point(found, index)
+    look = look_of(point.policy) if isinstance(point, Rival) else LOOK[_rule(found, index)]
+    return look.colour
 
 
 def _mark(found: Sweep, index: int) -> str:
-    if index == len(found.points):
-        return "*"
+    if index >= len(found.points):
+        return ALONE[_rule(found, index)]
     return MARKS[_capacities(found).index(found.points[index].capacity) % len(MARKS)]
 
 
@@ -196,8 +222,14 @@ def _write_legend(figure: Figure, found: Sweep) -> None:
     swatches = [
         Line2D([], [], marker="o", color=LOOK[rule].colour, label=rule, **dot) for rule in rules
     ]
-    colour = LOOK[EVERYTHING].colour
-    swatches.append(Line2D([], [], marker="*", color=colour, label=EVERYTHING, **dot))
+    for index in range(len(found.points), _count(found)):
+        name = rule = _rule(found, index)
+        if found.against is not None and rule == TODAY:
+            full = found.against.label
+            name = f"{TODAY}: {full if len(full) <= LONGEST else found.against.policy}"
+        swatches.append(
+            Line2D([], [], marker=ALONE[rule], color=_colour(found, index), label=name, **dot)
+        )
     capacities = _capacities(found)
     if len(capacities) > 1:
         dot |= {"color": SOFT, "markerfacecolor": PAPER}

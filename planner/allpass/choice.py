@@ -16,6 +16,7 @@ import numpy as np
 
 from gpuplan.analysis.bootstrap import interval
 from gpuplan.planner.allpass.front import best_of, knee_of, non_dominated, objective
+from gpuplan.planner.allpass.rival import Against, Rival, set_against
 from gpuplan.planner.allpass.scenario import SweepPoint
 from gpuplan.planner.allpass.ski_rental import HOUR_S, SkiRental
 
@@ -69,6 +70,7 @@ class Case:
             time.
         confidence: None where nobody asked.
         closed_form: the ski-rental view at these prices and the recommended capacity.
+        against: the recommended point less the rival; None where there is none.
     """
 
     price_ratio: float
@@ -81,6 +83,7 @@ class Case:
     net_saving_usd: float | None
     confidence: Confidence | None
     closed_form: SkiRental
+    against: Against | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return the case without its points; keys are stable and carry their unit."""
@@ -91,6 +94,7 @@ class Case:
             "saving_share": self.saving_share,
             "net_saving_usd": self.net_saving_usd,
             "confidence": self.confidence and self.confidence.summary(),
+            "against": self.against and self.against.summary(),
             "closed_form": self.closed_form.summary(),
         }
 
@@ -103,6 +107,7 @@ def choose(
     value_of_time: float | None,
     level: float | None,
     block_jobs: int,
+    rival: Rival | None = None,
 ) -> Case:
     """Compare the points of one case.
 
@@ -114,6 +119,7 @@ def choose(
         value_of_time: see `Case`.
         level: percent of the intervals; None for no confidence.
         block_jobs: jobs in a block of the resamples.
+        rival: what the recommended point is set against; no choice itself.
     """
     some = [points[index] for index in indices]
     cost = np.array([point.cost_usd for point in some])
@@ -145,6 +151,7 @@ def choose(
         if level is None
         else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
         closed_form=form.at(price_ratio, value_of_time or 0.0),
+        against=None if rival is None else set_against(choices[best], rival, value_of_time, level),
     )
 
 

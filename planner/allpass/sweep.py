@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +13,11 @@ import polars as pl
 from gpuplan.analysis.bootstrap import block_length, draw_blocks
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.choice import Case, choose
+from gpuplan.planner.allpass.rival import Rival, replay_rival
 from gpuplan.planner.allpass.run import check_fits, warnings_of
 from gpuplan.planner.allpass.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.allpass.ski_rental import SkiRental, serverful_price, ski_rental
+from gpuplan.planner.compare import Contender
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.timelines import together
 from gpuplan.planner.workload import TraceJobs
@@ -72,12 +75,14 @@ class Sweep:
         reference: everything serverless, which is a choice too.
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: what a reader must know.
+        against: what the choices are set against, such as the scheduler of today; None for none.
     """
 
     points: tuple[SweepPoint, ...]
     reference: SweepPoint
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
+    against: Rival | None = None
 
     @property
     def recommended(self) -> SweepPoint:
@@ -113,9 +118,13 @@ class Sweep:
             "recommended": first["recommended"]
             | {
                 key: first[key]
-                for key in ("saving_usd", "saving_share", "net_saving_usd", "confidence")
+                for key in (
+                    *("saving_usd", "saving_share", "net_saving_usd", "confidence"),
+                    "against",
+                )
             },
             "serverless_only": self.reference.summary(),
+            "against": self.against and self.against.summary(),
             "closed_form": first["closed_form"],
             "cases": cases,
         }
@@ -125,11 +134,14 @@ class Sweep:
         return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
 
     def timeline(self) -> pl.DataFrame:
-        """Return the time lines of all points and of everything serverless, where they were kept.
+        """Return the time lines of all points, everything serverless and the rival, where kept.
 
-        ``point`` is the row of `to_frame`; null for everything serverless.
+        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: the rival
+        has its label there.
         """
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
+        rival = self.against
+        last = {"point": None, "capacity": None, "price_ratio": None}
         found = together(
             [
                 (
@@ -143,6 +155,7 @@ class Sweep:
                 )
                 for index, policy, point in [*rows, (None, "serverless_only", self.reference)]
             ]
+            + ([] if rival is None else [(last | {"policy": rival.label}, rival.timeline)])
         )
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
@@ -164,6 +177,7 @@ def sweep(
     grid: Grid,
     rng: np.random.Generator,
     *,
+    against: Contender | None = None,
     level: float | None = None,
     resamples: int = RESAMPLES,
     timelines: bool = False,
@@ -180,6 +194,7 @@ def sweep(
         base: all other parameters; its threshold is the adaptive rule's first.
         grid: what to try.
         rng: draws the start-up times and the resamples.
+        against: a policy to set the choices against, replayed once at its own prices.
         level: percent of the confidence intervals of the choice; None for none.
         resamples: how many for that.
         timelines: whether to keep the time line of each replay.
@@ -189,17 +204,21 @@ def sweep(
     Raises:
         ValueError: nothing to try.
         UsageError: a job is wider than the serverless limit; a price ratio without prices; the
-            engine is not there.
+            engine is not there; ``against`` cannot run these jobs.
     """
     scenarios = grid.scenarios(base)
     check_fits(jobs, base)
     _check_ratios(grid.price_ratios, base)
+    as_it_was = deepcopy(rng)
     draws = Draws.sample(base, jobs.workload.size, rng)
     span_s = float(jobs.workload.submit_us[-1] - jobs.workload.submit_us[0]) / MICROS
     block_jobs = block_length(jobs.workload.size, span_s)
     blocks = None
     if level is not None:
         blocks = draw_blocks(jobs.workload.size, block_jobs, resamples, rng.spawn(1)[0])
+    rival = None
+    if against is not None:
+        rival = replay_rival(against, jobs, as_it_was, blocks, timelines)
     everything = replace(base, controller="fixed", threshold_s=np.inf)
     *replayed, alone = run_all(
         replay_scenario,
@@ -232,6 +251,7 @@ def sweep(
                 value_of_time,
                 level,
                 block_jobs,
+                rival,
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
@@ -243,7 +263,8 @@ def sweep(
         points=tuple(points),
         reference=reference,
         cases=tuple(cases),
-        warnings=tuple(warnings_of(rules, taken.results)),
+        warnings=(*warnings_of(rules, taken.results), *(rival.warnings if rival else ())),
+        against=rival,
     )
 
 
