@@ -136,9 +136,9 @@ def read_trace(
     selection = selection or Selection()
     _check_is_parquet(existing_file(path))
     provenance = _read_provenance(path)
-    scan = _as_canonical(path, pl.scan_parquet(path))
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
     try:
+        scan = _as_canonical(path, pl.scan_parquet(path))
         rows = _check_values(path, scan)
         jobs = _matching(scan, selection, wanted)
     except UNREADABLE as error:

@@ -361,3 +361,25 @@ def test_every_state_is_known(tmp_path):
     )
     trace = read_trace(write(tmp_path / "t.parquet", jobs))
     assert trace.jobs["state"].to_list() == list(STATES)
+
+
+def test_a_damaged_arrow_schema_is_told_as_damage(tmp_path):
+    whole = tmp_path / "whole.parquet"
+    pl.DataFrame(
+        {
+            "submit_time": pl.Series([0]).cast(pl.Datetime("us", "UTC")),
+            "duration_s": [1.0],
+            "num_gpus": [1.0],
+        }
+    ).write_parquet(whole)
+    data = whole.read_bytes()
+    at = data.index(b"ARROW:schema")
+    path, refused = tmp_path / "damaged.parquet", 0
+    for position in range(at + 300, at + 360):
+        path.write_bytes(data[:position] + b"A" + data[position + 1 :])
+        try:
+            read_trace(path)
+        except InputError as error:
+            refused += 1
+            assert "damaged Parquet file" in str(error)
+    assert refused
