@@ -187,11 +187,6 @@ def raise_tripped(
         raise GateFailed(NEXT_ERROR.join(tripped))
 
 
-def check_gates(results: Mapping[str, Any], conditions: Sequence[str]) -> None:
-    """Check every condition against the results of one command; raises as `raise_tripped`."""
-    raise_tripped(check(results, conditions))
-
-
 def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condition:
     """Return the parts of a condition, checked as far as it can be without a result.
 

@@ -10,7 +10,7 @@ from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.fields import DRAWN, fields_of, layout_of, unit_of
-from gpuplan.cli.gates import GateFailed, check, check_all, check_gates, read_condition
+from gpuplan.cli.gates import GateFailed, check, check_all, raise_tripped, read_condition
 
 RESULTS = {
     "jobs": 100,
@@ -62,7 +62,7 @@ RESULTS = {
 )
 def test_a_condition_that_holds_trips(condition):
     with pytest.raises(GateFailed) as caught:
-        check_gates(RESULTS, [condition])
+        raise_tripped(check(RESULTS, [condition]))
     assert str(caught.value).startswith(f"gate tripped: {condition} (")
     assert caught.value.exit_code == 1
 
@@ -73,12 +73,12 @@ def test_a_condition_that_holds_trips(condition):
      "points.cost_usd > 30", "wait_h > 91m"],
 )  # fmt: skip
 def test_a_condition_that_does_not_hold_passes(condition):
-    check_gates(RESULTS, [condition])
+    raise_tripped(check(RESULTS, [condition]))
 
 
 def test_every_gate_that_trips_is_named_with_its_value():
     with pytest.raises(GateFailed) as caught:
-        check_gates(RESULTS, ["jobs > 1", "span > 10h", "duration.p95 > 4h"])
+        raise_tripped(check(RESULTS, ["jobs > 1", "span > 10h", "duration.p95 > 4h"]))
     assert str(caught.value).splitlines() == [
         "gate tripped: jobs > 1 (jobs is 100, limit 1)",
         "error: gate tripped: duration.p95 > 4h (duration_s.p95 is 5 h, limit 4 h)",
@@ -87,7 +87,7 @@ def test_every_gate_that_trips_is_named_with_its_value():
 
 @pytest.mark.parametrize("field", ["queue_s.p95", "nothing"])
 def test_a_field_without_a_value_is_said_not_to_be_checked(field, capsys):
-    check_gates(RESULTS, [f"{field} > 1"])
+    raise_tripped(check(RESULTS, [f"{field} > 1"]))
     assert capsys.readouterr().err == (
         f"warning: --fail-if '{field} > 1' is not checked: {field} has no value\n"
     )
@@ -95,7 +95,7 @@ def test_a_field_without_a_value_is_said_not_to_be_checked(field, capsys):
 
 def test_a_gate_that_trips_is_told_beside_one_that_cannot_be_read():
     with pytest.raises(UsageError) as caught:
-        check_gates(RESULTS, ["typo > 3", "jobs > 5", "jobs > 1e9", "p59 > 1"])
+        raise_tripped(check(RESULTS, ["typo > 3", "jobs > 5", "jobs > 1e9", "p59 > 1"]))
     lines = str(caught.value).splitlines()
     assert lines[0] == "gate tripped: jobs > 5 (jobs is 100, limit 5)"
     assert lines[1].startswith("error: --fail-if 'typo > 3': no field 'typo'")
@@ -143,7 +143,7 @@ def test_what_is_no_condition_is_refused(condition):
 )
 def test_a_condition_that_cannot_be_meant_is_refused(condition, message):
     with pytest.raises(UsageError, match=r"^--fail-if") as caught:
-        check_gates(RESULTS, [condition])
+        raise_tripped(check(RESULTS, [condition]))
     assert message in str(caught.value)
 
 

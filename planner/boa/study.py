@@ -100,11 +100,6 @@ class Study:
     sections: tuple[Section, ...] = ()
 
     @property
-    def has_epochs(self) -> bool:
-        """Whether some class has more than one epoch."""
-        return any(c.work_h.size > 1 for c in self.frontier.classes)
-
-    @property
     def is_exact(self) -> bool:
         """Whether the plans are those of the frontier."""
         return self.method == EXACT
