@@ -173,7 +173,7 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
                 else:
                     change = -min(rules.limit_down_s, rules.gain_down_s * (1 - pressure))
                 threshold += int(np.floor(change * 1e6 + 0.5))
-                threshold = max(threshold, int(to_micros(rules.min_threshold_s)))
+                threshold = max(threshold, int(to_micros(rules.least_threshold_s)))
                 threshold = min(threshold, int(to_micros(rules.max_threshold_s)))
             held = pool.ready + pool.starting
             wanted = -((held * window - work) // window) if pressure > 1 else 0

@@ -127,7 +127,7 @@ def test_a_fall_below_the_time_already_run_demotes_at_the_tick():
     # F = 60.5 falls by 30 s at t = 60 (gain 30, no pressure): the job has run 60 s > 30.5.
     run = run_allpass(
         Workload.from_seconds([0], [100], [1], [200]),
-        Allpass(threshold_s=60.5, gain_down_s=30, serverless_startup=NO_DELAY),
+        Allpass(threshold_s=60.5, min_threshold_s=0.0, gain_down_s=30, serverless_startup=NO_DELAY),
         np.random.default_rng(0),
     )
     assert run.serverless_us.tolist() == [60 * S]
@@ -282,7 +282,7 @@ def test_the_threshold_moves_by_the_published_gains():
 
 def test_the_defaults_are_the_published_ones_but_for_renting():
     rules = Allpass()
-    assert (rules.threshold_s, rules.min_threshold_s, rules.max_threshold_s) == (300, 0, 3600)
+    assert (rules.threshold_s, rules.max_threshold_s) == (300, 3600)
     with pytest.raises(ValueError, match="min_threshold_s must be at most max_threshold_s"):
         Allpass(min_threshold_s=100.0, max_threshold_s=50.0)
     assert (rules.gain_up_s, rules.limit_up_s) == (10, 100)
@@ -293,6 +293,19 @@ def test_the_defaults_are_the_published_ones_but_for_renting():
     assert rules.marketplace_startup == StartUp(36.04, 7.35)
     assert rules.conventional_startup == StartUp(255.59, 26.26)
     assert (rules.threshold_rule, rules.scale_out, rules.scaling) == ("live", "queue", "bounded")
+
+
+def test_the_threshold_falls_to_what_a_move_takes_unless_set_otherwise():
+    assert Allpass().least_threshold_s == 84
+    assert Allpass(checkpoint_s=10.0, restore_s=5.0).least_threshold_s == 15
+    assert Allpass(threshold_s=60.0).least_threshold_s == 60
+    assert Allpass(checkpoint_s=900.0).least_threshold_s == 300
+    assert Allpass(min_threshold_s=0.0).least_threshold_s == 0
+    # A job an hour, with so much time that the threshold falls by 2 s a minute.
+    calm = Workload.from_seconds([0, 50_000], [10, 10], [1, 1], [50_000, 100_000])
+    for set_s, least in ((None, 84), (0.0, 0), (200.0, 200)):
+        run = run_allpass(calm, Allpass(min_threshold_s=set_s), np.random.default_rng(0))
+        assert run.timeline.threshold_us.min() == least * S
 
 
 @pytest.mark.kernels
@@ -326,6 +339,7 @@ RULES = st.builds(
     scale_out=st.sampled_from(["window", "queue"]),
     scaling=st.sampled_from(["literal", "bounded"]),
     threshold_s=st.sampled_from([0.0, 30.0, 60.0, 300.0, 1000.0]),
+    min_threshold_s=st.sampled_from([None, 0.0]),
     capacity=st.sampled_from([None, 0, 1, 3, 8]),
     serverless_limit=st.sampled_from([None, 6, 12]),
     marketplace_prices=st.sampled_from([(), (0.5, 0.5, 2.0), tuple(np.linspace(0.4, 1.6, 40))]),

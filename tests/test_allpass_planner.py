@@ -217,7 +217,12 @@ def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
     # A job an hour with much time: the pressure stays low, and F falls by 2 s a minute.
     path = write_trace(tmp_path / "t.parquet", range(0, 36_000, 3_600), [900.0] * 10)
     jobs = jobs_from(path, (9.0, 9.0))
-    for settings, told in (({}, True), ({"min_threshold_s": 90.0}, False)):
+    for settings, told in (
+        ({"min_threshold_s": 0.0}, True),
+        ({"threshold_s": 60.0}, True),
+        ({"min_threshold_s": 90.0}, False),
+        ({}, False),
+    ):
         found = simulate(jobs, settings, np.random.default_rng(0))
         average_s = found.results["mean_threshold_s"]
         assert (average_s < 84) is told

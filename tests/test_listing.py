@@ -10,7 +10,7 @@ from gpuplan.analysis.prices.registry import price_format_named
 from gpuplan.cli.commands.listing import Kind
 from gpuplan.cli.pareto.options import MethodName
 from gpuplan.cli.settings import parse_settings, show_setting
-from gpuplan.planner.allpass.settings import default_settings, parameters_from
+from gpuplan.planner.allpass.settings import default_settings, parameters_from, settings_of
 from gpuplan.planner.boa.comparison import names_of
 from gpuplan.planner.policies import POLICIES, find_policy
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
@@ -79,7 +79,7 @@ def test_listed_defaults_are_what_a_policy_runs_with(name):
 
 
 def test_setting_every_default_changes_nothing():
-    assert parameters_from(default_settings()) == Allpass()
+    assert settings_of(parameters_from(default_settings())) == settings_of(Allpass())
 
 
 def test_the_simulator_defaults_are_the_listed_a100s(gpuplan):

@@ -206,7 +206,7 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
         found.append(
             f"the adaptive threshold was {results['mean_threshold_s']:.3g} s on average, less than "
             f"the {move_s:g} s that a move takes, so jobs about to end are moved; "
-            "--set min_threshold_s=60 keeps it higher (docs/allpass.md)"
+            f"--set min_threshold_s={move_s:g} keeps it there (docs/allpass.md)"
         )
     return tuple(found)
 

@@ -71,7 +71,9 @@ SETTINGS: dict[str, Setting] = {
     "restore_s": Setting("duration", "time to load it, on its workers"),
     "tick_s": Setting("duration", "time between two decisions of the scalers"),
     "window_s": Setting("duration", "how far ahead deadlines count, a multiple of 1 min"),
-    "min_threshold_s": Setting("duration", "lower limit of the adaptive threshold"),
+    "min_threshold_s": Setting(
+        "duration", "lower limit of the adaptive threshold; unset: what a move takes"
+    ),
     "max_threshold_s": Setting("duration", "upper limit of the adaptive threshold"),
     "gain_up_s": Setting("duration", "rise of the threshold per tick and unit of pressure over 1"),
     "limit_up_s": Setting("duration", "most it rises per tick"),
@@ -120,6 +122,7 @@ def settings_of(parameters: Allpass) -> dict[str, Any]:
     Offers that change are ``market``: days, steps, how many there are and their median price.
     """
     found = {field.name: getattr(parameters, field.name) for field in fields(parameters)}
+    found["min_threshold_s"] = parameters.least_threshold_s
     market = parameters.market
     result: dict[str, Any] = {}
     for name in SETTINGS:

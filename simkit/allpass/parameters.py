@@ -66,8 +66,9 @@ class StartUp:
 class Allpass:
     """Parameters of one run.
 
-    The defaults are the paper's, for A100 GPUs (its Tables 2 and 3), but for ``scale_out`` and
-    ``scaling``: docs/allpass.md says what they change of Algorithm 2, and why.
+    The defaults are the paper's, for A100 GPUs (its Tables 2 and 3), but for ``scale_out``,
+    ``scaling`` and ``min_threshold_s``: docs/allpass.md says what they change of its algorithms,
+    and why.
 
     Attributes:
         controller: ``adaptive`` moves the threshold by Algorithm 1, ``fixed`` leaves it.
@@ -101,7 +102,8 @@ class Allpass:
         restore_s: time to load it, alike, spent on its workers.
         tick_s: time between two decisions of the scalers.
         window_s: longest window T, a multiple of 60 s.
-        min_threshold_s, max_threshold_s: limits of the adaptive threshold.
+        min_threshold_s, max_threshold_s: limits of the adaptive threshold; None for the lower one
+            is `least_threshold_s`.
         gain_up_s, limit_up_s, gain_down_s, limit_down_s: G and R of Algorithm 1, seconds per tick.
         max_pressure: pressure where there is work and no worker, and the cap elsewhere.
         queue_order: which job is first in the serverful queue: of the earliest ``deadline`` or
@@ -136,7 +138,7 @@ class Allpass:
     restore_s: float = 42.0
     tick_s: float = 60.0
     window_s: float = 1800.0
-    min_threshold_s: float = 0.0
+    min_threshold_s: float | None = None
     max_threshold_s: float = 3600.0
     gain_up_s: float = 10.0
     limit_up_s: float = 100.0
@@ -163,7 +165,7 @@ class Allpass:
             "billing_step_s",
             "checkpoint_s",
             "restore_s",
-            "min_threshold_s",
+            "least_threshold_s",
             "max_threshold_s",
             "gain_up_s",
             "limit_up_s",
@@ -198,19 +200,31 @@ class Allpass:
             raise ValueError(f"window_s must be a multiple of 60, got {self.window_s:g}")
         if not self.threshold_s >= 0:
             raise ValueError(f"threshold_s must be at least 0, got {self.threshold_s:g}")
-        if self.min_threshold_s > self.max_threshold_s:
+        lowest = self.least_threshold_s
+        if lowest > self.max_threshold_s:
             raise ValueError(
-                f"min_threshold_s must be at most max_threshold_s, got {self.min_threshold_s:g} "
+                f"min_threshold_s must be at most max_threshold_s, got {lowest:g} "
                 f"and {self.max_threshold_s:g}"
             )
         if self.controller == "adaptive" and not (
-            self.min_threshold_s <= self.threshold_s <= self.max_threshold_s
+            lowest <= self.threshold_s <= self.max_threshold_s
         ):
             raise ValueError(
                 f"threshold_s must lie between min_threshold_s and max_threshold_s "
-                f"({self.min_threshold_s:g} to {self.max_threshold_s:g}) when the controller is "
+                f"({lowest:g} to {self.max_threshold_s:g}) when the controller is "
                 f"adaptive, got {self.threshold_s:g}"
             )
+
+    @property
+    def least_threshold_s(self) -> float:
+        """How far the adaptive threshold may fall: where that is not set, to what a move takes.
+
+        Below that a job is moved for longer than it has run. Where the threshold begins lower, it
+        stays as low.
+        """
+        if self.min_threshold_s is not None:
+            return self.min_threshold_s
+        return min(self.checkpoint_s + self.restore_s, self.threshold_s, self.max_threshold_s)
 
     @property
     def offers(self) -> Market:

@@ -267,7 +267,7 @@ def _rules(parameters: Allpass) -> Rules:
         capacity=unlimited if parameters.capacity is None else parameters.capacity,
         serverless_limit=parameters.serverless_limit or unlimited,
         conventional_price=int(_nanos(parameters.conventional_price)),
-        min_threshold_us=micros(parameters.min_threshold_s),
+        min_threshold_us=micros(parameters.least_threshold_s),
         max_threshold_us=micros(parameters.max_threshold_s),
         gain_up=float(parameters.gain_up_s),
         limit_up=float(parameters.limit_up_s),

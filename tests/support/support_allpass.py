@@ -385,7 +385,7 @@ class Twin:
         else:
             change = -min(p.limit_down_s, p.gain_down_s * (1 - pressure))
         moved = self.threshold + math.floor(change * 1_000_000 + 0.5)
-        limits = micros(p.min_threshold_s), micros(p.max_threshold_s)
+        limits = micros(p.least_threshold_s), micros(p.max_threshold_s)
         before, self.threshold = self.threshold, min(max(moved, limits[0]), limits[1])
         if p.threshold_rule == "live" and self.threshold != before:
             for job in self.inside.values():
