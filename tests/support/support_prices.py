@@ -1,19 +1,34 @@
-"""Small price tables and price files that tests write and read."""
+"""Small price tables and price files that tests write and read, and jobs to bill at them."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import polars as pl
+import support_traces
+from support_traces import ORIGIN
 
 from gpuplan.analysis.prices.book import PriceBook, book_of
+from gpuplan.analysis.prices.cost import Bill
 from gpuplan.analysis.prices.run import PricesResult, ingest_prices
 from gpuplan.analysis.prices.schema import PRICE, PRICES, PriceProvenance
+from gpuplan.analysis.prices.view import TraceCost
+from gpuplan.analysis.trace import Trace
 
-ORIGIN = datetime(2026, 1, 5, tzinfo=UTC)  # as in support_traces: a Monday, midnight
+FIRST_HOUR = int(ORIGIN.timestamp()) // 3600
+SPOT = ("aws", "L4", "spot", "z")  # a series, for the changes of `book`
 HEADER = "timestamp,provider,gpu,region,kind,price_usd_per_gpu_hour,available"
+SKYPILOT = (
+    "InstanceType,AcceleratorName,AcceleratorCount,vCPUs,MemoryGiB,Price,Region,GpuInfo,SpotPrice"
+)
+VAST = "timestamp,id,host_id,machine_id,dph_total,min_bid,num_gpus,gpu_ram,geolocation"
+
+
+def at(hour: int, minute: int = 0) -> datetime:
+    """Return a time of the day of `ORIGIN`."""
+    return ORIGIN.replace(hour=hour, minute=minute)
 
 
 def book(rows, *, changes=()) -> PriceBook:
@@ -45,6 +60,30 @@ def ingest_text(tmp_path: Path, text: str | bytes, name: str = "p.csv", **option
     source.parent.mkdir(parents=True, exist_ok=True)
     source.write_bytes(text if isinstance(text, bytes) else text.encode())
     return ingest_prices([source], tmp_path / "out.parquet", **options)
+
+
+def rows(result: PricesResult, *columns: str) -> list[tuple]:
+    """Return the rows that were kept, of all columns or of some."""
+    return result.prices.select(columns or list(PRICES)).rows()
+
+
+def jobs(*rows, gpu="L4", **columns) -> Trace:
+    """Return a trace of (submit hour, wait in hours, duration in hours, GPUs)."""
+    submit, wait, lasting, gpus = zip(*rows, strict=True)
+    frame = support_traces.frame(
+        [3600 * s for s in submit],
+        queue_s=[None if w is None else 3600.0 * w for w in wait],
+        duration_s=[None if d is None else 3600.0 * d for d in lasting],
+        num_gpus=[float(g) for g in gpus],
+        gpu_type=pl.Series([gpu] * len(rows), dtype=pl.String),
+        **columns,
+    )
+    return support_traces.in_memory(frame)
+
+
+def bill(cost: TraceCost, provider: str, kind: str) -> Bill:
+    """Return what the jobs would have paid one source."""
+    return next(b for b in cost.bills if (b.provider, b.kind) == (provider, kind))
 
 
 def aws_record(time: str, price: str, kind: str = "g2.8xlarge", product: str = "Linux/UNIX"):

@@ -1,0 +1,117 @@
+"""Damaged price lists of every format: each row is accounted for, or an error of ours is raised."""
+
+import json
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support_prices import (
+    HEADER,
+    SKYPILOT,
+    VAST,
+    at,
+    aws_history,
+    aws_record,
+    ingest_text,
+    prime_line,
+)
+
+from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.ingest.rejects import Limit
+from gpuplan.analysis.prices.format import PriceChoices
+
+WHOLE = {
+    "p.csv": "\n".join([HEADER, *(f"2026-01-05T0{i}:00:00Z,c,L4,,spot,0.{i + 1},{i}"
+                                  for i in range(9))]),
+    "h.json": aws_history(*(aws_record(f"2016-04-25T12:4{i}:29.000Z", "1.5") for i in range(9))),
+    "l.jsonl": "\n".join(prime_line(f"2025-10-19T21:0{i}:58+00:00", {"a": {"min": 2, "count": 1}})
+                         for i in range(9)),
+    "vms.csv": "\n".join([SKYPILOT, *(f"i{i},L4,1,2,3,0.{i + 1},r,,0.1" for i in range(9))]),
+    "asks.csv": "\n".join([VAST.replace("id,host_id", "gpu_name,host_id"),
+                           *(f"2026-01-21T14:1{i}:00Z,L4,1,2,1.0,0.5,1,24000,US"
+                             for i in range(9))]),
+    "a.tsv": "\n".join(f"use1-az2\tg5.xlarge\tLinux/UNIX\t0.{i + 1}\t2026-01-01T00:00:00Z"
+                       for i in range(9)),
+    "aws-10-26-2022_us-west-2a_v100_1.json": json.dumps(
+        {"metadata": {"gap_seconds": 60}, "data": [1] * 9, "prices": [2.0] * 9}
+    ),
+    "aws-10-26-2022_us-west-2a_k80_1.json": json.dumps(
+        {"metadata": {"gap_seconds": 60}, "data": [1, 0, 2] * 3}
+    ),
+    "counts.csv": "\n".join([HEADER, *(f"2026-01-05T0{i}:00:00Z,c,L4,,spot,,{i}"
+                                       for i in range(9))]),
+}  # fmt: skip
+
+
+def counted(name, text):
+    """Return how many prices a file tells, kept or not, by other means than ingest's.
+
+    None where that depends on how damaged quotes or brackets are read.
+    """
+    lines = [line for line in text.split(b"\n") if line.strip()]
+    if name.endswith(".jsonl"):
+        return sum(map(offers_in, lines))
+    if name.endswith(".json"):
+        try:
+            document = json.loads(text.decode("utf-8", "replace"))
+        except ValueError:
+            return None
+        return len(document["SpotPriceHistory" if name == "h.json" else "data"])
+    if b'"' in text:
+        return None
+    if name == "vms.csv":
+        return sum(map(prices_in, lines[1:]))
+    return len(lines) - name.endswith(".csv")
+
+
+def offers_in(line):
+    try:
+        return len(json.loads(line.decode())["by_provider"]) or 1
+    except (ValueError, TypeError, KeyError):
+        return 1
+
+
+def prices_in(line):
+    """A line of a catalogue is an on-demand and a spot price, or one row that cannot be read."""
+    cells = line.split(b",")
+    try:
+        line.decode()
+        has_gpus = 0 < float(cells[2]) < float("inf")
+    except (ValueError, IndexError):
+        has_gpus = False
+    return 2 if len(cells) == SKYPILOT.count(",") + 1 and (has_gpus or not cells[1]) else 1
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_whole_files_are_counted_whole(tmp_path, name):
+    result = ingest_text(tmp_path, WHOLE[name], name, choices=PriceChoices(as_of=at(0)))
+    assert result.provenance.rows_read == counted(name, WHOLE[name].encode()) > 0
+    assert result.provenance.rows_kept == result.provenance.rows_read
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    name=st.sampled_from(sorted(WHOLE)),
+    where=st.floats(0, 1),
+    cut=st.integers(0, 40),
+    put=st.binary(max_size=6) | st.sampled_from([b'"', b",", b"\n", b"\r\n", b"null", b"1e999"]),
+)
+def test_damaged_files_lose_no_row_and_raise_no_bug(tmp_path_factory, name, where, cut, put):
+    folder = tmp_path_factory.mktemp("fuzz")
+    whole = WHOLE[name].encode()
+    place = int(where * len(whole))
+    text = whole[:place] + put + whole[place + cut :]
+    try:
+        result = ingest_text(folder, text, name, limit=Limit.of("100%"),
+                             choices=PriceChoices(as_of=at(0)))  # fmt: skip
+    except GpuplanError:
+        assert list(folder.glob("out*")) == []
+        return
+    told = result.provenance
+    parts = (told.rows_kept, *told.rows_skipped.values(), *told.rows_rejected.values())
+    assert told.rows_read == sum(parts)
+    assert counted(name, text) in (None, told.rows_read)
+    assert result.prices.height == told.rows_kept == pl.read_parquet(result.output).height
+    aside = 0 if result.rejects_file is None else pl.read_parquet(result.rejects_file).height
+    assert aside == sum(told.rows_rejected.values())
