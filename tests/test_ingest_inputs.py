@@ -1,26 +1,20 @@
-"""What may stand for a log: files, folders, archives, pipes and standard input."""
+"""What may stand for a log: files, folders, pipes and standard input."""
 
-import bz2
 import gzip
 import hashlib
-import io
 import json
-import lzma
 import os
 import resource
-import sys
-import tarfile
 import tempfile
 import threading
-import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import polars as pl
 import pyarrow as pa
 import pytest
-from support_ingest import PHILLY_CSV, SEREN, SIA, ingest_text
+from support_ingest import PHILLY_CSV, SEREN, SIA, SIA_HEADER, ingest_text
 from support_prices import HEADER
+from support_sources import files, ids, log_of, piped, sources_of, zipped
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest import source, tables
@@ -28,50 +22,6 @@ from gpuplan.analysis.ingest.format import Choices
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.ingest.run import ingest
 from gpuplan.analysis.prices.run import ingest_prices
-
-HEAD = SIA.splitlines()[0]
-
-
-def sia(*names: str) -> str:
-    return "\n".join([HEAD, *(f"{name},{i},bert,2,32" for i, name in enumerate(names))]) + "\n"
-
-
-def files(folder, texts: dict[str, str | bytes]):
-    """Write files below a folder."""
-    for name, text in texts.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    return folder
-
-
-def zipped(path, members: dict[str, str | bytes]):
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in members.items():
-            archive.writestr(name, text)
-    return path
-
-
-def tarred(path, members: dict[str, str | bytes], mode: str):
-    with tarfile.open(path, mode) as archive:
-        for name, text in members.items():
-            data = text.encode() if isinstance(text, str) else text
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-    return path
-
-
-def piped(monkeypatch, data: bytes, *, terminal: bool = False):
-    stream = SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: terminal)
-    monkeypatch.setattr(sys, "stdin", stream)
-
-
-def ids(result) -> list[str]:
-    return pl.read_parquet(result.output)["job_id"].to_list()
-
-
-def sources_of(result) -> list[str]:
-    return [entry.name for entry in result.provenance.sources]
 
 
 @pytest.fixture
@@ -88,13 +38,13 @@ def test_a_folder_stands_for_its_logs(tmp_path):
     logs = files(
         tmp_path / "logs",
         {
-            "b.csv": sia("b"),
-            "a/z.csv": gzip.compress(sia("z").encode()),
-            "a/b.csv": sia("x", "y"),
+            "b.csv": log_of("b"),
+            "a/z.csv": gzip.compress(log_of("z").encode()),
+            "a/b.csv": log_of("x", "y"),
             "README.md": "# Logs\n",
             "summary.csv": "cluster,jobs\nx,4\n",
-            ".git/config.csv": sia("hidden"),
-            "a/.b.csv": sia("hidden"),
+            ".git/config.csv": log_of("hidden"),
+            "a/.b.csv": log_of("hidden"),
         },
     )
     result = ingest([logs], tmp_path / "t.parquet")
@@ -108,7 +58,7 @@ def test_a_folder_stands_for_its_logs(tmp_path):
 
 def test_names_that_are_no_text(gpuplan, tmp_path):
     (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / os.fsdecode(b"a\xff.csv")).write_text(sia("a") + "short\n")
+    (tmp_path / "logs" / os.fsdecode(b"a\xff.csv")).write_text(log_of("a") + "short\n")
     (tmp_path / "logs" / os.fsdecode(b".\xff")).write_text("hidden")
     arguments = [tmp_path / "logs", "-o", tmp_path / "t.parquet", "--max-rejects", 1]
     code, out, _ = gpuplan("ingest", *arguments, "--output-format", "json")
@@ -119,7 +69,7 @@ def test_names_that_are_no_text(gpuplan, tmp_path):
 
 
 def test_a_folder_may_hold_its_own_trace(tmp_path):
-    logs = files(tmp_path / "logs", {"a.csv": sia("a", "b"), "b.csv": sia("c") + "short\n"})
+    logs = files(tmp_path / "logs", {"a.csv": log_of("a", "b"), "b.csv": log_of("c") + "short\n"})
     first = ingest([logs], logs / "t.parquet", limit=Limit.of("1"))
     assert first.rejects_file.exists()
     again = ingest([logs], logs / "t.parquet", limit=Limit.of("1"))
@@ -127,7 +77,7 @@ def test_a_folder_may_hold_its_own_trace(tmp_path):
 
 
 def test_another_log_in_a_folder_is_an_error(tmp_path):
-    logs = files(tmp_path / "logs", {"a.csv": sia("a"), "b.csv": SEREN})
+    logs = files(tmp_path / "logs", {"a.csv": log_of("a"), "b.csv": SEREN})
     with pytest.raises(InputError, match=r"b\.csv: is a seren log, .*a\.csv is a sia log") as told:
         ingest([logs], tmp_path / "t.parquet")
     assert "(the columns job_id, " in str(told.value)  # the evidence, and how to overrule it
@@ -140,18 +90,21 @@ def test_another_log_in_a_folder_is_an_error(tmp_path):
     [
         (gzip.compress(SIA.encode(), mtime=0)[:-9], r"b\.csv: is a damaged gzip file"),
         (b"PK\x03\x04 and then text", r"b\.csv: is a damaged zip file"),
-        (HEAD.encode() + b",timestamp,duration,num_gpus,gpu_time,cluster\n", r"b\.csv: could be"),
+        (
+            SIA_HEADER.encode() + b",timestamp,duration,num_gpus,gpu_time,cluster\n",
+            r"b\.csv: could be",
+        ),
     ],
 )
 def test_what_cannot_be_read_in_a_folder_is_an_error(tmp_path, bad, says):
-    logs = files(tmp_path / "logs", {"a.csv": sia("a"), "b.csv": bad})
+    logs = files(tmp_path / "logs", {"a.csv": log_of("a"), "b.csv": bad})
     with pytest.raises(InputError, match=says):
         ingest([logs], tmp_path / "t.parquet")
     assert not (tmp_path / "t.parquet").exists()
 
 
 def test_a_dangling_link_in_a_folder_is_an_error(tmp_path):
-    logs = files(tmp_path / "logs", {"a.csv": sia("a")})
+    logs = files(tmp_path / "logs", {"a.csv": log_of("a")})
     (logs / "b.csv").symlink_to(logs / "gone.csv")
     with pytest.raises(InputError, match=r"b\.csv: no such file"):
         ingest([logs], tmp_path / "t.parquet")
@@ -181,130 +134,9 @@ def test_a_forced_table_in_a_folder_is_told_by_its_mapped_columns(tmp_path):
     assert pl.read_parquet(result.output)["num_gpus"].to_list() == [1.0, 2.0]
 
 
-def test_the_members_of_an_archive_are_logs(tmp_path):
-    packed = pa.compress(sia("z").encode(), "zstd", asbytes=True)
-    archive = zipped(
-        tmp_path / "logs.zip",
-        {
-            "b.csv": sia("b") + "short\n",
-            "a/x.csv": sia("x"),
-            "a/z.csv": packed,
-            "README": "Some words.\n",
-            "__MACOSX/a/._x.csv": b"\0\5",
-            ".DS_Store": b"\0",
-        },
-    )
-    result = ingest([archive], tmp_path / "t.parquet", limit=Limit.of("1"))
-    assert ids(result) == ["x", "z", "b"]
-    assert sources_of(result) == [f"{archive}!{name}" for name in ("a/x.csv", "a/z.csv", "b.csv")]
-    hashed = [entry.sha256 for entry in result.provenance.sources]
-    assert hashed[1] == hashlib.sha256(packed).hexdigest()
-    refused = pl.read_parquet(result.rejects_file)
-    assert refused.select("file", "row").rows() == [(f"{archive}!b.csv", 3)]
-    assert any(note.endswith(": 3") and "README" in note for note in result.provenance.notes)
-
-
-def test_an_archive_in_a_folder(tmp_path):
-    logs = files(tmp_path / "logs", {"a.csv": sia("a")})
-    zipped(logs / "b.zip", {"one.csv": sia("b"), "readme.txt": "words"})
-    zipped(logs / "c.zip", {"picture.txt": "words"})
-    assert ids(ingest([logs], tmp_path / "t.parquet")) == ["a", "b"]
-
-
-@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-def test_tar_archives_are_read(tmp_path, mode):
-    packed = gzip.compress(sia("z").encode())
-    members = {"./b.csv": sia("b"), "./a/z.csv.gz": packed, "README": "words", "./.x": "\0"}
-    archive = tarred(tmp_path / "logs.tgz", members, mode)
-    result = ingest([archive], tmp_path / "t.parquet")
-    assert ids(result) == ["z", "b"]
-    assert sources_of(result) == [f"{archive}!a/z.csv.gz", f"{archive}!b.csv"]
-    assert result.provenance.sources[0].sha256 == hashlib.sha256(packed).hexdigest()
-    assert any(note.endswith(": 2") and "README" in note for note in result.provenance.notes)
-
-
-def test_a_cut_tar_archive(tmp_path):
-    text = sia(*(f"{n * n:x}" for n in range(3000)))
-    archive = tarred(tmp_path / "log.tgz", {"log.csv": text}, "w:gz")
-    archive.write_bytes(archive.read_bytes()[:-2000])
-    with pytest.raises(InputError, match="damaged tar file"):
-        ingest([archive], tmp_path / "t.parquet")
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "what", "hint"),
-    [
-        ("a.csv.bz2", bz2.compress(SIA.encode()), "is a bzip2 file", "bunzip2 -k "),
-        ("a.csv.xz", lzma.compress(SIA.encode()), "is an xz file", "unxz -k "),
-        ("a.7z", b"7z\xbc\xaf\x27\x1c\0\4", "is a 7z archive", "unpack it, and give"),
-        ("a.rar", b"Rar!\x1a\7\1\0", "is a rar archive", "unpack it, and give"),
-    ],
-)
-def test_what_is_packed_otherwise_is_named(tmp_path, name, data, what, hint):
-    file = tmp_path / name
-    file.write_bytes(data)
-    for read in (ingest, ingest_prices):
-        with pytest.raises(InputError, match=f"{what}(?s:.*)next: unpack it") as raised:
-            read([file], tmp_path / "t.parquet")
-        assert hint in str(raised.value)
-    with pytest.raises(InputError, match=what):
-        ingest([file], tmp_path / "t.parquet", source_format="seren")
-
-
-def test_an_archive_in_an_archive_is_named(tmp_path):
-    inner = zipped(tmp_path / "in.zip", {"log.csv": sia("a")}).read_bytes()
-    outer = zipped(tmp_path / "out.zip", {"in.zip": inner})
-    with pytest.raises(InputError, match=r"out\.zip!in\.zip: is a zip archive in another"):
-        ingest([outer], tmp_path / "t.parquet")
-    tar = tarred(tmp_path / "in.tar", {"log.csv": sia("a")}, "w").read_bytes()
-    packed = tmp_path / "in.tar.zst"
-    packed.write_bytes(pa.compress(tar, "zstd", asbytes=True))
-    with pytest.raises(InputError, match=r"is a tar archive(?s:.*)tar xf "):
-        ingest([packed], tmp_path / "t.parquet")
-
-
-def test_the_only_member_is_meant(tmp_path):
-    archive = zipped(tmp_path / "log.zip", {"log.csv": "a,b\n1,2\n"})
-    with pytest.raises(InputError, match=r"log\.zip!log\.csv: is no known job log"):
-        ingest([archive], tmp_path / "t.parquet")
-    columns = {"submit_time": "a", "num_gpus": "b"}
-    result = ingest([archive], tmp_path / "t.parquet", choices=Choices(columns))
-    assert result.provenance.rows_kept == 1
-
-
-def damaged_archives():
-    stream = io.BytesIO()
-    zipped(stream, {"log.csv": sia(*"abcdefghijklmnop")})
-    whole = stream.getvalue()
-    body = whole.index(b"log.csv") + len("log.csv")
-    flipped = whole[: body + 9] + bytes([whole[body + 9] ^ 255]) + whole[body + 10 :]
-    locked = bytearray(whole)
-    locked[6] |= 1
-    locked[whole.index(b"PK\x01\x02") + 8] |= 1
-    odd = bytearray(whole)
-    odd[8], odd[whole.index(b"PK\x01\x02") + 10] = 77, 77
-    empty = io.BytesIO()
-    zipped(empty, {})
-    return {
-        "cut": (whole[:-30], "damaged zip"),
-        "flipped": (flipped, "damaged zip"),
-        "locked": (bytes(locked), "cannot be unpacked .*encrypted"),
-        "odd method": (bytes(odd), "cannot be unpacked .*compression"),
-        "empty": (empty.getvalue(), "no file in it"),
-    }
-
-
-@pytest.mark.parametrize("case", damaged_archives())
-def test_archives_that_cannot_be_read(tmp_path, case):
-    data, says = damaged_archives()[case]
-    with pytest.raises(InputError, match=says):
-        ingest_text(tmp_path, data, "log.zip")
-    assert [path.name for path in tmp_path.iterdir()] == ["log.zip"]
-
-
 @pytest.mark.parametrize("dress", [bytes, gzip.compress])
 def test_standard_input(gpuplan, tmp_path, monkeypatch, spool, dress):
-    data = dress((sia("a", "b") + "short\n").encode())
+    data = dress((log_of("a", "b") + "short\n").encode())
     piped(monkeypatch, data)
     trace = tmp_path / "t.parquet"
     code, out, err = gpuplan(
@@ -327,7 +159,7 @@ def test_standard_input_that_is_none(tmp_path, monkeypatch, spool):
 
 
 def test_a_pipe_is_read_once(tmp_path, spool):
-    pipe, log = tmp_path / "pipe", sia("a", "b", "a")  # a repeated id takes a second pass
+    pipe, log = tmp_path / "pipe", log_of("a", "b", "a")  # a repeated id takes a second pass
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_text, args=(log,))
     writer.start()
@@ -354,15 +186,15 @@ def test_a_packed_parquet_file(tmp_path, monkeypatch, spool, dress):
 
 
 def test_what_is_given_twice(tmp_path, monkeypatch):
-    logs = files(tmp_path / "logs", {"a.csv": sia("a"), "b.csv": sia("b")})
-    archive = zipped(tmp_path / "logs.zip", {"a.csv": sia("a")})
+    logs = files(tmp_path / "logs", {"a.csv": log_of("a"), "b.csv": log_of("b")})
+    archive = zipped(tmp_path / "logs.zip", {"a.csv": log_of("a")})
     for twice in ([logs, logs / "a.csv"], [archive, archive]):
         with pytest.raises(UsageError, match="given twice"):
             ingest(twice, tmp_path / "t.parquet")
-    piped(monkeypatch, sia("a").encode())
+    piped(monkeypatch, log_of("a").encode())
     with pytest.raises(UsageError, match=r"^-: given twice; it can be read only once"):
         ingest([Path("-"), Path("-")], tmp_path / "t.parquet")
-    out = zipped(tmp_path / "z.parquet", {"a.csv": sia("a")})
+    out = zipped(tmp_path / "z.parquet", {"a.csv": log_of("a")})
     with pytest.raises(OutputError, match="also a source"):
         ingest([out], out)
 
@@ -393,14 +225,14 @@ def test_a_price_list_is_told_as_one(tmp_path):
 
 
 def test_a_wrong_guess_is_told_with_its_evidence(tmp_path):
-    text = sia("a").replace(",0,", ",soon,")
+    text = log_of("a").replace(",0,", ",soon,")
     with pytest.raises(InputError, match="it is taken for a sia log by the columns name, time"):
         ingest_text(tmp_path, text, limit="1%")
     with pytest.raises(InputError, match="check --source-format"):
         ingest_text(tmp_path, text, limit="1%", source_format="sia")
-    _, guessed, _ = ingest_text(tmp_path, sia("a"))
+    _, guessed, _ = ingest_text(tmp_path, log_of("a"))
     assert guessed.summary()["recognized_by"].startswith("the columns name, time")
-    _, forced, _ = ingest_text(tmp_path, sia("a"), source_format="sia")
+    _, forced, _ = ingest_text(tmp_path, log_of("a"), source_format="sia")
     assert forced.summary()["recognized_by"] is None
 
 
@@ -408,14 +240,14 @@ def test_a_wrong_guess_is_told_with_its_evidence(tmp_path):
 def test_a_source_that_breaks_in_the_middle_leaves_nothing(tmp_path, monkeypatch, packing):
     monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(source, "HEAD_BYTES", 1 << 10)
-    text = sia(*(f"{hashlib.md5(bytes([i % 251, i // 251])).hexdigest()}" for i in range(20_000)))
+    text = log_of(*(hashlib.md5(bytes([i % 251, i // 251])).hexdigest() for i in range(20_000)))
     whole = (
         gzip.compress(text.encode())
         if packing == "gzip"
         else pa.compress(text.encode(), "zstd", asbytes=True)
     )
     shares: list[float] = []
-    with pytest.raises(InputError, match=f"damaged {packing}|no such|cut"):
+    with pytest.raises(InputError, match=f"damaged {packing}"):
         ingest_text(tmp_path, whole[: len(whole) // 2], "log", on_progress=shares.append)
     assert len(shares) > 1
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
@@ -434,7 +266,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch, request):
     rows = "".join(f"{hashlib.sha1(bytes([i % 251, i // 251])).hexdigest()}{i},{i},bert,1,8\n"
                    for i in range(9_000))  # fmt: skip
     log, trace = tmp_path / "log.csv", tmp_path / "t.parquet"
-    log.write_text(f"{HEAD}\n{rows}")
+    log.write_text(f"{SIA_HEADER}\n{rows}")
     trace.write_bytes(b"of an earlier run")
     request.getfixturevalue("small_files")
     with pytest.raises(OutputError, match=r"t\.parquet: cannot be written: .*[Ff]ile too large"):
