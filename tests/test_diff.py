@@ -70,7 +70,6 @@ def test_rows_are_matched_by_what_they_are_about():
 
 
 OLD_ROWS = [("fixed", 30.0, 1.0), ("fixed", 300.0, 2.0), ("adaptive", 300.0, 3.0)]
-
 NEW_ROWS = [("adaptive", 300.0, 3.0), ("fixed", 300, 3.0), ("fixed", 900.0, 9.0)]
 
 
@@ -145,9 +144,7 @@ def test_what_was_asked_is_told():
 
 
 VALUES = st.none() | st.integers(-5, 5) | st.floats(-1e6, 1e6) | st.sampled_from(["a", "b"])
-
 ROWS = st.lists(st.tuples(st.sampled_from("pqrs"), VALUES), unique_by=lambda row: row[0])
-
 RESULTS = st.fixed_dictionaries({}, optional={"a": VALUES, "b": VALUES, "rows": ROWS})
 
 
@@ -195,11 +192,8 @@ def test_what_was_asked_of_every_study_is_told_once():
 
 
 PLAIN: dict[str, Any] = {"tolerance": 0.0, "top": 5, "gates": ()}
-
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("a]\n")
-
 NAMES = st.sampled_from(["label", "policy", "name", "cost_usd", "jobs", "x.y", "", "timeline"])
-
 ANY = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),

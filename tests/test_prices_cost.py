@@ -128,7 +128,6 @@ def test_prices_without_memory_stand_for_any():
 
 
 prices_of_a_source = st.lists(st.floats(0.01, 50), min_size=1, max_size=12)
-
 job_rows = st.lists(
     st.tuples(st.floats(0, 20), st.floats(0, 3), st.floats(0, 30), st.integers(0, 64)),
     min_size=1,

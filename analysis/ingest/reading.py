@@ -21,7 +21,8 @@ from gpuplan.analysis.ingest.batch import Batch, Refused
 from gpuplan.analysis.ingest.format import Choices, Format, SideTable, Sight
 from gpuplan.analysis.ingest.joins import KEY, Join, Parts
 from gpuplan.analysis.ingest.offsets import Offsets, mixed_note, zone_of
-from gpuplan.analysis.ingest.plan import EARLY, Outcome, Plan
+from gpuplan.analysis.ingest.outcome import Outcome
+from gpuplan.analysis.ingest.plan import EARLY, Plan
 from gpuplan.analysis.ingest.rejects import RejectLog
 from gpuplan.analysis.ingest.repeats import Hashes
 from gpuplan.analysis.ingest.sides import pieces

@@ -12,7 +12,8 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import Batch, Refused
 from gpuplan.analysis.ingest.detect import head_of
 from gpuplan.analysis.ingest.format import LOST, Format, SideTable
-from gpuplan.analysis.ingest.plan import Plan, apply
+from gpuplan.analysis.ingest.outcome import apply
+from gpuplan.analysis.ingest.plan import Plan
 from gpuplan.analysis.ingest.source import Source
 from gpuplan.analysis.ingest.work import in_order
 

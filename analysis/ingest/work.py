@@ -13,7 +13,8 @@ import polars as pl
 
 from gpuplan.analysis.ingest.batch import ROW, Batch
 from gpuplan.analysis.ingest.offsets import Offsets, offsets_of
-from gpuplan.analysis.ingest.plan import Outcome, Plan, apply
+from gpuplan.analysis.ingest.outcome import Outcome, apply
+from gpuplan.analysis.ingest.plan import Plan
 from gpuplan.analysis.ingest.repeats import HashArray, hashes_of
 
 MAX_WORKERS = 4  # a block in work takes some 20 MB; polars itself uses all cores

@@ -20,7 +20,7 @@ from gpuplan.analysis.gpu_names import is_known_gpu
 from gpuplan.analysis.ingest.batch import Batch
 from gpuplan.analysis.ingest.detect import guesses, left_out_notes
 from gpuplan.analysis.ingest.inputs import opened_inputs, share_of_bytes
-from gpuplan.analysis.ingest.plan import apply
+from gpuplan.analysis.ingest.outcome import apply
 from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
 from gpuplan.analysis.ingest.source import Head, Source, SourceStream
 from gpuplan.analysis.parquet import write_parquet
