@@ -191,7 +191,6 @@ def test_what_was_asked_of_every_study_is_told_once():
     ]
 
 
-PLAIN: dict[str, Any] = {"tolerance": 0.0, "top": 5, "gates": ()}
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text("a]\n")
 NAMES = st.sampled_from(["label", "policy", "name", "cost_usd", "jobs", "x.y", "", "timeline"])
 ANY = st.recursive(

@@ -115,7 +115,7 @@ class Plan:
     join: Join | None = None
 
     def counted(self) -> tuple[str, ...]:
-        """Return what an `Outcome` counts, in the order of its counts."""
+        """Return what an `outcome.Outcome` counts, in the order of its counts."""
         return tuple(tally.what for tally in self.left_out + self.tallies)
 
     def sources(self) -> list[str]:
