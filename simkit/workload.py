@@ -15,6 +15,8 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 MICROS = 1_000_000
 """Microseconds in a second: time inside a kernel is whole microseconds, so that sums are exact."""
 
+MICROS_PER_HOUR = 3600.0 * MICROS
+
 FOREVER = 1 << 60
 """A time no simulation reaches, in microseconds (36,000 years)."""
 

@@ -11,18 +11,17 @@ from gpuplan.simkit.allpass import pool
 from gpuplan.simkit.allpass.kernel import TIMELINE, VAIN, replay
 from gpuplan.simkit.allpass.market import NANOS
 from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws
+from gpuplan.simkit.allpass.rent import billed_usd
 from gpuplan.simkit.allpass.scalers import Rules
 from gpuplan.simkit.workload import (
     FOREVER,
-    MICROS,
+    MICROS_PER_HOUR,
     BoolArray,
     FloatArray,
     IntArray,
     Workload,
     to_micros,
 )
-
-MICROS_PER_HOUR = 3600.0 * MICROS
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +289,6 @@ def overheads_us(workload: Workload, parameters: Allpass) -> tuple[IntArray, Int
 
 def _rentals(workers: IntArray, bills: FloatArray, parameters: Allpass) -> Rentals:
     request, release = workers[:, pool.REQUEST].copy(), workers[:, pool.RELEASE].copy()
-    held = release - request
-    billed = held
-    if step := int(to_micros(parameters.billing_step_s)):
-        billed = -(-held // step) * step
-    billed = np.maximum(billed, to_micros(parameters.minimum_billing_s))
     metered = bills / NANOS / MICROS_PER_HOUR
     last_price = workers[:, pool.PRICE] / NANOS
     return Rentals(
@@ -306,7 +300,7 @@ def _rentals(workers: IntArray, bills: FloatArray, parameters: Allpass) -> Renta
         busy_us=workers[:, pool.BUSY].copy(),
         reclaimed=workers[:, pool.RECLAIMED] > 0,
         metered_usd=metered,
-        billed_usd=metered + (billed - held) / MICROS_PER_HOUR * last_price,
+        billed_usd=billed_usd(parameters, metered, release - request, last_price),
     )
 
 

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from gpuplan.simkit.allpass.market import NANOS, Market
-from gpuplan.simkit.allpass.run import MICROS_PER_HOUR, overheads_us
-from gpuplan.simkit.workload import FOREVER, to_micros
+from gpuplan.simkit.allpass.run import overheads_us
+from gpuplan.simkit.workload import FOREVER, MICROS_PER_HOUR, to_micros
 
 ORDER = [
     "finish serverless",

@@ -1,0 +1,86 @@
+"""What rented workers are billed, and what those cost that are held for a whole run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.simkit.allpass.market import Market
+from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.workload import MICROS_PER_HOUR, FloatArray, IntArray, to_micros
+
+
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """Workers that are requested and released together; arrays of shape (k,).
+
+    Attributes:
+        offer: place of the marketplace offer among all, the cheapest first, or -1 for the
+            conventional cloud.
+        price: at the request, US dollars per GPU-hour.
+        held_us: from request to release.
+        metered_usd: price x that time.
+        billed_usd: the same for the time billed (``minimum_billing_s``, ``billing_step_s``).
+    """
+
+    offer: IntArray
+    price: FloatArray
+    held_us: int
+    metered_usd: FloatArray
+    billed_usd: FloatArray
+
+
+def hold(parameters: Allpass, workers: int, held_us: int) -> Rent:
+    """Rent workers as a run begins and hold them, whatever becomes of their offers.
+
+    They are the cheapest offers of the marketplace there are then, and for the rest of the
+    conventional cloud, as for the pool of Allpass. Offers of the marketplace are taken first, also
+    where they are dearer.
+    """
+    market = parameters.offers
+    offer = np.arange(workers)
+    offer[market.offers[0] :] = -1
+    rented = offer >= 0
+    price = np.full(workers, float(parameters.conventional_price))
+    price[rented] = market.price[: rented.sum()]
+    metered, last = price * held_us / MICROS_PER_HOUR, price.copy()
+    if parameters.pricing == "in-force":
+        metered[rented], last[rented] = _in_force(market, price[rented], held_us)
+    return Rent(offer, price, held_us, metered, billed_usd(parameters, metered, held_us, last))
+
+
+def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
+    """Return what the cheapest offers of the first step cost, and the price of each at the end.
+
+    All of them are there when the market begins again, so every round is like the first.
+    """
+    rounds, rest = divmod(held_us, market.period_us)
+    lasting = np.diff(np.append(market.start_us, market.period_us))
+    within = rounds * lasting + np.clip(rest - market.start_us, 0, lasting)
+    final = int(np.searchsorted(market.start_us, rest)) - 1  # -1 is the end of a round
+    first, now = market.first, price.copy()
+    metered, last = np.zeros(price.size), price
+    for step in range(lasting.size if rounds else final + 1):
+        there = min(price.size, int(market.offers[step]))
+        now[:there] = market.price[first[step] : first[step] + there]
+        metered += now * float(within[step])
+        if step == final % lasting.size:
+            last = now.copy()
+    return metered / MICROS_PER_HOUR, last
+
+
+def billed_usd(
+    parameters: Allpass, metered_usd: FloatArray, held_us: IntArray | int, last_usd: FloatArray
+) -> FloatArray:
+    """Return bills for whole billing steps and the least time billed.
+
+    What is billed beyond the time held has the price of its end.
+    """
+    held = np.asarray(held_us, np.int64)
+    billed = held
+    if step := int(to_micros(parameters.billing_step_s)):
+        billed = -(-held // step) * step
+    billed = np.maximum(billed, to_micros(parameters.minimum_billing_s))
+    bills: FloatArray = metered_usd + (billed - held) / MICROS_PER_HOUR * last_usd
+    return bills

@@ -1,0 +1,137 @@
+"""What workers cost that are rented as a run begins and held to its end."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplan.simkit.allpass.market import Market
+from gpuplan.simkit.allpass.parameters import PRICING_RULES, Allpass, StartUp
+from gpuplan.simkit.allpass.rent import hold
+from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.workload import FOREVER, Workload
+
+HOUR = 3_600_000_000
+
+
+def market(*steps, lasting=HOUR, period=None):
+    """Return offers that change every hour: (price, price, ...) of each step."""
+    return Market(
+        np.arange(len(steps)) * lasting,
+        np.array([len(step) for step in steps]),
+        np.array([price for step in steps for price in step], np.float64),
+        lasting * len(steps) if period is None else period,
+    )
+
+
+@pytest.mark.parametrize(
+    ("workers", "usd_per_h", "rented"),
+    [(0, 0.0, 0), (2, 3.0, 2), (3, 6.0, 3), (5, 10.0, 3)],
+)
+def test_offers_come_first_and_the_conventional_cloud_last(workers, usd_per_h, rented):
+    # Offers at 1, 2 and 3, the conventional cloud at 2: the third offer is dearer, and taken.
+    rules = Allpass(marketplace_prices=(1.0, 2.0, 3.0), conventional_price=2.0)
+    rent = hold(rules, workers, 3 * HOUR // 2)
+    assert rent.price.sum() == usd_per_h
+    assert rent.offer.tolist() == [0, 1, 2, -1, -1][:workers]
+    assert (rent.offer >= 0).sum() == rented
+    assert rent.metered_usd.sum() == rent.billed_usd.sum() == 1.5 * usd_per_h
+
+
+def test_a_market_of_three_steps_by_hand():
+    # Three are wanted: offers at 1 and 2, then one from the conventional cloud at 5. In the second
+    # hour one offer is left, at 4: the other keeps its 2. In the third there are three at 3, of
+    # which the conventional place is none.
+    rules = Allpass(market=market((1, 2), (4,), (3, 3, 3)), conventional_price=5.0)
+    for pricing, expected in (
+        ("request", [3.5 * 1, 3.5 * 2, 3.5 * 5]),
+        ("in-force", [1 + 4 + 3 + 0.5 * 1, 2 + 2 + 3 + 0.5 * 2, 3.5 * 5]),
+    ):
+        rent = hold(replace(rules, pricing=pricing), 3, 7 * HOUR // 2)
+        assert rent.price.tolist() == [1, 2, 5]
+        np.testing.assert_allclose(rent.metered_usd, expected, rtol=1e-12)
+
+
+def test_availability_that_falls_to_none_leaves_prices_as_they_were():
+    rules = Allpass(market=market((1, 2), (), period=FOREVER), pricing="in-force")
+    np.testing.assert_allclose(hold(rules, 2, 9 * HOUR).metered_usd, [9, 18], rtol=1e-12)
+    none = Allpass(market=market((), (1, 2)), pricing="in-force", conventional_price=3.0)
+    rent = hold(none, 2, 9 * HOUR)  # what comes later is not rented
+    assert rent.offer.tolist() == [-1, -1]
+    np.testing.assert_allclose(rent.metered_usd, [27, 27], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        (HOUR // 2, 3 * 1.0),  # the least time, at the price of its end
+        (5 * HOUR // 2, 1 + 4 + 1.0 * 1),  # half an hour more
+        (2 * HOUR, 1 + 4 + 1.0 * 4),  # the third hour would be at the price of the second
+        (3 * HOUR, 1 + 4 + 1),
+        (0, 3 * 1.0),
+    ],
+)
+def test_what_is_billed_beyond_the_end_has_its_price(held, expected):
+    rules = Allpass(market=market((1,), (4,)), pricing="in-force", minimum_billing_s=3 * 3600)
+    assert hold(rules, 1, held).billed_usd.sum() == pytest.approx(expected)
+    steps = Allpass(market=market((1,), (4,)), pricing="in-force", billing_step_s=3600)
+    whole = {0: 0, HOUR // 2: 1, 5 * HOUR // 2: 6, 2 * HOUR: 5, 3 * HOUR: 6}
+    assert hold(steps, 1, held).billed_usd.sum() == pytest.approx(whole[held])
+
+
+prices = st.floats(0, 3).map(lambda usd: round(usd, 3))
+STEPS = st.lists(st.lists(prices, max_size=4).map(sorted), min_size=1, max_size=4)
+
+
+@pytest.mark.kernels
+@settings(max_examples=60, deadline=None)
+@given(
+    STEPS,
+    st.integers(1, 5),
+    st.integers(1, 40_000),
+    st.sampled_from(PRICING_RULES),
+    st.booleans(),
+    st.sampled_from([(0.0, 0.0), (3600.0, 600.0)]),
+)
+def test_a_pool_that_is_never_smaller_or_larger_pays_the_same(
+    steps, workers, run_s, pricing, repeats, billing
+):
+    # An autoscaler that may keep no fewer and no more workers rents them at once.
+    offers = market(*steps, lasting=HOUR // 2, period=None if repeats else FOREVER)
+    rules = Allpass(
+        controller="fixed",
+        threshold_s=0.0,
+        scaling="utilization",
+        window_s=60.0,
+        min_workers=workers,
+        capacity=workers,
+        checkpoint_s=0.0,
+        restore_s=0.0,
+        **{f"{name}_startup": StartUp(0, 0) for name in ("serverless", "marketplace")},
+        conventional_startup=StartUp(0, 0),
+        market=offers,
+        pricing=pricing,
+        billing_step_s=billing[0],
+        minimum_billing_s=billing[1],
+    )
+    work = Workload.from_seconds([0.0], [float(run_s)], [1], [float(run_s)])
+    run = run_allpass(work, rules, np.random.default_rng(0))
+    rent = hold(rules, workers, run.end_us)
+    assert not run.rentals.request_us.any() and (run.rentals.release_us == run.end_us).all()
+    assert run.rentals.offer.tolist() == rent.offer.tolist()
+    for name in ("price", "metered_usd", "billed_usd"):
+        np.testing.assert_allclose(getattr(run.rentals, name), getattr(rent, name), atol=1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS, st.integers(1, 6), st.integers(0, 40_000), st.sampled_from(PRICING_RULES))
+def test_where_every_offer_is_cheaper_it_is_never_dearer(steps, workers, held_s, pricing):
+    rules = Allpass(market=market(*steps), pricing=pricing, conventional_price=3.0)
+    rent = hold(rules, workers, held_s * 1_000_000)
+    alone = hold(Allpass(marketplace_prices=(), conventional_price=3.0), workers, rent.held_us)
+    assert (rent.billed_usd <= alone.billed_usd * (1 + 1e-12)).all()
+    assert alone.billed_usd.sum() == pytest.approx(workers * held_s / 3600 * 3.0)
+    some = hold(rules, max(workers - 1, 0), rent.held_us)  # a smaller cluster has the first places
+    np.testing.assert_array_equal(some.billed_usd, rent.billed_usd[:-1])
