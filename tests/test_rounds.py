@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from support_rounds import best_widths, drawn, run_twin
 
 from gpuplan.simkit.rounds.allocate import allocate
-from gpuplan.simkit.rounds.kernel import (
-    Rules,
+from gpuplan.simkit.rounds.kernel import Rules
+from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
+from gpuplan.simkit.rounds.shares import (
     best_size,
     efficiency_of,
     equal_shares,
     pollux_shares,
     widest_usable,
 )
-from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
 
 MINUTE = 60_000_000
 

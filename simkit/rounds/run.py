@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.simkit.rounds import kernel
+from gpuplan.simkit.rounds.shares import STARTS
 from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
 
 SHARES = {"equal": kernel.EQUAL, "pollux": kernel.POLLUX}
@@ -180,7 +181,7 @@ def run_rounds(jobs: ElasticJobs, policy: Policy) -> RoundsRun:
         finish_us=finish,
         waited_us=table[:, kernel.WAITED].copy(),
         held_us=table[:, kernel.HELD].copy(),
-        starts=table[:, kernel.STARTS].copy(),
+        starts=table[:, STARTS].copy(),
         time_us=time,
         gpus=gpus,
     )
