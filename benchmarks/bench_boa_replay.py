@@ -6,7 +6,8 @@ from benchmarks.bench_boa import median_s
 from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.demand import demand_law
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_plan
 from gpuplan.planner.boa.workload import Workload
 
 JOBS, CLASSES, WIDTHS = 1_000_000, 6, 64

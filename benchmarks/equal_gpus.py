@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.planner.boa.frontier import Frontier
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, replay_plan
 from gpuplan.planner.boa.workload import Workload
 
 CLUSTER = Cluster(node_gpus=4, provision_s=90, release_s=60)

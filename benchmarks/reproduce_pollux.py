@@ -14,7 +14,8 @@ from gpuplan.cli.figures.frontier_scene import Scene
 from gpuplan.cli.figures.style import save
 from gpuplan.planner.boa.baselines import elastic
 from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, replay_plan
 from gpuplan.planner.boa.workload import Workload
 
 PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1

@@ -8,7 +8,8 @@ from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.baselines.elastic import billed_gpu_h, elastic_jobs, run_elastic
 from gpuplan.planner.boa.baselines.registry import BASELINES, baseline, cluster_sizes, widths
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_plan
 from gpuplan.planner.boa.workload import Workload
 from gpuplan.simkit.rounds.run import Policy
 

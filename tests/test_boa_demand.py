@@ -9,7 +9,8 @@ from support_boa_replay import workload_of_jobs
 
 from gpuplan.planner.boa.demand import compound_poisson, demand_law
 from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_plan
 
 
 def panjer(width, mean, size):

@@ -13,13 +13,8 @@ from gpuplan.planner.boa.demand import demand_law
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
 from gpuplan.planner.boa.paths import WidthPath
 from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
-from gpuplan.planner.boa.replay import (
-    Cluster,
-    replay_of,
-    replay_paths,
-    replay_plan,
-    replay_types,
-)
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_of, replay_paths, replay_plan, replay_types
 from gpuplan.planner.speedup import t4
 
 

@@ -12,7 +12,8 @@ from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.frontier import solve_frontier
 from gpuplan.planner.boa.methods.convex import solve_convex
 from gpuplan.planner.boa.methods.registry import METHODS
-from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_plan
 from gpuplan.planner.boa.sensitivity import class_totals
 
 AT_ONCE = Cluster(provision_s=0, release_s=0)

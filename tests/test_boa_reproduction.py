@@ -6,7 +6,8 @@ import pytest
 
 from gpuplan.planner.boa.baselines import elastic
 from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_plan
 
 ROOT = Path(__file__).resolve().parents[1]
 NODES = Cluster(node_gpus=4, release_s=60)

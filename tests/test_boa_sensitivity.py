@@ -13,7 +13,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.boa.bursts import Mmpp2, burst_sensitivity, mmpp2_of
 from gpuplan.planner.boa.demand import demand_law
 from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.sensitivity import speedup_sensitivity
 
 AT_ONCE = Cluster(provision_s=0, release_s=0)

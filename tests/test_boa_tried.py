@@ -7,7 +7,8 @@ from support_pareto import write_newtrace, write_seren
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.comparison import compare_baselines
-from gpuplan.planner.boa.replay import Cluster, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import replay_plan
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.tried import Tries, objective_s
 from gpuplan.planner.boa.workload import COLUMNS, Choices

@@ -7,7 +7,7 @@ from support_pareto import results, write_newtrace
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.doubt import doubt_of, sensitivity_of
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.uncertainty import bootstrap_frontier
 from gpuplan.planner.boa.workload import COLUMNS

@@ -11,7 +11,7 @@ from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.boa.budget import Budget
 from gpuplan.planner.boa.comparison import compare_baselines
 from gpuplan.planner.boa.marks import Mark, marks_of
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 

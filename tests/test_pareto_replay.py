@@ -10,7 +10,7 @@ from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.asked import sweep
 from gpuplan.planner.boa.comparison import compare_baselines, names_of
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.show import show_gpus
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.trial import planned_jct_s, rented_over_time

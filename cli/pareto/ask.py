@@ -19,7 +19,7 @@ from gpuplan.cli.units import parse_duration
 
 if TYPE_CHECKING:
     from gpuplan.analysis.prices.quote import Quote
-    from gpuplan.planner.boa.replay import Cluster
+    from gpuplan.planner.boa.renting import Cluster
     from gpuplan.planner.boa.workload import Choices
     from gpuplan.planner.speedup.model import SpeedupModel
 
@@ -45,7 +45,7 @@ def choices_of(scaling: ScalingChoice, width: WidthChoice, *, scale_work: float)
 
 def cluster_of(renting: RentingChoice) -> Cluster | None:
     """Return how GPUs are rented; None without a replay. Raises `UsageError`."""
-    from gpuplan.planner.boa.replay import Cluster
+    from gpuplan.planner.boa.renting import Cluster
 
     if renting.no_replay:
         usual = RentingChoice(no_replay=True)

@@ -10,7 +10,7 @@ from gpuplan.planner.boa.show import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.boa.plan import Plan
-    from gpuplan.planner.boa.replay import Cluster
+    from gpuplan.planner.boa.renting import Cluster
     from gpuplan.planner.boa.study import Point, Study
     from gpuplan.planner.boa.workload import Workload
     from gpuplan.planner.speedup.model import SpeedupModel

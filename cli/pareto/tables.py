@@ -13,7 +13,7 @@ from gpuplan.planner.boa.show import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.boa.plan import Plan
-    from gpuplan.planner.boa.replay import Cluster
+    from gpuplan.planner.boa.renting import Cluster
     from gpuplan.planner.boa.study import Study
     from gpuplan.planner.boa.trial import Trial
 

@@ -14,7 +14,7 @@ from gpuplan.planner.boa.frontier import Frontier
 from gpuplan.planner.boa.hull import TOLERANCE
 from gpuplan.planner.boa.methods.registry import Solved
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.workload import Choices
 from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel

@@ -20,7 +20,8 @@ from gpuplan.planner.boa.arrivals import Arrivals, FloatArray
 from gpuplan.planner.boa.demand import demand_law
 from gpuplan.planner.boa.paths import HOUR_S
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, replay_plan
 from gpuplan.planner.boa.uncertainty import Band, range_band
 from gpuplan.planner.boa.workload import Workload
 

@@ -17,7 +17,7 @@ from gpuplan.planner.boa.frontier import Frontier, solve_frontier
 from gpuplan.planner.boa.hull import TOLERANCE
 from gpuplan.planner.boa.methods.registry import Solved, find_method
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.trial import Trial, try_plan
 from gpuplan.planner.boa.tried import OVER, Tried, Tries
 from gpuplan.planner.boa.workload import Choices, Workload, workload_of

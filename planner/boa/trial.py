@@ -11,7 +11,8 @@ from gpuplan.planner.boa.arrivals import FloatArray
 from gpuplan.planner.boa.demand import Demand, demand_law
 from gpuplan.planner.boa.paths import HOUR_S, time_per_work
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.boa.replay import Cluster, Replay, assign_paths, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, assign_paths, replay_plan
 from gpuplan.planner.boa.workload import Workload
 
 BINS = 240  # of the time line

@@ -16,7 +16,8 @@ import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.boa.plan import Plan
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_plan
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, replay_plan
 from gpuplan.planner.boa.show import round_up
 from gpuplan.planner.boa.workload import Workload
 

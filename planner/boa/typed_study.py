@@ -21,7 +21,7 @@ from gpuplan.planner.boa.heterogeneous import (
     solve_typed,
     workloads_by_type,
 )
-from gpuplan.planner.boa.replay import Cluster
+from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.show import round_up
 from gpuplan.planner.boa.tried import OVER
 from gpuplan.planner.boa.typed_trial import TypedTrial, try_typed

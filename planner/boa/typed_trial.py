@@ -11,7 +11,8 @@ import numpy as np
 from gpuplan.planner.boa.arrivals import FloatArray
 from gpuplan.planner.boa.demand import Demand, demand_law
 from gpuplan.planner.boa.heterogeneous import TypedPlan
-from gpuplan.planner.boa.replay import Cluster, Replay, replay_types
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, replay_types
 from gpuplan.planner.boa.trial import BINS, over_time, planned_jct_s
 from gpuplan.planner.boa.workload import HOUR_S, Workload
 

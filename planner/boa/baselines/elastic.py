@@ -14,7 +14,8 @@ import numpy as np
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import FloatArray, IntArray
 from gpuplan.planner.boa.frontier import JobClass
-from gpuplan.planner.boa.replay import Cluster, Replay, jobs_of, replay_of
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, jobs_of, replay_of
 from gpuplan.planner.boa.workload import HOUR_S, Workload
 from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
 from gpuplan.simkit.workload import MICROS, to_micros

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.planner.boa.paths import WidthPath
-from gpuplan.planner.boa.replay import Cluster, Replay, jobs_of, replay_paths
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay, jobs_of, replay_paths
 from gpuplan.planner.boa.workload import Workload
 
 

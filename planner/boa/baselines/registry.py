@@ -8,7 +8,8 @@ from math import ceil
 
 from gpuplan.analysis.named import find_named
 from gpuplan.planner.boa.baselines import elastic, fixed
-from gpuplan.planner.boa.replay import Cluster, Replay
+from gpuplan.planner.boa.renting import Cluster
+from gpuplan.planner.boa.replay import Replay
 from gpuplan.planner.boa.workload import Workload
 
 LOADS = (1.1, 1.25, 1.5, 2.0, 3.0, 4.0)  # cluster sizes
