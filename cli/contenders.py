@@ -11,7 +11,7 @@ from gpuplan.cli.settings import LOOSELY, parse_settings
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies import POLICIES, Policy
 
-SAME = {"conventional_usd_per_gpu_h": "usd_per_gpu_h", "capacity": "gpus"}
+SAME = {"capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
 TRIED = ("capacity", "threshold_s")
 """Settings of a sweep that are no circumstance: what it is set against does not share them."""

@@ -133,7 +133,8 @@ def price(
         known = find_policy(one.policy).settings
         priced = with_prices(one.settings, book, first_submit_us, known)
         found.append(replace(one, settings=priced.settings))
-        gpus[priced.gpu] = None
+        if priced.gpu:
+            gpus[priced.gpu] = None
         for note in priced.notes:
             told.setdefault(note, []).append(one.label)
     if len(gpus) > 1 and not all(one.settings.get("gpu") for one in contenders):

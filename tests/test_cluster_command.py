@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 from support_traces import lab_trace, write_trace
@@ -34,7 +35,11 @@ def test_jobs_and_summary_agree(gpuplan, lab, tmp_path, policy):
         results["mean_service_s"] + results["mean_jqt_s"] + results["mean_preemption_s"]
     )
     hours = results["makespan_s"] / 3600 * 8
-    assert results["cost_usd"] == pytest.approx(hours * 1.29)
+    eight = np.interp((np.arange(8) + 0.5) / 50, (0, 0.5, 1), (0.38, 1.08, 1.66)).mean()
+    assert results["mean_usd_per_gpu_h"] == pytest.approx(eight)
+    assert results["cost_usd"] == pytest.approx(hours * eight)
+    assert results["cost_marketplace_usd"] == results["cost_usd"]
+    assert results["cost_conventional_usd"] == 0
     assert frame["cost_usd"].sum() == pytest.approx(results["cost_usd"])
     assert results["utilization"] == pytest.approx(frame["gpu_s"].sum() / 3600 / hours)
     assert results["preemptions"] == frame["preemptions"].sum()
@@ -48,7 +53,7 @@ def test_the_table_and_picture_are_for_people(gpuplan, lab, tmp_path):
     )
     assert code == 0
     assert out.startswith("400 jobs under 2d-las: $")
-    assert "fragmented" in out and "marketplace" not in out
+    assert "fragmented" in out and "mean $/GPU-h" in out and "serverless" not in out
     assert max(map(len, out.splitlines())) <= 100
     assert "GPUs in use, of 8" in (tmp_path / "t.svg").read_text()
 

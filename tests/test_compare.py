@@ -41,8 +41,7 @@ def test_each_row_is_what_simulate_finds(gpuplan, lab, tmp_path):
     effective = {one["label"]: one["settings"] for one in document["parameters"]["policies"]}
     for row, text in zip(rows, SEVERAL, strict=True):
         name, _, own = text.partition(":")
-        price = "usd_per_gpu_h" if name == "fifo" else "conventional_usd_per_gpu_h"
-        texts = [] if name == "serverless-only" else [f"{price}=1.5"]
+        texts = [] if name == "serverless-only" else ["conventional_usd_per_gpu_h=1.5"]
         sets = [part for one in [*texts, *own.split()] for part in ("--set", one)]
         code, out, err = gpuplan("simulate", lab, "--policy", name, *chosen, *sets)
         assert code == 0, err
@@ -113,7 +112,7 @@ def test_settings_go_to_whom_they_are_meant_for():
             **{"capacity": 3, "conventional_usd_per_gpu_h": 2.0},
             **{"threshold_s": 60.0, "checkpoint_s": 5.0},
         },
-        {"gpus": 8, "usd_per_gpu_h": 2.0, "checkpoint_s": 5.0},
+        {"gpus": 8, "conventional_usd_per_gpu_h": 2.0, "checkpoint_s": 5.0},
         {},
     ]
     assert [one.label for one in found][1] == "fixed:threshold_s=60,capacity=3"

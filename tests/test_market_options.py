@@ -1,6 +1,7 @@
 """One price table and one table of checkpoints for simulate, compare and sweep alike."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -76,8 +77,10 @@ def test_compare_finds_what_simulate_finds_at_these_prices(gpuplan, files):
         assert alone["results"] == {key: row[key] for key in alone["results"]}
         assert alone["parameters"]["settings"] == effective[row["label"]]
         assert alone["parameters"]["price_choice"] == {"gpu": "A100-80GB"}
-    assert effective["srtf"]["usd_per_gpu_h"] == 1.4
-    assert effective["hpa"]["market"]["most_offers"] == 9
+    for name in ("hpa", "srtf"):
+        assert effective[name]["conventional_usd_per_gpu_h"] == 1.4
+        assert effective[name]["market"]["most_offers"] == 9
+    assert effective["fifo:preemptive=true"]["market"]["most_offers"] == 8  # its GPUs
     assert effective["serverless-only"]["serverless_usd_per_gpu_h"] == 2.5
     elsewhere = as_json(
         *(gpuplan, "compare", trace, *given, *market, "--set", "fifo.gpus=8"),
@@ -121,8 +124,8 @@ def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path)
         (job_class, round(paid_s, 6))
         for job_class, paid_s in once.select("job_class", "preemption_s").rows()
     } == set(pays.items())
-    hours = found["results"]["makespan_s"] / 3600
-    assert found["results"]["cost_usd"] == pytest.approx(hours * 4 * 1.4)
+    hours = found["results"]["makespan_s"] / 3600  # of the four offers of the first six hours
+    assert found["results"]["cost_usd"] == pytest.approx(hours * 4 * 0.5)
     code, _, told = gpuplan(*plain, "--set", "reference=true")
     assert code == 2 and "without --checkpoints" in told
 
@@ -148,32 +151,60 @@ def test_each_policy_gets_the_prices_it_pays():
             (0, "lambda", "A100", None, "on_demand", 1.4),
         ]
     )
-    assert priced("fifo", rows).settings == {"usd_per_gpu_h": 1.4}
     assert priced("serverless-only", rows).settings == {"serverless_usd_per_gpu_h": 2.5}
-    assert priced("hpa", rows).settings.keys() == {"conventional_usd_per_gpu_h", "market"}
-    assert priced("fifo", None, gpu="H100").settings == {"usd_per_gpu_h": 2.49}
-    assert priced("fifo", rows, usd_per_gpu_h=9.0).settings == {"usd_per_gpu_h": 9.0}
+    for name in ("hpa", "fifo"):
+        found = priced(name, rows).settings
+        assert found.keys() == {"conventional_usd_per_gpu_h", "market"}
+        assert found["conventional_usd_per_gpu_h"] == 1.4
+        assert found["market"].price.tolist() == [1.0, 1.0]
+        assert priced(name, None, gpu="H100") == priced("hpa", None, gpu="H100")
+    assert priced("fifo", rows, gpus=1).settings["market"].price.tolist() == [1.0]
+
+
+def test_a_cluster_has_the_prices_that_there_are():
+    alone = book([(0, "lambda", "A100", None, "on_demand", 1.4)])
+    found = priced("fifo", alone)
+    assert found.settings == {"conventional_usd_per_gpu_h": 1.4, "marketplace_offers": 0}
+    assert (
+        found.notes[1] == "marketplace: none with A100, so the cluster is of the conventional cloud"
+    )
     market = book([(0, "vast.ai", "A100", None, "marketplace", 1.0, 2)])
-    with pytest.raises(UsageError, match=r"no on-demand price of A100\n.*--set usd_per_gpu_h=N"):
-        priced("fifo", market, gpu="A100")
-    with pytest.raises(UsageError, match="there is none as on-demand"):
-        priced("fifo", market)
+    for name in ("hpa", "fifo"):
+        found = priced(name, market)
+        assert found.settings.keys() == {"market"}
+        assert found.notes[0] == "on-demand price: the default, as the prices have none"
+    found = priced("fifo", market, usd_per_gpu_h=9.0, gpu="H100")
+    assert found.settings == {"usd_per_gpu_h": 9.0}
+    assert found.notes == ("price of every GPU: as set",)
+    with pytest.raises(UsageError, match=r"nothing of H100 on .*\n  next: --set usd_per_gpu_h=N"):
+        priced("fifo", alone, gpu="H100")
+    with pytest.raises(UsageError, match="nothing of A100 on a marketplace or as spot"):
+        priced("hpa", alone, gpu="A100")
+    with pytest.raises(UsageError, match="provider=vast: the prices have no marketplace with A100"):
+        priced("fifo", alone, provider="vast")
+    with pytest.raises(UsageError, match="conventional_provider=aws: the prices have no on-demand"):
+        priced("fifo", market, conventional_provider="aws")
+    modal = book([(0, "modal", "A100", None, "serverless", 2.5)])
+    with pytest.raises(UsageError, match="say which GPU with --set gpu=NAME; there is none as on-"):
+        priced("fifo", modal)
 
 
 def test_policies_are_priced_on_one_gpu_unless_their_own_are_chosen():
     rows = book(
         [
             (0, "vast.ai", "A100", None, "marketplace", 1.0, 2),
-            (0, "lambda", "H100", None, "on_demand", 3.0),
+            (0, "modal", "H100", None, "serverless", 3.0),
         ]
     )
-    both = [Contender("hpa", "hpa", {}), Contender("fifo", "fifo", {})]
+    both = [Contender("hpa", "hpa", {}), Contender("modal", "serverless-only", {})]
     with pytest.raises(UsageError, match="different ones, A100 and H100"):
         price(both, rows, START)
-    own = [Contender("a", "hpa", {"gpu": "A100"}), Contender("h", "fifo", {"gpu": "H100"})]
+    owned = Contender("fifo", "fifo", {"usd_per_gpu_h": 1.0})
+    assert price([both[0], owned], rows, START)[0][1] == owned  # of any GPU
+    own = [Contender("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
     found, notes = price(own, rows, START)
-    assert found[1].settings == {"usd_per_gpu_h": 3.0}
-    assert "h: on-demand price: lambda, $3 per GPU-hour" in notes
+    assert found[1].settings == {"serverless_usd_per_gpu_h": 3.0}
+    assert "modal: serverless price: modal, $3 per GPU-hour" in notes
     same, notes = price(both[1:] * 2, rows, START)
     assert same[0] == same[1]
-    assert notes == ("on-demand price: lambda, $3 per GPU-hour",)
+    assert notes == ("serverless price: modal, $3 per GPU-hour",)

@@ -131,7 +131,8 @@ def test_settings_go_to_the_policies_that_have_them(folder):
     assert list(found["compare"]) == [*shared, "--set=fixed.threshold_s=5m", *policies]
     assert list(found["sweep"]) == [*shared, "--set=restore_s=7"]  # it has a controller of its own
     assert list(found["simulate"]) == [
-        *("--set=gpus=9", "--set=checkpoint_s=20s", "--set=usd_per_gpu_h=1.5", "--policy=fifo"),
+        *("--set=gpus=9", "--set=checkpoint_s=20s", "--set=conventional_usd_per_gpu_h=1.5"),
+        "--policy=fifo",
     ]
     assert list(found["small"]) == [*shared, "--set=threshold_s=5m", "--policy=fixed"]
 

@@ -91,9 +91,9 @@ def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
 
 
 def test_settings_are_shared_but_not_what_is_swept():
-    shared = ["conventional_usd_per_gpu_h=3", "capacity=5", "checkpoint_s=7", "tick_s=2"]
+    shared = ["marketplace_offers=3", "capacity=5", "checkpoint_s=7", "tick_s=2"]
     assert read_rival("srtf:gpus=64", shared) == Contender(
-        "srtf:gpus=64", "srtf", {"usd_per_gpu_h": 3.0, "checkpoint_s": 7.0, "gpus": 64}
+        "srtf:gpus=64", "srtf", {"marketplace_offers": 3, "checkpoint_s": 7.0, "gpus": 64}
     )
     assert read_rival("fixed:threshold_s=9", ["threshold_s=5"]).settings == {"threshold_s": 9.0}
 
@@ -166,10 +166,9 @@ def test_prices_of_a_table_are_those_of_the_rival_too(gpuplan, lab):
     code, out, err = gpuplan(*asked, "--output-format", "json")
     assert code == 0, err
     parameters = json.loads(out)["parameters"]
-    assert (
-        parameters["against"]["settings"]["usd_per_gpu_h"]
-        == parameters["settings"]["conventional_usd_per_gpu_h"]
-    )
+    own, shared = parameters["against"]["settings"], parameters["settings"]
+    for name in ("conventional_usd_per_gpu_h", "marketplace_usd_per_gpu_h"):
+        assert own[name] == shared[name]
 
 
 @pytest.mark.parametrize(

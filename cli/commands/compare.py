@@ -58,8 +58,9 @@ def compare(
             "--set",
             help="key=value for every policy that has this parameter, or policy.key=value for "
             "one. Prices are the same for all: serverless_usd_per_gpu_h (2.10), "
-            "marketplace_median_usd_per_gpu_h (1.08) and conventional_usd_per_gpu_h (1.29), which "
-            "the policies of one cluster pay for all of it. May be repeated.",
+            "marketplace_median_usd_per_gpu_h (1.08) and conventional_usd_per_gpu_h (1.29). A "
+            "cluster is rented by the last two unless usd_per_gpu_h, the price of each of its "
+            "GPUs, is set. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -182,6 +182,7 @@ SHOWN = {
         "mean_marketplace_usd_per_gpu_h": Column(
             "mean_marketplace_usd_per_gpu_h", "marketplace $/GPU-h", show_number
         ),
+        "mean_usd_per_gpu_h": Column("mean_usd_per_gpu_h", "mean $/GPU-h", show_number),
     },
     "The two tiers": {
         "finished_serverless_share": Column(

@@ -20,9 +20,9 @@ from gpuplan.simkit.allpass.market import Market
 from gpuplan.simkit.allpass.parameters import price_ladder
 
 MARKET_KINDS = ("marketplace", "spot")
-TIERS = {  # kind of price -> the setting that names its provider, and those that are its price
+TIERS = {  # kind of price -> the setting that names its provider, and the one that is its price
     "serverless": ("serverless_provider", "serverless_usd_per_gpu_h"),
-    "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h", "usd_per_gpu_h"),
+    "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
 }
 USUAL_GPU = "A100"
 MOST_PRICES = 20_000_000
@@ -34,7 +34,7 @@ class Priced:
 
     Attributes:
         settings: those given but for the choice among prices, and those that the prices fill in.
-        gpu: what the prices are of.
+        gpu: what the prices are of; empty where none were looked up.
         notes: where they come from, one sentence each.
     """
 
@@ -53,7 +53,8 @@ def with_prices(
 
     The marketplace follows the source's offers over time. The serverless and the conventional price
     are the means of theirs over time. A provider that is not named is one of which the start-up
-    times are known, or else the cheapest.
+    times are known, or else the cheapest. A cluster does without a marketplace where the prices
+    have none, and without prices where ``usd_per_gpu_h`` is set.
 
     Args:
         settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
@@ -67,16 +68,16 @@ def with_prices(
         UsageError: the prices have no such GPU, provider or region, not the only price that the
             policy pays, or too many offers.
     """
-    tiers = {
-        kind: (provider, price)
-        for kind, (provider, *prices) in TIERS.items()
-        for price in prices
-        if price in known
-    }
-    rents = "provider" in known
+    if settings.get("usd_per_gpu_h") is not None:
+        return _done(settings, "", ("price of every GPU: as set",))
+    tiers = {kind: tier for kind, tier in TIERS.items() if tier[1] in known}
+    rents, held = "provider" in known, "usd_per_gpu_h" in known
     if book is None:
-        return _from_list(settings, tiers, rents)
-    gpu = _gpu(settings, book, MARKET_KINDS if rents else tuple(tiers))
+        return _from_list(settings, tiers, rents, held)
+    kinds = MARKET_KINDS if rents else tuple(tiers)
+    if held and not any(kind in kinds for _, _, kind in _sources(book)):
+        kinds = tuple(tiers)
+    gpu = _gpu(settings, book, kinds)
     found, notes = dict(settings), []
     means: dict[str, dict[str, float]] = {}
     for one in hourly_prices(book, gpu):
@@ -84,7 +85,7 @@ def with_prices(
     for kind, tier in tiers.items():
         notes.append(_fixed(found, means.get(kind, {}), kind, *tier, gpu=None if rents else gpu))
     if rents:
-        notes += _market(found, book, gpu, means, first_submit_us)
+        notes += _market(found, book, gpu, means, first_submit_us, held)
     return _done(found, gpu, notes)
 
 
@@ -93,7 +94,7 @@ def _word(kind: str) -> str:
 
 
 def _from_list(
-    settings: Mapping[str, Any], tiers: Mapping[str, tuple[str, str]], rents: bool
+    settings: Mapping[str, Any], tiers: Mapping[str, tuple[str, str]], rents: bool, held: bool
 ) -> Priced:
     gpu = gpu_name(settings.get("gpu") or USUAL_GPU)
     listed = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
@@ -110,6 +111,9 @@ def _from_list(
     if not rents:
         return _done(found, gpu, notes)
     market = {one.provider: one for one in listed if one.kind == "marketplace"}
+    if held and not market:
+        notes.append(_conventional_alone(found, gpu, any(o.kind == "on_demand" for o in listed)))
+        return _done(found, gpu, notes)
     if not market:
         raise UsageError(f"--set gpu={gpu}: the built-in prices have no marketplace with it")
     typical = {name: one.typical or 0.0 for name, one in market.items()}
@@ -155,12 +159,28 @@ def _fixed(
     return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
 
 
+def _conventional_alone(found: dict[str, Any], gpu: str, is_there: bool) -> str:
+    """Leave a cluster without offers, as prices have none of its GPU; return that it is so."""
+    if found.get("provider"):
+        raise UsageError(
+            f"--set provider={found['provider']}: the prices have no marketplace with {gpu}"
+        )
+    if not is_there:
+        raise UsageError(
+            f"--prices: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
+            "--set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
+        )
+    found["marketplace_offers"] = 0
+    return f"marketplace: none with {gpu}, so the cluster is of the conventional cloud"
+
+
 def _market(
     found: dict[str, Any],
     book: PriceBook,
     gpu: str,
     means: Mapping[str, Mapping[str, float]],
     first_submit_us: int | None,
+    held: bool,
 ) -> Iterable[str]:
     """Fill in the marketplace; return where it comes from."""
     sources = [source for source in _sources(book) if same_gpu(gpu, source[1])]
@@ -170,6 +190,9 @@ def _market(
         for provider, _, its in sources
         if its == kind
     }
+    if held and not providers:
+        yield _conventional_alone(found, gpu, "on_demand" in means)
+        return
     if not providers:
         raise UsageError(
             f"--prices: nothing of {gpu} on a marketplace or as spot\n  next: choose another GPU "
@@ -179,6 +202,7 @@ def _market(
     kinds = {kind for name, _, kind in sources if name == provider}
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
     values = LADDER | {name: found[name] for name in LADDER if name in found}
+    size = "gpus" if held else "capacity"
     try:
         ladder = ladder_of(
             book,
@@ -187,14 +211,14 @@ def _market(
             kind=kind,
             region=found.get("region"),
             assumed=values["marketplace_offers"],
-            most=found.get("capacity"),
+            most=found.get(size),
         )
     except ValueError as error:
         raise UsageError(f"--set region={found.get('region')}: {error}") from error
     if ladder.offers.sum() > MOST_PRICES:
         raise UsageError(
             f"--prices: {ladder.offers.sum():,} offers over time are too many\n  next: keep the "
-            "cheapest that matter with --set capacity=N"
+            f"cheapest that matter with --set {size}=N"
         )
     found["market"], is_dated = _in_run(ladder, values, first_submit_us)
     days = (ladder.edges_us[-1] - ladder.edges_us[0]) / 86_400e6

@@ -10,16 +10,15 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
-from gpuplan.planner.cluster.settings import SCHEDULERS
+from gpuplan.planner.cluster.bill import Bill, bill_of, terms_of
+from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS
 from gpuplan.planner.settings import OF_PRICES, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.run import ClusterRun, peak_gpus, run_cluster
 from gpuplan.simkit.metrics import distribution, time_average
-from gpuplan.simkit.workload import MICROS, FloatArray
-
-GPU_US_PER_GPU_H = 3600.0 * MICROS
+from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simulation:
@@ -46,20 +45,21 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
             "--set reference=true: the published simulator stops jobs at no cost, and is run "
             "without --checkpoints"
         )
-    price = float(values["usd_per_gpu_h"])
-    if price < 0:
-        raise UsageError(f"--set usd_per_gpu_h={price:g}: a price is at least 0")
+    terms = terms_of(values)
     try:
         run = run_cluster(jobs.workload, cluster)
     except ValueError as error:
         raise UsageError(
             f"this replay cannot be made: {error}\n  next: leave the longest jobs out with --where"
         ) from error
+    bill = bill_of(run, terms)
+    own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
+    plain = {name: value for name, value in values.items() if name in own}
     return Simulation(
         policy=policy,
-        settings={k: v for k, v in values.items() if k not in OF_PRICES} | {"gpus": gpus},
-        results=measure(run, price),
-        frame=job_frame(jobs, run, price),
+        settings=plain | {"gpus": gpus} | terms.effective(),
+        results=measure(run, bill),
+        frame=job_frame(jobs, run, bill),
         warnings=notes,
         detail=run,
     )
@@ -79,9 +79,12 @@ def _gpus(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[int, tuple[str, .
 
 
 def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:
-    """Tell of settings that are about stops where no job is ever stopped, or of equal jobs."""
+    """Tell of settings that change nothing: no job is stopped, all are equal, nothing is rented."""
     idle = [name for name in ("checkpoint_s", "restore_s") if settings.get(name)]
     notes = []
+    offered = [name for name in RENTED if name in settings]
+    if offered and settings.get("usd_per_gpu_h") is not None:
+        notes.append(f"usd_per_gpu_h is the whole price, so {', '.join(offered)} changes nothing")
     if idle and not cluster.preemptive:
         notes.append(f"{policy} stops no job, so {' and '.join(idle)} changes nothing")
     if not cluster.preemptive and cluster.order in ("attained", "attained_gpu", "gittins"):
@@ -93,8 +96,8 @@ def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) 
     return tuple(notes)
 
 
-def measure(run: ClusterRun, price: float) -> dict[str, Any]:
-    """Return the headline numbers of a run at a price in USD per GPU-hour.
+def measure(run: ClusterRun, bill: Bill) -> dict[str, Any]:
+    """Return the headline numbers of a run and its bill.
 
     JQT is time in the queue, and JCT = service + queue + preemption. ``utilization`` is the run
     time of jobs x their GPUs over the GPU time of the cluster until the last finish;
@@ -112,12 +115,12 @@ def measure(run: ClusterRun, price: float) -> dict[str, Any]:
         **distribution(jqt_s, "jqt", "s"),
         "mean_queue_s": float(jqt_s.mean()),
         "mean_preemption_s": float((run.held_us - work.service_us).mean() / MICROS),
-        "cost_usd": cost_usd(run, price),
+        **bill.summary(),
         "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
         "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
         "preemptions": int(run.stops.sum()),
         "preempted_jobs": int((run.stops > 0).sum()),
-        "gpu_h": float((service * work.gpus).sum() / GPU_US_PER_GPU_H),
+        "gpu_h": float((service * work.gpus).sum() / MICROS_PER_HOUR),
         "utilization": float((service * work.gpus).sum() / rented) if rented else None,
         "gpu_busy_share": float(run.held_gpu_us.sum() / rented) if rented else None,
         "waiting_mean": _mean_over_time(run, run.waiting),
@@ -129,24 +132,7 @@ def measure(run: ClusterRun, price: float) -> dict[str, Any]:
     return found
 
 
-def cost_usd(run: ClusterRun, price: float) -> float:
-    """Return the bill: every GPU from the first submission to the last finish."""
-    return run.makespan_us * run.cluster.gpus / GPU_US_PER_GPU_H * price
-
-
-def job_usd(run: ClusterRun, price: float) -> FloatArray:
-    """Return each job's share of the bill by the GPU time it held; idle GPUs are thus paid by all.
-
-    Where no job held any, by its GPUs.
-    """
-    held = run.held_gpu_us
-    if not held.any():
-        held = run.workload.gpus.astype(np.float64)
-    shares: FloatArray = cost_usd(run, price) * held / held.sum()
-    return shares
-
-
-def job_frame(jobs: TraceJobs, run: ClusterRun, price: float) -> pl.DataFrame:
+def job_frame(jobs: TraceJobs, run: ClusterRun, bill: Bill) -> pl.DataFrame:
     """Return one row per job; ``cost_usd`` adds up to the whole bill."""
     held_s = run.held_us / MICROS
     service_s = run.workload.service_us / MICROS
@@ -159,7 +145,7 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, price: float) -> pl.DataFrame:
             "jct_s": run.jct_us / MICROS,
             "jqt_s": run.jqt_us / MICROS,
             "gpu_s": service_s * run.workload.gpus,
-            "cost_usd": job_usd(run, price),
+            "cost_usd": bill.shares(run),
             "preemption_s": held_s - service_s,
             "preemptions": run.stops,
         }

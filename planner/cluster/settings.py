@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.allpass.settings import LADDER, SETTINGS, default_settings
 from gpuplan.planner.settings import OF_PRICES, Setting
-from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 
 
@@ -50,20 +50,15 @@ class Scheduler:
     def defaults(self) -> dict[str, Any]:
         """Return the value that every setting has where it is not set; see also `complete`.
 
-        A stop costs what a move costs Allpass (section 5.1), and a GPU what its conventional
-        cloud asks (Table 3: Lambda's A100 on demand), so that comparisons have one cost model.
+        A stop costs what a move costs Allpass (section 5.1), and GPUs are rented as the workers of
+        Allpass, so that comparisons have one cost model.
         """
-        allpass = Allpass()
-        usual = {
+        usual = default_settings() | {
             "gpus": None,
             "gpus_per_node": None,
             "preemptive": self.preemptive,
             "skipping": self.skipping,
-            "checkpoint_s": allpass.checkpoint_s,
-            "restore_s": allpass.restore_s,
-            "usd_per_gpu_h": allpass.conventional_price,
-            "gpu": None,
-            "conventional_provider": None,
+            "usd_per_gpu_h": None,
             "limits_s": (3250.0, 7200.0),
             "limits_gpu_s": (3250.0, 7200.0),
             "levels": 16,
@@ -93,6 +88,12 @@ class Scheduler:
             raise UsageError(f"--set: {error}") from error
 
 
+RENTED = (
+    *("conventional_usd_per_gpu_h", *LADDER),
+    *("pricing", "billing_step_s", "minimum_billing_s"),
+)
+"""Settings of Allpass by which a cluster rents its GPUs; it holds them to its end."""
+
 SHARED: dict[str, Setting] = {
     "gpus": Setting(
         "count", "GPUs of the cluster (--gpus); none: so many that none waits", unlimited=True
@@ -104,8 +105,11 @@ SHARED: dict[str, Setting] = {
     "skipping": Setting("flag", "whether jobs may pass one that does not fit"),
     "checkpoint_s": Setting("duration", "time to save a job that is stopped; 0 with reference"),
     "restore_s": Setting("duration", "time to load it again; 0 with reference"),
-    "usd_per_gpu_h": Setting("usd", "price of a GPU-hour; the whole cluster is paid for"),
-    **{name: OF_PRICES[name] for name in ("gpu", "conventional_provider")},
+    "usd_per_gpu_h": Setting(
+        "usd", "price of every GPU; none: cheapest offers first, held to the end", unlimited=True
+    ),
+    **{name: SETTINGS[name] for name in RENTED},
+    **{name: about for name, about in OF_PRICES.items() if name != "serverless_provider"},
 }
 
 TIRESIAS = "Gu et al., Tiresias, NSDI 2019"

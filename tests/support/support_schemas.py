@@ -96,8 +96,8 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     overheads = folder / "overheads.csv"
     overheads.write_text("job_class,checkpoint_s,restore_s\n*,20,30\n", encoding="utf-8")
     market = (f"--prices={prices}", "--set=gpu=A100-80GB", f"--checkpoints={overheads}")
-    for command in ("sweep", "simulate", "compare"):
-        yield command, [*some, *market]
+    for command, *own in (("sweep", "--against=2d-las:gpus=64"), ("simulate",), ("compare",)):
+        yield command, [*some, *market, *own]
     yield "compare", some
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
