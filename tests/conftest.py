@@ -61,6 +61,30 @@ def gpuplan(capfd: pytest.CaptureFixture[str]):
 
 
 @pytest.fixture
+def newtrace(tmp_path):
+    """A trace with the job classes of newTrace, without durations."""
+    from support_pareto import write_newtrace
+
+    return write_newtrace(tmp_path)
+
+
+@pytest.fixture
+def hours(tmp_path):
+    """A trace of 100 jobs of an hour, one every half hour."""
+    from support_pareto import write_hours
+
+    return write_hours(tmp_path)
+
+
+@pytest.fixture
+def seren(gpuplan, tmp_path):
+    """The sample like Seren's log that comes with gpuplan, as a trace."""
+    from support_pareto import write_seren
+
+    return write_seren(gpuplan, tmp_path)
+
+
+@pytest.fixture
 def tiny_blocks(monkeypatch):
     """Blocks and chunks of a few bytes, so that small logs have many."""
     from gpuplan.analysis.ingest import records, source, tables

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support_pareto import write_newtrace, write_seren
+from support_pareto import write_newtrace
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
@@ -13,11 +13,6 @@ from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.tried import Tries, objective_s
 from gpuplan.planner.boa.workload import COLUMNS, Choices
 from gpuplan.planner.speedup.registry import load_speedup
-
-
-@pytest.fixture
-def seren(gpuplan, tmp_path):
-    return write_seren(gpuplan, tmp_path)
 
 
 def study(path, speedup, cluster, **choices):

@@ -1,15 +1,9 @@
 """Every key that ``gpuplan pareto`` writes is a word in code type in docs/boa-output.md."""
 
-import pytest
 from support_docs import undocumented
-from support_pareto import results, write_hours, write_newtrace
+from support_pareto import results, write_hours
 
 PAGE = ["boa-output.md"]
-
-
-@pytest.fixture
-def newtrace(tmp_path):
-    return write_newtrace(tmp_path)
 
 
 def test_every_number_of_one_type_is_documented(newtrace, gpuplan):

@@ -6,19 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from support_pareto import NEWTRACE_1, results, write_hours, write_newtrace
+from support_pareto import NEWTRACE_1, results
 
 from gpuplan.planner.boa.show import show_gpus
-
-
-@pytest.fixture
-def newtrace(tmp_path):
-    return write_newtrace(tmp_path)
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 def test_newtrace_on_t4_as_documented(gpuplan, newtrace):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support_docs import undocumented
-from support_pareto import results, write_newtrace
+from support_pareto import results
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.boa.doubt import doubt_of, sensitivity_of
@@ -12,11 +12,6 @@ from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.boa.uncertainty import bootstrap_frontier
 from gpuplan.planner.boa.workload import COLUMNS
 from gpuplan.planner.speedup.registry import load_speedup
-
-
-@pytest.fixture
-def newtrace(tmp_path):
-    return write_newtrace(tmp_path)
 
 
 @pytest.fixture

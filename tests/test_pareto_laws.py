@@ -2,15 +2,10 @@
 
 import numpy as np
 import pytest
-from support_pareto import results, write_hours
+from support_pareto import results
 
 from gpuplan.planner.boa.laws import other_family
 from gpuplan.planner.speedup.registry import load_speedup
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["power:0.8", "amdahl:0.05", "usl:0.05,0.001", "power:1"])

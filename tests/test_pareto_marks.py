@@ -1,16 +1,11 @@
 """Points known from elsewhere in gpuplan pareto: --mark."""
 
 import pytest
-from support_pareto import results, write_hours
+from support_pareto import results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.pareto.marks import parse_marks
 from gpuplan.planner.boa.marks import Mark
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_path):

@@ -1,16 +1,11 @@
 """Budgets and prices of gpuplan pareto."""
 
 import pytest
-from support_pareto import results, write_hours
+from support_pareto import results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.pareto.budgets import parse_budgets
 from gpuplan.planner.boa.budget import DOLLARS, LOADS, Budget
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 def test_dollars(gpuplan, hours):

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support_pareto import write_hours
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
@@ -14,11 +13,6 @@ from gpuplan.planner.boa.marks import Mark, marks_of
 from gpuplan.planner.boa.renting import Cluster
 from gpuplan.planner.boa.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 def test_picture_with_dollars_and_a_long_frontier(gpuplan, hours, tmp_path):

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from support_pareto import results, write_hours, write_newtrace, write_seren
+from support_pareto import results
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
@@ -18,21 +18,6 @@ from gpuplan.planner.boa.workload import COLUMNS, Choices
 from gpuplan.planner.speedup.registry import load_speedup
 
 AT_ONCE = Cluster(provision_s=0, release_s=0)
-
-
-@pytest.fixture
-def newtrace(tmp_path):
-    return write_newtrace(tmp_path)
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
-
-
-@pytest.fixture
-def seren(gpuplan, tmp_path):
-    return write_seren(gpuplan, tmp_path)
 
 
 def study(path, speedup="profile:t4", cluster=AT_ONCE, **choices):

@@ -4,19 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from support_pareto import results, write_hours, write_newtrace
+from support_pareto import results
 
 from gpuplan.planner.boa.show import show_gpus
-
-
-@pytest.fixture
-def newtrace(tmp_path):
-    return write_newtrace(tmp_path)
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 def test_the_fullest_table_is_whole(gpuplan, hours, tmp_path):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support_pareto import results, write_hours, write_newtrace
+from support_pareto import results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
@@ -13,16 +13,6 @@ from gpuplan.analysis.prices.quoting import quote
 
 SIA = ("--gpu", "T4", "--gpu", "RTX2080Ti", "--gpu", "A100")
 USD = ("--price", "T4=0.5", "--price", "RTX2080Ti=0.4", "--price", "A100=2.5")
-
-
-@pytest.fixture
-def newtrace(tmp_path):
-    return write_newtrace(tmp_path)
-
-
-@pytest.fixture
-def hours(tmp_path):
-    return write_hours(tmp_path)
 
 
 def test_a_mix_in_dollars_as_worked_by_hand(gpuplan, hours):
