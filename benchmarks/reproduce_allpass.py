@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.equal_gpus import table
 from benchmarks.seren_samples import (
+    HOURLY,
     JOBS,
     MEASURES,
     ORDERINGS,
@@ -23,7 +24,6 @@ from benchmarks.seren_samples import (
     WORKERS,
     Results,
     at_usd,
-    cluster_usd,
     median_seed,
     replay_all,
     sample,
@@ -162,8 +162,9 @@ def main() -> None:
     print(f"\n## Figures 6 to 12: median (range) of {SEEDS} samples of {JOBS} jobs\n")
     for name, known in READINGS.items():
         print(f"- {name}: {known.about}")
+    hourly = columns["full length"][0]["TL-NP"][HOURLY]
     print(
-        f"\nTL and SJF: {WORKERS} workers at ${cluster_usd():.2f}, the mean of the cheapest offers,"
+        f"\nTL and SJF: {WORKERS} workers at ${hourly:.2f}, the mean of the cheapest offers,"
         " until the last job ends."
     )
     table(

@@ -18,7 +18,6 @@ from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.planner.policies import find_policy
 from gpuplan.planner.workload import COLUMNS, TraceJobs, jobs_of
-from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.workload import MICROS
 
 JOBS, POOL = 200, 20_000  # sampled, out of so many
@@ -31,7 +30,7 @@ CONTAINERS = 200
 LIMITED = "Allpass, 30 workers"
 FEW = f", {CONTAINERS} containers"
 SOON, COST, MEAN = "finished_within_10min_share", "cost_usd", "mean_jct_s"
-PAID = "mean_marketplace_usd_per_gpu_h"
+PAID, HOURLY = "mean_marketplace_usd_per_gpu_h", "mean_usd_per_gpu_h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +84,14 @@ def sample(trace: Path, reading: Reading, seed: int) -> TraceJobs:
     return jobs_of(read_trace(trace, chosen, columns=COLUMNS), np.random.default_rng(seed))
 
 
-def cluster_usd() -> float:
-    """Mean price of the 30 cheapest offers: what a cluster of them costs per GPU-hour."""
-    return float(np.mean(Allpass().marketplace_prices[:WORKERS]))
-
-
 def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the policies of section 5 by the paper's names: policy and settings.
 
-    Tiresias and SJF pay for 30 marketplace workers until the last job ends. Where ``scale_out`` is
+    Tiresias and SJF hold the 30 cheapest offers until the last job ends. Where ``scale_out`` is
     None Allpass has its defaults.
     """
     ours: dict[str, Any] = {"scale_out": scale_out} if scale_out else {}
-    cluster = {"gpus": WORKERS, "usd_per_gpu_h": cluster_usd()}
+    cluster = {"gpus": WORKERS}
     few = ours | {"serverless_limit": CONTAINERS}
     return {
         "Allpass": ("allpass", ours),
@@ -178,8 +172,10 @@ that has any, at most `WORKERS` workers for Allpass where it is set against clus
 
 def at_usd(found: Results, usd_per_gpu_h: float) -> Results:
     """Return results with clusters that pay another price; what they do does not depend on it."""
-    factor = usd_per_gpu_h / cluster_usd()
-    dear = {name: {**found[name], COST: factor * found[name][COST]} for name in CLUSTERS}
+    dear = {}
+    for name in CLUSTERS:
+        factor = usd_per_gpu_h / found[name][HOURLY]
+        dear[name] = {**found[name], COST: factor * found[name][COST], HOURLY: usd_per_gpu_h}
     return {**found, **dear}
 
 
