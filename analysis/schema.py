@@ -117,9 +117,15 @@ class Provenance:
     @classmethod
     def from_json(cls, text: str) -> Provenance:
         """Read the stored form. Raises ValueError where it is not such a form."""
-        fields = json.loads(text)
-        if not isinstance(fields, dict):
-            raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
+        fields = stored_fields(text)
         fields["sources"] = tuple(SourceFile(**source) for source in fields.get("sources", ()))
         fields["notes"] = tuple(fields.get("notes", ()))
         return cls(**fields)
+
+
+def stored_fields(text: str) -> dict[str, Any]:
+    """Return the fields of a stored provenance. Raises ValueError where it is no JSON object."""
+    fields = json.loads(text)
+    if not isinstance(fields, dict):
+        raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
+    return fields

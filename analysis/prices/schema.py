@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 
 import polars as pl
 
+from gpuplan.analysis.schema import stored_fields
+
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan_prices"
 
@@ -99,9 +101,7 @@ class PriceProvenance:
     @classmethod
     def from_json(cls, text: str) -> PriceProvenance:
         """Read the stored form. Raises ValueError or TypeError where it is not such a form."""
-        fields = json.loads(text)
-        if not isinstance(fields, dict):
-            raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
+        fields = stored_fields(text)
         fields["sources"] = tuple(PriceSource(**source) for source in fields.get("sources", ()))
         keys = fields.get("change_series", ())
         # Tables of before instance types were told apart have no fifth part.

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks, interval
-from gpuplan.planner.allpass.scenario import SweepPoint
+from gpuplan.planner.allpass.scenario import Judged, SweepPoint
 from gpuplan.planner.allpass.ski_rental import HOUR_S
 from gpuplan.planner.compare import Contender, common_results
 from gpuplan.planner.policies import find_policy
@@ -21,7 +21,7 @@ from gpuplan.simkit.workload import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class Rival(Judged):
     """What a policy made of the jobs of a sweep.
 
     Attributes:
@@ -41,16 +41,6 @@ class Rival:
     resampled: tuple[FloatArray, FloatArray] | None
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
-
-    @property
-    def cost_usd(self) -> float:
-        """The whole bill."""
-        return float(self.results["cost_usd"])
-
-    @property
-    def mean_jct_s(self) -> float:
-        """Mean job completion time."""
-        return float(self.results["mean_jct_s"])
 
     def summary(self) -> dict[str, Any]:
         """Return the rival as plain values; keys are stable and carry their unit."""

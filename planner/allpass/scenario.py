@@ -84,8 +84,25 @@ def replay_scenario(
     return Replayed(parameters, measure(run), resampled, timeline)
 
 
+class Judged:
+    """The results of a replay, of which choices weigh the bill against the completion time."""
+
+    __slots__ = ()
+    results: Mapping[str, Any]
+
+    @property
+    def cost_usd(self) -> float:
+        """The whole bill."""
+        return float(self.results["cost_usd"])
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean job completion time."""
+        return float(self.results["mean_jct_s"])
+
+
 @dataclass(frozen=True, slots=True)
-class SweepPoint:
+class SweepPoint(Judged):
     """One replay of a sweep at one ratio of prices.
 
     Attributes:
@@ -111,16 +128,6 @@ class SweepPoint:
     closed_form_delay_s: float | None = None
     break_even_ratio: float | None = None
     timeline: pl.DataFrame | None = field(default=None, compare=False)
-
-    @property
-    def cost_usd(self) -> float:
-        """The whole bill."""
-        return float(self.results["cost_usd"])
-
-    @property
-    def mean_jct_s(self) -> float:
-        """Mean job completion time."""
-        return float(self.results["mean_jct_s"])
 
     def summary(self) -> dict[str, Any]:
         """Return the point as plain values; keys carry their unit."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import log
+from typing import TypeVar
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel
 
 SWEEP_POINTS = 8
+Point = TypeVar("Point")
 
 
 def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
@@ -74,3 +77,19 @@ def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]
         raise UsageError(
             f"--method {method} needs one speedup, not a range\n  next: --speedup {speedup.name}"
         )
+
+
+def shown_of(
+    points: Sequence[Point], knee: Point, by_request: bool, budget: Callable[[Point], float]
+) -> Point:
+    """Return the point people see first: the one asked for, nearest to the knee of several; or it.
+
+    Args:
+        points: for the budgets asked for, or of a sweep.
+        knee: where the frontier bends most.
+        by_request: whether the points were asked for.
+        budget: of a point.
+    """
+    if not by_request and len(points) > 1:
+        return knee
+    return min(points, key=lambda point: abs(log(budget(point) / budget(knee))))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import log
 from typing import Any, Protocol
 
 import polars as pl
 
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.boa.asked import plan_of, refuse_others, sweep, within_cluster
+from gpuplan.planner.boa.asked import plan_of, refuse_others, shown_of, sweep, within_cluster
 from gpuplan.planner.boa.budget import MONTH_H, Budget
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
 from gpuplan.planner.boa.hull import TOLERANCE
@@ -107,10 +106,7 @@ class Study:
     @property
     def shown(self) -> Point:
         """The point people see first: the one asked for, nearest to the knee of several; or it."""
-        if not self.by_request and len(self.points) > 1:
-            return self.knee
-        knee = self.knee.plan.budget_gpus
-        return min(self.points, key=lambda point: abs(log(point.plan.budget_gpus / knee)))
+        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
 
     def step(self) -> str:
         """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil, log
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.boa.asked import SWEEP_POINTS, within_cluster
+from gpuplan.planner.boa.asked import SWEEP_POINTS, shown_of, within_cluster
 from gpuplan.planner.boa.budget import DOLLARS, MONTH_H, Budget, within
 from gpuplan.planner.boa.heterogeneous import (
     TypedFrontier,
@@ -78,10 +78,7 @@ class TypedStudy:
     @property
     def shown(self) -> TypedPoint:
         """The point people see first: the one asked for, nearest to the knee of several; or it."""
-        if not self.by_request and len(self.points) > 1:
-            return self.knee
-        knee = self.knee.plan.plan.budget_gpus
-        return min(self.points, key=lambda point: abs(log(point.plan.plan.budget_gpus / knee)))
+        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.plan.budget_gpus)
 
     def saved_s(self, point: TypedPoint) -> float:
         """Return by how much $100 a month more cut the mean completion time, in seconds."""
