@@ -86,10 +86,9 @@ def bill_of(run: ClusterRun, terms: Terms) -> Bill:
     if terms.usd_per_gpu_h is not None:
         return Bill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h)
     rent = hold(terms.rented, run.cluster.gpus, run.makespan_us)
-    market = rent.offer >= 0
     parts = {
-        "marketplace": float(rent.billed_usd[market].sum()),
-        "conventional": float(rent.billed_usd[~market].sum()),
+        "marketplace": float(rent.billed_usd[: rent.offers].sum()),
+        "conventional": float(rent.billed_usd[rent.offers :].sum()),
     }
     mean = float(rent.metered_usd.sum() / gpu_h) if gpu_h else None
     return Bill(sum(parts.values()), parts, mean)

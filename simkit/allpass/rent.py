@@ -13,20 +13,15 @@ from gpuplan.simkit.workload import MICROS_PER_HOUR, FloatArray, IntArray, to_mi
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """Workers that are requested and released together; arrays of shape (k,).
+    """Workers requested and released together.
 
     Attributes:
-        offer: place of the marketplace offer among all, the cheapest first, or -1 for the
-            conventional cloud.
-        price: at the request, US dollars per GPU-hour.
-        held_us: from request to release.
-        metered_usd: price x that time.
-        billed_usd: the same for the time billed (``minimum_billing_s``, ``billing_step_s``).
+        offers: how many are of the marketplace; they come first, and the rest is conventional.
+        metered_usd: price x time held of each; shape (k,).
+        billed_usd: the same for the time that is billed.
     """
 
-    offer: IntArray
-    price: FloatArray
-    held_us: int
+    offers: int
     metered_usd: FloatArray
     billed_usd: FloatArray
 
@@ -39,15 +34,13 @@ def hold(parameters: Allpass, workers: int, held_us: int) -> Rent:
     where they are dearer.
     """
     market = parameters.offers
-    offer = np.arange(workers)
-    offer[market.offers[0] :] = -1
-    rented = offer >= 0
+    offers = min(workers, int(market.offers[0]))
     price = np.full(workers, float(parameters.conventional_price))
-    price[rented] = market.price[: rented.sum()]
+    price[:offers] = market.price[:offers]
     metered, last = price * held_us / MICROS_PER_HOUR, price.copy()
     if parameters.pricing == "in-force":
-        metered[rented], last[rented] = _in_force(market, price[rented], held_us)
-    return Rent(offer, price, held_us, metered, billed_usd(parameters, metered, held_us, last))
+        metered[:offers], last[:offers] = _in_force(market, price[:offers], held_us)
+    return Rent(offers, metered, billed_usd(parameters, metered, held_us, last))
 
 
 def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
