@@ -141,15 +141,22 @@ def _ratio(of: str, key: str, over: str) -> Callable[[Results], float]:
 CLUSTERS = ("TL-NP", "TL-P", "SJF-NP", "SJF-P")
 
 
-def _above(of: str, than: str, key: str, factor: float = 1.0) -> Callable[[Results], bool]:
-    return lambda found: bool(found[of][key] > factor * found[than][key])
+def _above(of: str, than: str, key: str, factor: float = 1.0) -> Callable[[Results], float]:
+    """How much more of something one has than ``factor`` times the other's, as a share of that."""
+
+    def measured(found: Results) -> float:
+        most, least = float(found[of][key]), factor * float(found[than][key])
+        return most / least - 1 if least else np.inf if most else 0.0
+
+    return measured
 
 
-def _mostly_serverless(found: Results) -> bool:
-    return 0.55 <= float(found[f"Allpass{FEW}"]["finished_serverless_share"]) <= 0.85
+def _mostly_serverless(found: Results) -> float:
+    share = float(found[f"Allpass{FEW}"]["finished_serverless_share"])
+    return min(share - 0.55, 0.85 - share)
 
 
-ORDERINGS: dict[str, Callable[[Results], bool]] = {
+ORDERINGS: dict[str, Callable[[Results], float]] = {
     **{
         f"most jobs within 10 min on 30 workers: Allpass > {name}": _above(
             f"{LIMITED}{FEW}", name, SOON
@@ -166,8 +173,10 @@ ORDERINGS: dict[str, Callable[[Results], bool]] = {
         for name in ("Fixed-60", "Fixed-600")
     },
 }
-"""The orderings of section 5, all in one configuration: `CONTAINERS` containers for every policy
-that has any, at most `WORKERS` workers for Allpass where it is set against clusters of as many."""
+"""The orderings of section 5 and by how much a sample keeps each, above 0 where it does.
+
+All are in one configuration: `CONTAINERS` containers for every policy that has any, at most
+`WORKERS` workers for Allpass where it is set against clusters of as many."""
 
 
 def at_usd(found: Results, usd_per_gpu_h: float) -> Results:
@@ -183,6 +192,32 @@ def median_seed(runs: Sequence[Results]) -> Results:
     """Return the sample with the median GPU-hours."""
     order = np.argsort([run["Allpass"]["gpu_h"] for run in runs], kind="stable")
     return runs[order[len(runs) // 2]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How samples keep an ordering.
+
+    Attributes:
+        samples: how many keep it.
+        margin: of the median sample of this ordering; see `ORDERINGS`.
+        middle: of the sample with the median GPU-hours, which need not be in the middle here.
+    """
+
+    samples: int
+    margin: float
+    middle: float
+
+
+def kept_by(runs: Sequence[Results]) -> dict[str, Kept]:
+    """Return how samples keep each of `ORDERINGS`; of an even number the lower middle counts."""
+    middle = median_seed(runs)
+    found = {}
+    for what, by in ORDERINGS.items():
+        margins = sorted(map(by, runs))
+        samples = sum(margin > 0 for margin in margins)
+        found[what] = Kept(samples, margins[(len(margins) - 1) // 2], by(middle))
+    return found
 
 
 def _less(of: str, than: str) -> Callable[[Results], float]:
