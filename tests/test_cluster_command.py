@@ -166,6 +166,24 @@ def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):
         assert pl.read_parquet(out)["finish_s"].to_list() == expected
 
 
+@pytest.mark.parametrize(("policy", "name"), [("las", "limits_s"), ("2d-las", "limits_gpu_s")])
+@pytest.mark.parametrize(
+    ("sets", "limits"),
+    [
+        ([], [3250.0]),
+        (["reference=true"], [3250.0, 7200.0]),
+        (["reference=true", "{}=3250"], [3250.0]),
+        (["reference=false"], [3250.0]),
+    ],
+)
+def test_there_are_two_queues_and_three_as_published(gpuplan, lab, policy, name, sets, limits):
+    given = [part for one in sets for part in ("--set", one.format(name))]
+    arguments = ("simulate", lab, "--policy", policy, "--gpus", 8, *given)
+    code, out, err = gpuplan(*arguments, "--output-format", "json")
+    assert code == 0, err
+    assert json.loads(out)["parameters"]["settings"][name] == limits
+
+
 def test_numbers_and_flags_are_read_and_shown():
     known = {"a": Setting("numbers", ""), "b": Setting("flag", ""), "c": Setting("durations", "")}
     assert parse_settings(["a=3250,7200", "b=Yes"], known) == {"a": (3250.0, 7200.0), "b": True}

@@ -16,6 +16,10 @@ GOLDEN = {
 OTHER_TIES = {("srsf", "n4g4"): 2}
 
 FREE_STOPS = ("--set", "checkpoint_s=0", "--set", "restore_s=0")
+THREE_QUEUES = {
+    "las": ("--set", "limits_s=3250/7200"),
+    "2d-las": ("--set", "limits_gpu_s=3250/7200"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +37,10 @@ def jobs_of_golden(shared, tmp_path_factory):
 def test_every_job_takes_as_long(
     gpuplan, shared, jobs_of_golden, tmp_path, name, gpus, reference, policy
 ):
-    out = tmp_path / "jobs.parquet"
+    out, own = tmp_path / "jobs.parquet", (*FREE_STOPS, *THREE_QUEUES.get(policy, ()))
     code, _, err = gpuplan(
         *("simulate", jobs_of_golden, "--policy", policy, "--gpus", gpus, "-o", out),
-        *(("--set", "reference=true") if reference else FREE_STOPS),
+        *(("--set", "reference=true") if reference else own),
     )
     assert code == 0, err
     golden = pl.read_csv(shared / f"golden/tiresias/jct_60-{name}.csv").with_columns(

@@ -34,9 +34,13 @@ class Scheduler:
         """What may be set, by name."""
         own: dict[str, Setting] = {}
         if self.order == "attained":
-            own["limits_s"] = Setting("durations", "run time at which a job falls one queue")
+            own["limits_s"] = Setting(
+                "durations", "run time at which a job falls one queue; 3250/7200 with reference"
+            )
         elif self.order == "attained_gpu":
-            own["limits_gpu_s"] = Setting("numbers", "GPU time at which it falls one queue, GPU-s")
+            own["limits_gpu_s"] = Setting(
+                "numbers", "GPU-s at which a job falls one queue; 3250/7200 with reference"
+            )
         elif self.order == "gittins":
             own["levels"] = Setting("count", "steps in which GPU time so far is told apart")
         if self.order in ("attained", "attained_gpu", "gittins"):
@@ -50,7 +54,7 @@ class Scheduler:
     def defaults(self) -> dict[str, Any]:
         """Return the value that every setting has where it is not set; see also `complete`.
 
-        A stop costs what a move costs Allpass (section 5.1), and GPUs are rented as the workers of
+        Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass (section 5.1), and GPUs are rented as the workers of
         Allpass, so that comparisons have one cost model.
         """
         usual = default_settings() | {
@@ -59,8 +63,8 @@ class Scheduler:
             "preemptive": self.preemptive,
             "skipping": self.skipping,
             "usd_per_gpu_h": None,
-            "limits_s": (3250.0, 7200.0),
-            "limits_gpu_s": (3250.0, 7200.0),
+            "limits_s": (3250.0,),
+            "limits_gpu_s": (3250.0,),
             "levels": 16,
             "starvation": None,
             "reference": False,
@@ -68,9 +72,11 @@ class Scheduler:
         return {name: usual[name] for name in self.settings}
 
     def complete(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the value of every setting; stops are free as published (``reference``)."""
-        free = {"checkpoint_s": 0.0, "restore_s": 0.0} if settings.get("reference") else {}
-        return self.defaults() | free | dict(settings)
+        """Return the value of every setting; with ``reference`` some are `AS_PUBLISHED`."""
+        usual = self.defaults()
+        if settings.get("reference"):
+            usual |= {name: value for name, value in AS_PUBLISHED.items() if name in usual}
+        return usual | dict(settings)
 
     def cluster(self, values: Mapping[str, Any], gpus: int) -> Cluster:
         """Return the cluster of ``gpus`` GPUs that complete settings make.
@@ -93,6 +99,14 @@ RENTED = (
     *("pricing", "billing_step_s", "minimum_billing_s"),
 )
 """Settings of Allpass by which a cluster rents its GPUs; it holds them to its end."""
+
+AS_PUBLISHED: dict[str, Any] = {
+    "checkpoint_s": 0.0,
+    "restore_s": 0.0,
+    "limits_s": (3250.0, 7200.0),
+    "limits_gpu_s": (3250.0, 7200.0),
+}
+"""Defaults of the published simulator that are others than here: free stops, and three queues."""
 
 SHARED: dict[str, Setting] = {
     "gpus": Setting(
