@@ -54,8 +54,9 @@ class Scheduler:
     def defaults(self) -> dict[str, Any]:
         """Return the value that every setting has where it is not set; see also `complete`.
 
-        Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass (section 5.1), and GPUs are rented as the workers of
-        Allpass, so that comparisons have one cost model.
+        Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass
+        (section 5.1), and GPUs are rented as the workers of Allpass, so that comparisons have one
+        cost model.
         """
         usual = default_settings() | {
             "gpus": None,
