@@ -92,6 +92,19 @@ def test_what_all_policies_have_follows_from_their_jobs(tmp_path):
     assert found.outcomes[1].jct_s.tolist() == [100, 690]
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("policy", POLICIES)
+def test_fractions_of_a_gpu_are_the_same_work_under_every_policy(policy, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 0, 5], [3600.0] * 3, [0.5, 0.25, 1.5])
+    jobs = jobs_of(read_trace(path, Selection(), columns=COLUMNS), np.random.default_rng(0))
+    run = POLICIES[policy].run(jobs, {}, np.random.default_rng(0))
+    assert run.results["gpu_h"] == pytest.approx(2.25)
+    assert run.frame.sort("job_id")["gpu_s"].to_list() == [1800.0, 900.0, 5400.0]
+    if policy == "fifo":  # they hold 4 whole GPUs for 3600 of 3605 s
+        assert run.results["utilization"] == pytest.approx(2.25 * 3600 / (4 * 3605))
+        assert run.results["gpu_busy_share"] == pytest.approx(3600 / 3605)
+
+
 def test_settings_go_to_whom_they_are_meant_for():
     found = read_contenders(
         ["allpass", "fixed:threshold_s=60,capacity=3", "fifo", "serverless-only"],

@@ -99,19 +99,19 @@ def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) 
 def measure(run: ClusterRun, bill: Bill) -> dict[str, Any]:
     """Return the headline numbers of a run and its bill.
 
-    JQT is time in the queue, and JCT = service + queue + preemption. ``utilization`` is the run
-    time of jobs x their GPUs over the GPU time of the cluster until the last finish;
-    ``gpu_busy_share`` counts what checkpoints and restores hold too.
+    JQT is time in the queue, and JCT = service + queue + preemption. ``gpu_h`` is run time x GPUs
+    (a fraction of one as such), and ``utilization`` that over the GPU time of the cluster until the
+    last finish; ``gpu_busy_share`` counts the GPUs held, whole ones, with checkpoints and restores.
     """
     work, cluster = run.workload, run.cluster
-    service = work.service_us.astype(np.float64)
+    gpu_us = float((work.service_us * work.billed_gpus).sum())
     rented = float(run.makespan_us) * cluster.gpus
     jct_s, jqt_s = run.jct_us / MICROS, run.jqt_us / MICROS
     found = {
         "jobs": work.size,
         "gpus": cluster.gpus,
         **distribution(jct_s, "jct", "s"),
-        "mean_service_s": float(service.mean() / MICROS),
+        "mean_service_s": float(work.service_us.mean() / MICROS),
         **distribution(jqt_s, "jqt", "s"),
         "mean_queue_s": float(jqt_s.mean()),
         "mean_preemption_s": float((run.held_us - work.service_us).mean() / MICROS),
@@ -120,8 +120,8 @@ def measure(run: ClusterRun, bill: Bill) -> dict[str, Any]:
         "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
         "preemptions": int(run.stops.sum()),
         "preempted_jobs": int((run.stops > 0).sum()),
-        "gpu_h": float((service * work.gpus).sum() / MICROS_PER_HOUR),
-        "utilization": float((service * work.gpus).sum() / rented) if rented else None,
+        "gpu_h": gpu_us / MICROS_PER_HOUR,
+        "utilization": gpu_us / rented if rented else None,
         "gpu_busy_share": float(run.held_gpu_us.sum() / rented) if rented else None,
         "waiting_mean": _mean_over_time(run, run.waiting),
         "waiting_peak": int(run.waiting.max()),
@@ -144,7 +144,7 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, bill: Bill) -> pl.DataFrame:
             "finish_s": run.finish_us / MICROS,
             "jct_s": run.jct_us / MICROS,
             "jqt_s": run.jqt_us / MICROS,
-            "gpu_s": service_s * run.workload.gpus,
+            "gpu_s": service_s * run.workload.billed_gpus,
             "cost_usd": bill.shares(run),
             "preemption_s": held_s - service_s,
             "preemptions": run.stops,
