@@ -31,7 +31,7 @@ class EngineChoice:
         EngineName,
         typer.Option(
             help="What runs replays side by side; dask and ray need the extra of that name, for "
-            "example pip install 'gpuplan[dask]'. The result does not depend on it.",
+            "example pip install 'gpuplan\\[dask]'. The result does not depend on it.",
             rich_help_panel=ENGINE_PANEL,
         ),
     ] = EngineName.threads

@@ -133,7 +133,8 @@ def _remarks(option: Any) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Return a help text without the markup of the terminal; its line breaks are no meaning."""
-    paragraphs = MARKUP.sub("`", text).replace("<", "\\<").split("\n\n")
+    plain = MARKUP.sub("`", text).replace("\\[", "[").replace("<", "\\<")
+    paragraphs = plain.split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 

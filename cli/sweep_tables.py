@@ -37,6 +37,7 @@ ONLY_CSV = (
 TODAY = "today"
 """What the policy of ``--against`` is called beside the thresholds."""
 NOTE = 16  # characters that fit in a note
+NEVER = "never"
 MARKS = ("recommended", "knee", "non_dominated")
 
 
@@ -175,7 +176,7 @@ def _cases(found: Sweep) -> Table:
     columns = (
         *_grid_columns(found),
         Column("value_of_time_usd_per_h", "job-hour" if valued else "", show_usd),
-        Column("threshold", "recommended"),
+        Column("threshold", "take"),
         Column("cost_usd", "cost", show_usd),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("saving_share", "saving"),
@@ -199,7 +200,8 @@ def _cases(found: Sweep) -> Table:
                 *(case.price_ratio, _limit(point), case.value_of_time),
                 "all serverless" if case.recommended is None else _row_name(point),
                 *(point.cost_usd, point.mean_jct_s, saving),
-                *(sure and sure.best_share, point.break_even_ratio),
+                sure and sure.best_share,
+                _break_even(point),
             ]
         )
     sure = found.cases[0].confidence
@@ -224,21 +226,24 @@ def _money(found: Sweep) -> Table:
         Column("cost_serverless_usd", "serverless", show_usd),
         Column("cost_marketplace_usd", "marketplace", show_usd),
         Column("cost_conventional_usd", "conventional", show_usd),
-        Column("worker_busy_share", "workers busy", show_share),
-        Column("workers_peak", "peak", show_count),
+        Column("worker_busy_share", "busy", show_share),
+        Column("workers_peak", "" if _capacities(found) > 1 else "peak", show_count),
         Column("closed_form_cost_usd", "closed form", show_usd),
+        Column("break_even_price_ratio", "break even", show_number),
     )
-    keys = [column.key for column in columns[3:-1]]
+    keys = [column.key for column in columns[3:-2]]
     rows = [
         [
             *(point.price_ratio, _limit(point), _row_name(point)),
             *(point.results[key] for key in keys),
             point.closed_form_cost_usd,
+            _break_even(point),
         ]
         for point in found.points
     ]
     return Table(
-        "Where the money goes; closed form: at the median price, no idle or starting workers",
+        "Where the money goes; busy: workers; closed form: median price, none idle or starting; "
+        "break even: as above, never where moving jobs pays at no price",
         columns,
         rows,
     )
@@ -270,6 +275,10 @@ def _closed_form(found: Sweep) -> Table:
 def show_capacity(most: int | None) -> str:
     """Return a limit on workers as people read it."""
     return "no limit" if most is None else f"{most:,}"
+
+
+def _break_even(point: SweepPoint) -> float | Shown | None:
+    return Shown(None, NEVER) if point.never_pays else point.break_even_ratio
 
 
 def _limit(point: SweepPoint) -> Shown:

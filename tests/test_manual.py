@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from gpuplan.cli.lazy import COMMANDS, command_named
-from gpuplan.cli.manual import manual
+from gpuplan.cli.manual import _plain, manual
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 
@@ -26,3 +27,16 @@ def test_the_manual_has_every_option_of_every_command(name):
     told = {flag for flag in flags if flag.startswith("--")} - {"--help"}
     assert told and all(f"`{flag}`" in section for flag in told)
     assert f"gpuplan {name}" in section.partition("**Example**")[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_terminal_takes_nothing_of_a_help_for_markup_but_bold_and_colour(name):
+    for one in command_named(name).params:
+        text = getattr(one, "help", None) or ""
+        shown = " ".join(Text.from_markup(text).plain.replace("`", "").split())
+        told = " ".join(_plain(text).replace("`", "").replace("\\<", "<").split())
+        assert shown == told
+
+
+def test_the_extra_of_an_engine_can_be_read(gpuplan):
+    assert "'gpuplan[dask]'" in "".join(gpuplan("sweep", "--help")[1].split())

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from support_traces import lab_trace
+from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks
 from gpuplan.analysis.trace import read_trace
@@ -97,6 +97,53 @@ def test_at_the_break_even_ratio_nothing_is_saved(jobs):
     assert found.cases[0].saving_usd == pytest.approx(0, abs=1e-6)
     assert found.points[0].break_even_ratio == pytest.approx(ratio)
     assert found.reference.break_even_ratio is None
+
+
+def test_where_containers_and_checkpoints_cost_more_moving_pays_at_no_price(gpuplan, tmp_path):
+    # A job of 30 s left at 20 s pays for 20 + 42 s of its container, at whatever price it goes on.
+    short = apart([30.0] * 3)
+    base = replace(SIMPLE, checkpoint_s=42.0)
+    grid = Grid([0.0, 20.0, 60.0], adaptive=False, price_ratios=[0.1, 0.5])
+    found = sweep(short, base, grid, np.random.default_rng(1))
+    assert [point.never_pays for point in found.points] == 2 * [True, True, False]
+    assert not any(point.break_even_ratio is not None for point in found.points)
+    assert not found.reference.never_pays
+    # One of 100 s saves 100 - 62 s of its container: it pays below a ratio, and not above.
+    (point,) = sweep(
+        apart([100.0] * 3), base, Grid([20.0], adaptive=False), np.random.default_rng(1)
+    ).points
+    assert point.break_even_ratio > 0 and not point.never_pays
+    free = replace(base, marketplace_prices=(0.0,), conventional_price=0.0)
+    (point,) = sweep(
+        apart([100.0] * 3), free, Grid([20.0], adaptive=False), np.random.default_rng(1)
+    ).points
+    assert point.break_even_ratio is None and not point.never_pays
+    path = write_trace(tmp_path / "short.parquet", [0, 1e5, 2e5], [30.0] * 3)
+    asked = ("sweep", path, "--threshold", "0,1h", "--policy", "fixed")
+    table = gpuplan(*asked, "--quiet")[1].partition("Where the money goes")[2]
+    rows = [line.split() for line in table.splitlines() if line.strip()[:1] in "06"]
+    assert [row[-1] for row in rows if row] == ["never", "-"]
+    points = json.loads(gpuplan(*asked, "--output-format", "json")[1])["results"]["points"]
+    assert [point["break_even_price_ratio"] for point in points] == [None, None]
+
+
+@pytest.mark.parametrize("count", [1, 9, 10])
+def test_few_jobs_have_no_interval(gpuplan, tmp_path, count):
+    path = write_trace(tmp_path / "few.parquet", np.arange(count) * 1e5, [3600.0] * count)
+    asked = ("sweep", path, "--threshold", "60", "--against", "fifo:gpus=4")
+    code, out, err = gpuplan(*asked, "--output-format", "json")
+    assert code == 0, err
+    document = json.loads(out)
+    results, told = document["results"], count == 10
+    for one in (results["recommended"], *results["cases"]):
+        assert (one["confidence"] is not None) == told
+        assert (one["against"]["confidence"] is not None) == told
+    said = [text for text in document["warnings"] if "too few for an interval" in text]
+    assert len(said) == (not told)
+    text = gpuplan(*asked, "--quiet")[1]
+    assert ("interval" in text, "resamples" in text) == (told, told)
+    nothing_asked = gpuplan(*asked, "--resamples", 0)
+    assert "too few" not in nothing_asked[2]
 
 
 def test_the_objective_by_hand():

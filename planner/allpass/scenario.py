@@ -113,8 +113,10 @@ class SweepPoint(Judged):
         results: of `gpuplan.planner.allpass.run.measure`.
         resampled: over resamples of the trace; None where nobody asked.
         closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
-        break_even_ratio: the price ratio at which the bill is that of everything serverless; None
-            where no worker is rented.
+        break_even_ratio: the price ratio at which the bill is that of everything serverless, above
+            0; None where no worker is rented, workers are free, or moving jobs never pays.
+        never_pays: whether jobs are moved, and containers and checkpoints alone cost no less than
+            everything serverless, so that moving them pays at no price.
         timeline: at these prices; None where nobody asked.
     """
 
@@ -127,6 +129,7 @@ class SweepPoint(Judged):
     closed_form_cost_usd: float | None = None
     closed_form_delay_s: float | None = None
     break_even_ratio: float | None = None
+    never_pays: bool = False
     timeline: pl.DataFrame | None = field(default=None, compare=False)
 
     def summary(self) -> dict[str, Any]:
@@ -176,7 +179,10 @@ def point_of(replayed: Replayed, form: SkiRental, everything_usd: float) -> Swee
         results=results,
         resampled=resampled,
         timeline=timeline,
-        break_even_ratio=left_usd / serverful_usd * form.price_ratio if serverful_usd else None,
+        break_even_ratio=left_usd / serverful_usd * form.price_ratio
+        if serverful_usd > 0 and left_usd > 0
+        else None,
+        never_pays=left_usd <= 0 and results["workers_peak"] > 0,
     )
     if rules.controller == "adaptive":
         return point

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bootstrap import block_length, draw_blocks
+from gpuplan.analysis.bootstrap import LEAST_BLOCKS, block_length, draw_blocks
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.choice import Case, choose
 from gpuplan.planner.allpass.rival import Rival, replay_rival
@@ -195,7 +195,8 @@ def sweep(
         grid: what to try.
         rng: draws the start-up times and the resamples.
         against: a policy to set the choices against, replayed once at its own prices.
-        level: percent of the confidence intervals of the choice; None for none.
+        level: percent of the confidence intervals of the choice; None for none. Fewer jobs than
+            make `LEAST_BLOCKS` blocks have none, and a warning says so.
         resamples: how many for that.
         timelines: whether to keep the time line of each replay.
         engine: where the replays run; the result does not depend on it.
@@ -213,7 +214,9 @@ def sweep(
     draws = Draws.sample(base, jobs.workload.size, rng)
     span_s = float(jobs.workload.submit_us[-1] - jobs.workload.submit_us[0]) / MICROS
     block_jobs = block_length(jobs.workload.size, span_s)
-    blocks = None
+    blocks, few = None, level is not None and jobs.workload.size < LEAST_BLOCKS
+    if few:
+        level = None
     if level is not None:
         blocks = draw_blocks(jobs.workload.size, block_jobs, resamples, rng.spawn(1)[0])
     rival = None
@@ -263,9 +266,19 @@ def sweep(
         points=tuple(points),
         reference=reference,
         cases=tuple(cases),
-        warnings=(*warnings_of(rules, taken.results), *(rival.warnings if rival else ())),
+        warnings=(
+            *warnings_of(rules, taken.results),
+            *(rival.warnings if rival else ()),
+            *([_too_few(jobs.workload.size)] if few else []),
+        ),
         against=rival,
     )
+
+
+def _too_few(jobs: int) -> str:
+    """Say why there is no confidence in the choice."""
+    many = "1 job is" if jobs == 1 else f"{jobs} jobs are"
+    return f"{many} too few for an interval or a 'best in'; expected {LEAST_BLOCKS} or more"
 
 
 def _check_ratios(ratios: Sequence[float], base: Allpass) -> None:
