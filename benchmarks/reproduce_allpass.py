@@ -3,7 +3,7 @@
 ``python -m benchmarks.reproduce_allpass`` draws its own trace, like Seren's; the column of Philly
 needs ../shared. A cell is the median over 30 samples of 200 jobs, and the least to the greatest.
 Columns are of the defaults but for "window", ``scale_out=window``, the printed rule for renting.
-docs/allpass.md says what does not come out, and why.
+docs/allpass-paper.md says what does not come out, and why.
 """
 
 from __future__ import annotations
