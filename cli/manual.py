@@ -125,7 +125,7 @@ def _remarks(option: Any) -> Iterator[str]:
         yield "Required."
     low, high = (option.min, option.max)
     if low is not None:
-        yield f"At least {low:g}." if high is None else f"From {low:g} to {high:g}."
+        yield f"At least {low:,.10g}." if high is None else f"From {low:,.10g} to {high:,.10g}."
     default = getattr(option.default, "value", option.default)
     if option.show_default and not option.is_flag and default not in (None, [], (), ""):
         yield f"Default: {default}."

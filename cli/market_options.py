@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from gpuplan.analysis.prices.book import PriceBook
 
+MOST_GPUS = 1 << 24  # that of gpuplan.simkit.workload, which takes long to import
+
 
 @dataclass(frozen=True, slots=True)
 class MarketFiles:

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.named import perhaps
-from gpuplan.cli.units import parse_duration
+from gpuplan.cli.units import NO_LIMIT, parse_duration
 
 if TYPE_CHECKING:
     from gpuplan.planner.settings import Setting
 
-NO_LIMIT = ("none", "inf", "unlimited")
 LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or left out
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -55,11 +54,12 @@ def show_setting(value: Any) -> str:
 
 def _value(text: str, value: str, setting: Setting) -> Any:
     option = f"--set {text.partition('=')[0].strip()}"
+    most = math.inf if setting.most is None else setting.most
     if setting.unlimited and value.lower() in NO_LIMIT:
         return math.inf if setting.kind == "duration" else None
     match setting.kind:
         case "duration":
-            return parse_duration(value, option)
+            return parse_duration(value, option, most)
         case "choice":
             if value not in setting.choices:
                 raise UsageError(f"{option} {value!r}: expected {' or '.join(setting.choices)}")
@@ -68,7 +68,7 @@ def _value(text: str, value: str, setting: Setting) -> Any:
             if not value.isdecimal():
                 hint = " or none" if setting.unlimited else ""
                 raise UsageError(f"{option} {value!r}: expected a whole number{hint}")
-            return int(value)
+            return int(_at_most(most, int(value), option, value))
         case "flag":
             if value.lower() not in FLAGS:
                 raise UsageError(f"{option} {value!r}: expected true or false")
@@ -78,13 +78,24 @@ def _value(text: str, value: str, setting: Setting) -> Any:
         case "numbers":
             return tuple(_number(option, part) for part in _parts(value))
         case "durations":
-            return tuple(parse_duration(part, option) for part in _parts(value))
+            return tuple(parse_duration(part, option, most) for part in _parts(value))
+        case "usd":
+            usd = _number(option, value.removeprefix("$"))
+            if usd < 0:
+                raise UsageError(f"{option} {value!r}: a price is at least 0")
+            return _at_most(most, usd, option, value)
         case _:
-            return _number(option, value.lstrip("$") if setting.kind == "usd" else value)
+            return _number(option, value)
 
 
 def _parts(value: str) -> list[str]:
     return value.replace(",", "/").split("/")
+
+
+def _at_most(most: float, number: float, option: str, value: str) -> float:
+    if number > most:
+        raise UsageError(f"{option} {value!r}: expected at most {most:,.10g}")
+    return number
 
 
 def _number(option: str, value: str) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.settings import NO_LIMIT
-from gpuplan.cli.units import parse_duration
+from gpuplan.cli.units import NO_LIMIT, parse_duration
+from gpuplan.simkit.workload import MOST_GPUS
 
 FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
 MOST = 10_000
@@ -44,6 +44,10 @@ def parse_capacities(text: str) -> list[int | None]:
     for item in (part.strip().lower() for part in text.split(",")):
         if item in NO_LIMIT:
             found.append(None)
+        elif item.isdecimal() and int(item) > MOST_GPUS:
+            raise UsageError(
+                f"--capacity {text!r}: expected at most {MOST_GPUS:,} workers, or none for no limit"
+            )
         elif item.isdecimal():
             found.append(int(item))
         else:
@@ -53,15 +57,17 @@ def parse_capacities(text: str) -> list[int | None]:
     return found
 
 
-def parse_numbers(text: str, option: str, *, above: bool = False) -> list[float]:
+def parse_numbers(text: str, option: str, *, most: float, above: bool = False) -> list[float]:
     """Return numbers of at least, or above, 0 from ``0.3,0.5,1``. Raises `UsageError`."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
         found = [math.nan]
-    if not all(0 <= number < math.inf and (number or not above) for number in found):
+    if not all(0 <= number <= most and (number or not above) for number in found):
         least = "above 0" if above else "of at least 0"
-        raise UsageError(f"{option} {text!r}: expected numbers {least}, such as 0.3,0.5,1")
+        raise UsageError(
+            f"{option} {text!r}: expected numbers {least} and at most {most:,g}, such as 0.3,0.5,1"
+        )
     return found
 
 

@@ -21,7 +21,7 @@ from gpuplan.planner.allpass.settings import (
 from gpuplan.planner.settings import Setting
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
-from gpuplan.simkit.allpass.parameters import QUEUE_ORDERS, Allpass
+from gpuplan.simkit.allpass.parameters import LONGEST_S, QUEUE_ORDERS, Allpass
 
 CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
 MOVES = frozenset(
@@ -36,7 +36,9 @@ DEMAND = frozenset({"scale_out", "scaling", "window_s", "max_pressure"})
 HPA: dict[str, Setting] = {
     "target_utilization": Setting("number", "busy share of the workers aimed at"),
     "utilization_tolerance": Setting("number", "how far the share may be off, relative to it"),
-    "stabilization_s": Setting("duration", "for how long the most workers desired are kept"),
+    "stabilization_s": Setting(
+        "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
+    ),
     "min_workers": Setting("count", "fewest workers (GPUs) rented"),
     "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
 }

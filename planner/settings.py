@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.simkit.allpass.market import MOST_USD
+from gpuplan.simkit.workload import MOST_GPUS
 
 UNITS = {"duration": "s", "durations": "s", "usd": "USD"}
+MOST = {"duration": CENTURY_S, "durations": CENTURY_S, "usd": MOST_USD, "count": MOST_GPUS}
+"""The greatest value by kind, where a setting has no other; prices are of a GPU-hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +27,19 @@ class Setting:
         about: what it is, for people.
         choices: the words a ``choice`` may have.
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).
+        at_most: the greatest value where it is not that of `MOST`.
     """
 
     kind: str
     about: str
     choices: tuple[str, ...] = ()
     unlimited: bool = False
+    at_most: float | None = None
+
+    @property
+    def most(self) -> float | None:
+        """The greatest value it may have; None where only the policy knows."""
+        return MOST.get(self.kind) if self.at_most is None else self.at_most
 
     @property
     def unit(self) -> str | None:

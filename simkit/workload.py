@@ -21,6 +21,10 @@ FOREVER = 1 << 60
 """A time no simulation reaches, in microseconds (36,000 years)."""
 
 
+MOST_GPUS = 1 << 24
+"""GPUs that a run may hold: to tell so many apart takes about 1 GB."""
+
+
 class TimeOverflow(ValueError):
     """Times so long that whole microseconds could leave the range of 64 bits."""
 

@@ -236,11 +236,11 @@ def test_thresholds_and_factors_are_read():
     assert parse_deadline_factor("3") == (3.0, 3.0)
     assert parse_deadline_factor(None) is None
     assert parse_capacities("10, 20,none") == [10, 20, None]
-    assert parse_numbers("0.3,1", "--price-ratio") == [0.3, 1.0]
-    assert parse_numbers("0", "--value-of-time") == [0.0]
+    assert parse_numbers("0.3,1", "--price-ratio", most=1) == [0.3, 1.0]
+    assert parse_numbers("0", "--value-of-time", most=1) == [0.0]
     for text in ("0", "-1", "1,0"):
         with pytest.raises(UsageError, match="expected numbers above 0"):
-            parse_numbers(text, "--price-ratio", above=True)
+            parse_numbers(text, "--price-ratio", most=9, above=True)
     for text, problem in (("0", "0: expected a factor"), ("nan", "nan: expected a factor")):
         with pytest.raises(UsageError, match=f"--deadline-factor {problem} above 0"):
             check_factor(None, parse_deadline_factor(text))

@@ -28,13 +28,15 @@ from gpuplan.cli.units import (
         (".5h", 1800),
         ("0", 0),
         ("3.", 3),
+        ("1e3", 1000),
+        ("2.5e-1h", 900),
     ],
 )
 def test_durations_are_read(text, seconds):
     assert parse_duration(text, "--horizon") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "h", "-1h", "1w", "1h30m", "1e3", "soon", "1 000", "nan"])
+@pytest.mark.parametrize("text", ["", "h", "-1h", "1w", "1h30m", "1e3e", "soon", "1 000", "nan"])
 def test_what_is_no_duration_is_refused_and_names_the_option(text):
     with pytest.raises(UsageError, match=r"^--horizon .*expected a duration such as 90s"):
         parse_duration(text, "--horizon")

@@ -10,7 +10,13 @@ from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.engine_options import EngineChoice
-from gpuplan.cli.market_options import MarketChoice, TimelineChoice, check_checkpoints, price_choice
+from gpuplan.cli.market_options import (
+    MOST_GPUS,
+    MarketChoice,
+    TimelineChoice,
+    check_checkpoints,
+    price_choice,
+)
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
@@ -70,6 +76,7 @@ def compare(
             help="GPUs that a policy may hold at once: the size of a cluster, and the most workers "
             "rented (capacity). Default: no limit, and clusters in which no job waits.",
             min=1,
+            max=MOST_GPUS,
             show_default=False,
         ),
     ] = None,

@@ -10,6 +10,7 @@ from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
 from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.market_options import (
+    MOST_GPUS,
     MarketChoice,
     TimelineChoice,
     check_checkpoints,
@@ -71,6 +72,7 @@ def simulate(
             "or the most workers rented (--set capacity=N). Default: no limit, and a cluster in "
             "which no job waits.",
             min=1,
+            max=MOST_GPUS,
             show_default=False,
         ),
     ] = None,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
+MOST_RATIO = 1e3
+MOST_WORTH_USD = 1e6  # an hour of a job
 
 
 class Rule(StrEnum):
@@ -145,10 +147,10 @@ def sweep(
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
     ratios: list[float] = []
     if price_ratio is not None:
-        ratios = parse_numbers(price_ratio, "--price-ratio", above=True)
+        ratios = parse_numbers(price_ratio, "--price-ratio", most=MOST_RATIO, above=True)
     worth: list[float | None] = [None]
     if value_of_time is not None:
-        worth = [*parse_numbers(value_of_time, "--value-of-time")]
+        worth = [*parse_numbers(value_of_time, "--value-of-time", most=MOST_WORTH_USD)]
     if resamples:
         check_level(ci, resamples)
     timeline.check()

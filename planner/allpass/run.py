@@ -91,7 +91,7 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "mean_queue_s": queue_s,
         "mean_demotion_s": _mean_s(run.demotion_us),
         "cost_usd": serverless_usd + market_usd + conventional_usd,
-        "cost_if_serverless_usd": float(gpu_s.sum() / 3600 * run.parameters.serverless_price),
+        "cost_if_serverless_usd": float(run.if_serverless_usd.sum()),
         "cost_serverless_usd": serverless_usd,
         "cost_marketplace_usd": market_usd,
         "cost_conventional_usd": conventional_usd,

@@ -10,8 +10,10 @@ import numpy as np
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.settings import OF_PRICES, Setting, refuse_choice
+from gpuplan.simkit.allpass.market import MOST_OFFERS
 from gpuplan.simkit.allpass.parameters import (
     CONTROLLERS,
+    LONGEST_S,
     PRICING_RULES,
     SCALE_OUT_RULES,
     SCALING_RULES,
@@ -47,8 +49,12 @@ SETTINGS: dict[str, Setting] = {
     "capacity": Setting("count", "most workers (GPUs) rented at once", unlimited=True),
     "serverless_limit": Setting("count", "most GPUs in containers at once", unlimited=True),
     "serverless_usd_per_gpu_h": Setting("usd", "price of a serverless GPU-hour"),
+    "serverless_billing_step_s": Setting(
+        "duration", "step of time a container is billed in; 0: as held"
+    ),
+    "serverless_minimum_billing_s": Setting("duration", "least time a container is billed for"),
     "conventional_usd_per_gpu_h": Setting("usd", "price of a conventional cloud's GPU-hour"),
-    "marketplace_offers": Setting("count", "marketplace offers, one GPU each"),
+    "marketplace_offers": Setting("count", "marketplace offers, one GPU each", at_most=MOST_OFFERS),
     "marketplace_min_usd_per_gpu_h": Setting("usd", "price of the cheapest offers"),
     "marketplace_median_usd_per_gpu_h": Setting("usd", "median price of the offers"),
     "marketplace_max_usd_per_gpu_h": Setting("usd", "price of the dearest offers"),
@@ -70,7 +76,9 @@ SETTINGS: dict[str, Setting] = {
     "checkpoint_s": Setting("duration", "time to save a job, in its container"),
     "restore_s": Setting("duration", "time to load it, on its workers"),
     "tick_s": Setting("duration", "time between two decisions of the scalers"),
-    "window_s": Setting("duration", "how far ahead deadlines count, a multiple of 1 min"),
+    "window_s": Setting(
+        "duration", "how far ahead deadlines count, a multiple of 1 min", at_most=LONGEST_S
+    ),
     "min_threshold_s": Setting(
         "duration", "lower limit of the adaptive threshold; unset: what a move takes"
     ),

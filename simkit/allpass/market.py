@@ -15,6 +15,9 @@ NANOS = 1_000_000_000
 MOST_USD = 500.0
 """Highest price of a GPU-hour: 16 million workers at it still add up within int64."""
 
+MOST_OFFERS = 1_000_000
+"""Offers that never change; each is told of in the settings of a run."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:

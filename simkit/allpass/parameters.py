@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuplan.simkit.allpass.market import MOST_USD, Market
-from gpuplan.simkit.workload import IntArray, to_micros
+from gpuplan.simkit.allpass.market import MOST_OFFERS, MOST_USD, Market
+from gpuplan.simkit.workload import MOST_GPUS, IntArray, to_micros
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
@@ -18,6 +18,8 @@ PRICING_RULES = ("request", "in-force")
 QUEUE_ORDERS = ("deadline", "submission")
 RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
+LONGEST_S = 100 * 86_400.0
+"""Longest time that the scalers look ahead, or back."""
 WINDOW_STEP_S = 60.0
 """The windows T of equation 2 are 1, 2, ... of these."""
 
@@ -27,8 +29,10 @@ def price_ladder(offers: int, least: float, median: float, most: float) -> tuple
 
     Offer i of n stands at the quantile (i + 1/2) / n of the distribution that is uniform from
     ``least`` to ``median`` with probability 1/2 and uniform from ``median`` to ``most`` else.
-    Raises ValueError on a negative number of offers or prices out of order.
+    Raises ValueError on a number of offers below 0 or above `MOST_OFFERS`, or prices out of order.
     """
+    if offers > MOST_OFFERS:
+        raise ValueError(f"offers must be at most {MOST_OFFERS:,}, got {offers:,}")
     if offers < 0 or not 0 <= least <= median <= most:
         raise ValueError(
             "offers must be >= 0 and 0 <= least <= median <= most, "
@@ -85,6 +89,9 @@ class Allpass:
         serverless_limit: most GPUs in containers at once, the rest waits; None is no limit.
         serverless_price: US dollars per GPU-hour.
         serverless_startup: start-up time of a container.
+        serverless_minimum_billing_s: least time a container is billed for.
+        serverless_billing_step_s: time a container is billed in, rounded up; 0 bills the time held:
+            from when it is ready until it is given up, the checkpoint included.
         marketplace_prices: US dollars per GPU-hour of each offer of one GPU; ascending.
         market: offers over time in the place of ``marketplace_prices``.
         pricing: whether a rental costs what its offer asked at its ``request`` to the end, or at
@@ -122,6 +129,8 @@ class Allpass:
     serverless_limit: int | None = None
     serverless_price: float = 2.10
     serverless_startup: StartUp = StartUp(3.88, 1.84)
+    serverless_minimum_billing_s: float = 0.0
+    serverless_billing_step_s: float = 0.0
     marketplace_prices: tuple[float, ...] = field(
         default_factory=lambda: price_ladder(50, 0.38, 1.08, 1.66)
     )
@@ -159,8 +168,8 @@ class Allpass:
         _one_of("pricing", self.pricing, PRICING_RULES)
         _one_of("queue_order", self.queue_order, QUEUE_ORDERS)
         for name in (
-            "serverless_price",
-            "conventional_price",
+            "serverless_minimum_billing_s",
+            "serverless_billing_step_s",
             "minimum_billing_s",
             "billing_step_s",
             "checkpoint_s",
@@ -181,23 +190,28 @@ class Allpass:
             raise ValueError(
                 f"target_utilization must be above 0 and at most 1, got {self.target_utilization:g}"
             )
-        if not 0 <= self.stabilization_s <= 1e7:
-            raise ValueError(f"stabilization_s must be 0 to 1e7, got {self.stabilization_s:g}")
+        if not 0 <= self.stabilization_s <= LONGEST_S:
+            raise ValueError(
+                f"stabilization_s must be 0 to {LONGEST_S:g}, got {self.stabilization_s:g}"
+            )
         for name, least in (("capacity", 0), ("serverless_limit", 1), ("min_workers", 1)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+            if value is not None and not least <= value <= MOST_GPUS:
+                raise ValueError(f"{name} must be {least} to {MOST_GPUS:,}, got {value:,}")
         prices = self.marketplace_prices
-        if any(a > b for a, b in pairwise(prices)) or any(not 0 <= p < np.inf for p in prices):
-            raise ValueError("marketplace_prices must ascend and be at least 0")
-        if max(self.conventional_price, *prices, 0.0) > MOST_USD:
-            raise ValueError(f"prices of workers must be at most {MOST_USD:g}")
+        if any(a > b for a, b in pairwise(prices)) or any(not 0 <= p <= MOST_USD for p in prices):
+            raise ValueError(f"marketplace_prices must ascend and be 0 to {MOST_USD:g}")
+        for name in ("serverless_price", "conventional_price"):
+            if not 0 <= getattr(self, name) <= MOST_USD:
+                raise ValueError(f"{name} must be 0 to {MOST_USD:g}, got {getattr(self, name):g}")
         if not self.save_every_s >= 0:
             raise ValueError(f"save_every_s must be at least 0, got {self.save_every_s:g}")
         if self.tick_s < 1:
             raise ValueError(f"tick_s must be at least 1, got {self.tick_s:g}")
-        if self.window_s < WINDOW_STEP_S or self.window_s % WINDOW_STEP_S or self.window_s > 1e7:
-            raise ValueError(f"window_s must be a multiple of 60, got {self.window_s:g}")
+        if not WINDOW_STEP_S <= self.window_s <= LONGEST_S or self.window_s % WINDOW_STEP_S:
+            raise ValueError(
+                f"window_s must be a multiple of 60, at most {LONGEST_S:g}, got {self.window_s:g}"
+            )
         if not self.threshold_s >= 0:
             raise ValueError(f"threshold_s must be at least 0, got {self.threshold_s:g}")
         lowest = self.least_threshold_s

@@ -71,9 +71,14 @@ def billed_usd(
     What is billed beyond the time held has the price of its end.
     """
     held = np.asarray(held_us, np.int64)
-    billed = held
-    if step := int(to_micros(parameters.billing_step_s)):
-        billed = -(-held // step) * step
-    billed = np.maximum(billed, to_micros(parameters.minimum_billing_s))
+    billed = billed_us(held, parameters.billing_step_s, parameters.minimum_billing_s)
     bills: FloatArray = metered_usd + (billed - held) / MICROS_PER_HOUR * last_usd
     return bills
+
+
+def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
+    """Return the time that is billed: in whole steps (0: as held), and for the least time."""
+    step = int(to_micros(step_s))
+    whole = -(-held_us // step) * step if step else held_us
+    billed: IntArray = np.maximum(whole, to_micros(least_s))
+    return billed

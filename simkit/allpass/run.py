@@ -11,7 +11,7 @@ from gpuplan.simkit.allpass import pool
 from gpuplan.simkit.allpass.kernel import TIMELINE, VAIN, replay
 from gpuplan.simkit.allpass.market import NANOS
 from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws
-from gpuplan.simkit.allpass.rent import billed_usd
+from gpuplan.simkit.allpass.rent import billed_us, billed_usd
 from gpuplan.simkit.allpass.scalers import Rules
 from gpuplan.simkit.workload import (
     FOREVER,
@@ -136,16 +136,28 @@ class AllpassRun:
 
     @property
     def container_us(self) -> IntArray:
-        """Time each job is billed for in its container: run and checkpoint; shape (n,)."""
+        """Time each job held its container once that was ready: run and checkpoint; shape (n,)."""
         saving = np.where(self.demoted, overheads_us(self.workload, self.parameters)[0], 0)
-        billed: IntArray = self.serverless_us + saving
-        return billed
+        held: IntArray = self.serverless_us + saving
+        return held
 
     @property
     def serverless_usd(self) -> FloatArray:
         """Serverless bill of each job: run and checkpoint, not start-up; shape (n,)."""
-        hours = self.container_us / MICROS_PER_HOUR
-        bill: FloatArray = hours * self.workload.billed_gpus * self.parameters.serverless_price
+        return self._containers_usd(self.container_us)
+
+    @property
+    def if_serverless_usd(self) -> FloatArray:
+        """The same had every job stayed in its container; shape (n,)."""
+        return self._containers_usd(self.workload.service_us)
+
+    def _containers_usd(self, held_us: IntArray) -> FloatArray:
+        rules = self.parameters
+        billed = billed_us(
+            held_us, rules.serverless_billing_step_s, rules.serverless_minimum_billing_s
+        )
+        hours = billed / MICROS_PER_HOUR
+        bill: FloatArray = hours * self.workload.billed_gpus * rules.serverless_price
         return bill
 
     @property

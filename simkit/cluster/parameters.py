@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from gpuplan.simkit.workload import MOST_GPUS
+
 ORDERS = (
     "arrival",
     "width",
@@ -58,8 +60,8 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {self.order!r}")
-        if self.gpus < 1:
-            raise ValueError(f"gpus must be at least 1, got {self.gpus}")
+        if not 1 <= self.gpus <= MOST_GPUS:
+            raise ValueError(f"gpus must be 1 to {MOST_GPUS:,}, got {self.gpus:,}")
         each = self.gpus_per_node
         if each is not None and each < 1:
             raise ValueError(f"gpus_per_node must be at least 1, got {each}")
