@@ -71,6 +71,28 @@ def test_without_a_size_nobody_waits(gpuplan, tmp_path):
     assert code == 0 and json.loads(out)["results"]["gpus"] == 8
 
 
+@pytest.mark.parametrize("policy", SCHEDULERS)
+def test_without_a_size_nobody_waits_for_nodes(gpuplan, tmp_path, policy):
+    # 16 GPUs are in use at once, but no two of these gangs fit into one node.
+    path = write_trace(tmp_path / "t.parquet", [0, 1, 2], [9.0, 9.0, 9.0], [5.0, 5.0, 6.0])
+    arguments = ("simulate", path, "--policy", policy, "--set", "gpus_per_node=8")
+    code, out, err = gpuplan(*arguments, "--output-format", "json")
+    results = json.loads(out)["results"]
+    assert code == 0 and results["gpus"] == 24
+    assert results["mean_jqt_s"] == 0 and results["preemptions"] == 0
+    assert "24 GPUs, the fewest nodes of 8 on which no job waits or is stopped" in err
+
+
+def test_without_a_size_nobody_waits_for_whole_seconds(gpuplan, tmp_path):
+    # The second ends at 1 s and the third comes at 1.2 s; in whole seconds that is at 2 and at 1.
+    path = write_trace(tmp_path / "t.parquet", [0.0, 0.5, 1.2], [0.2, 0.5, 1.0])
+    arguments = ("simulate", path, "--policy", "fifo", "--set", "reference=true")
+    code, out, err = gpuplan(*arguments, "--output-format", "json")
+    results = json.loads(out)["results"]
+    assert code == 0, err
+    assert results["gpus"] == 2 and results["mean_jqt_s"] == 0
+
+
 def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0.0], [0.0])
     code, out, _ = gpuplan(

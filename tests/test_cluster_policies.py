@@ -1,11 +1,16 @@
 """Schedules of one cluster worked by hand, each of which one policy alone produces."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.simkit.cluster.gittins import gittins_levels
-from gpuplan.simkit.cluster.run import peak_gpus, run_cluster
+from gpuplan.simkit.cluster.parameters import Cluster
+from gpuplan.simkit.cluster.run import enough_gpus, run_cluster
 from gpuplan.simkit.workload import MICROS, Workload
 
 pytestmark = pytest.mark.kernels
@@ -149,6 +154,30 @@ def test_equal_jobs_are_never_stopped_by_gittins():
 
 def test_peak_is_what_lets_nobody_wait():
     jobs = workload((0, 10, 3), (5, 10, 2), (10, 1, 2), (11, 0, 9))
-    assert peak_gpus(jobs) == 11
+    assert enough_gpus(jobs, Cluster(1)) == 11
     assert (run("fifo", 11, jobs).jqt_us == 0).all()
     assert (run("first-fit", 10, jobs).jqt_us > 0).any()
+
+
+def test_whole_nodes_that_let_nobody_wait():
+    # 16 GPUs are enough for 5 + 5 + 6, but no two of these gangs fit into one node of 8.
+    jobs = workload((0, 10, 5), (0, 10, 5), (1, 9, 6), (10, 1, 16))
+    assert enough_gpus(jobs, Cluster(8, gpus_per_node=8)) == 24
+    assert enough_gpus(jobs, Cluster(8)) == 16
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 11)), min_size=1),
+    st.sampled_from(list(SCHEDULERS)),
+)
+def test_fewest_nodes_are_found_by_trying(rows, policy):
+    jobs = workload(*sorted(rows))
+
+    def on(nodes):
+        return run(policy, 4 * nodes, jobs, gpus_per_node=4)
+
+    nodes = -(-int(jobs.gpus.max()) // 4)
+    while (tried := on(nodes)).jqt_us.any() or tried.stops.any():
+        nodes += 1
+    assert enough_gpus(jobs, replace(tried.cluster, gpus=4)) == 4 * nodes

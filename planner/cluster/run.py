@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +13,14 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.cluster.bill import Bill, bill_of, terms_of
-from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS
+from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS, Scheduler
 from gpuplan.planner.settings import OF_PRICES, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
-from gpuplan.simkit.cluster.run import ClusterRun, peak_gpus, run_cluster
+from gpuplan.simkit.cluster.run import ClusterRun, enough_gpus, run_cluster
 from gpuplan.simkit.metrics import distribution, time_average
-from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR
+from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR, Workload
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simulation:
@@ -30,10 +32,8 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     scheduler = SCHEDULERS[policy]
     refuse_choice(settings)
     values = scheduler.complete(settings)
-    gpus, notes = _gpus(jobs, values)
-    cluster = scheduler.cluster(values, gpus)
-    notes += _without_effect(policy, settings, cluster)
-    widest = int(jobs.workload.gpus.max())
+    cluster = _sized(scheduler, jobs.workload, values)
+    gpus, widest = cluster.gpus, int(jobs.workload.gpus.max())
     if widest > gpus:
         raise UsageError(
             f"--gpus {gpus}: the widest job holds {widest} GPUs at once and would never start\n"
@@ -46,12 +46,8 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
             "without --checkpoints"
         )
     terms = terms_of(values)
-    try:
+    with _replayable():
         run = run_cluster(jobs.workload, cluster)
-    except ValueError as error:
-        raise UsageError(
-            f"this replay cannot be made: {error}\n  next: leave the longest jobs out with --where"
-        ) from error
     bill = bill_of(run, terms)
     own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
     plain = {name: value for name, value in values.items() if name in own}
@@ -60,22 +56,47 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         settings=plain | {"gpus": gpus} | terms.effective(),
         results=measure(run, bill),
         frame=job_frame(jobs, run, bill),
-        warnings=notes,
+        warnings=(
+            *(() if values["gpus"] is not None else (_told(cluster),)),
+            *_without_effect(policy, settings, cluster),
+        ),
         detail=run,
     )
 
 
-def _gpus(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[int, tuple[str, ...]]:
-    """Return the size of the cluster, and what to say where nobody gave it."""
+def _sized(scheduler: Scheduler, workload: Workload, values: Mapping[str, Any]) -> Cluster:
+    """Return the cluster that settings make, and where they give no size one that is large enough.
+
+    Raises:
+        UsageError: values that no cluster can have.
+    """
     if values["gpus"] is not None:
-        return int(values["gpus"]), ()
-    gpus, each = peak_gpus(jobs.workload), values["gpus_per_node"]
-    if each:
-        gpus = -(-gpus // each) * each
-    return gpus, (
-        f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none waits; "
-        "--gpus N replays a cluster of N",
+        return scheduler.cluster(values, values["gpus"])
+    one = scheduler.cluster(values, values["gpus_per_node"] or 1)
+    with _replayable():
+        return replace(one, gpus=enough_gpus(workload, one))
+
+
+def _told(cluster: Cluster) -> str:
+    """Return what to say where nobody gave the size."""
+    each = cluster.gpus_per_node
+    why = (
+        f"the fewest nodes of {each} on which no job waits or is stopped"
+        if each
+        else "as many as the jobs use at once if none waits"
     )
+    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; --gpus N replays a cluster of N"
+
+
+@contextmanager
+def _replayable() -> Iterator[None]:
+    """Raise `UsageError` where the replay inside the block cannot be made."""
+    try:
+        yield
+    except ValueError as error:
+        raise UsageError(
+            f"this replay cannot be made: {error}\n  next: leave the longest jobs out with --where"
+        ) from error
 
 
 def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:

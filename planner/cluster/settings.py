@@ -111,7 +111,7 @@ AS_PUBLISHED: dict[str, Any] = {
 
 SHARED: dict[str, Setting] = {
     "gpus": Setting(
-        "count", "GPUs of the cluster (--gpus); none: so many that none waits", unlimited=True
+        "count", "GPUs of the cluster (--gpus); none: so many that no job waits", unlimited=True
     ),
     "gpus_per_node": Setting(
         "count", "GPUs of a node, into which gangs must fit; none: count GPUs", unlimited=True

@@ -18,17 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.cluster.nodes import (
-    give_back,
-    has_room,
-    lease,
-    new_leases,
-    new_nodes,
-    try_back,
-)
-from gpuplan.simkit.cluster.queues import count_below, insert, remove
+from gpuplan.simkit.cluster.nodes import give_back, has_room, lease, new_places, try_back
+from gpuplan.simkit.cluster.queues import count_below, front, insert, remove
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.tables import grown
 from gpuplan.simkit.workload import FOREVER
 
 STATIC, REMAINING, LEVELS = range(3)  # what a key is made of
@@ -64,26 +58,17 @@ class Rules(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Where jobs wait and run: sections of one table of heaps, as `simkit.cluster.queues` has it.
+    """Where jobs wait and run.
 
-    Running jobs of ``widths[i]`` GPUs stand in section ``first + i``, the worst in front. Their key
-    is (KEY - now) x ``scales[i]`` where keys are remaining times, and KEY where they are not.
+    Waiting jobs stand in the sections before ``first``, the best in front. Running jobs of
+    ``widths[i]`` GPUs stand in section ``first + i``, the worst in front; their key is
+    (KEY - now) x ``scales[i]`` where keys are remaining times, and KEY where they are not.
     """
 
-    heap: Any
-    base: Any
-    size: Any
+    queues: Any
     first: int
     widths: Any
     scales: Any
-
-
-class Places(NamedTuple):
-    """The nodes of a cluster (`gpuplan.simkit.cluster.nodes`)."""
-
-    nodes: Any
-    having: Any
-    leases: Any
 
 
 @kernel
@@ -92,9 +77,9 @@ def worst_line(lines: Any, shift: int) -> Any:
     worst = -1
     worst_key = worst_job = 0
     for i in range(lines.widths.size):
-        if lines.size[lines.first + i]:
-            row = lines.base[lines.first + i] + 1
-            key, job = (-lines.heap[row, 0] - shift) * lines.scales[i], -lines.heap[row, 1]
+        if lines.queues.size[lines.first + i]:
+            key, job = front(lines.queues, lines.first + i)
+            key, job = (-key - shift) * lines.scales[i], -job
             if worst < 0 or key > worst_key or (key == worst_key and job > worst_job):
                 worst, worst_key, worst_job = lines.first + i, key, job
     return worst, worst_key
@@ -107,9 +92,7 @@ def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
         most = -(-need // lines.widths[i])
         # KEY is stored negated, and is above the key sought where KEY > shift + key // scale.
         limit = -(shift + key // lines.scales[i])
-        need -= lines.widths[i] * count_below(
-            lines.heap, lines.base, lines.size, lines.first + i, limit, most
-        )
+        need -= lines.widths[i] * count_below(lines.queues, lines.first + i, limit, most)
         if need <= 0:
             return True
     return False
@@ -118,25 +101,26 @@ def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
 @kernel
 def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, width: int) -> bool:
     """Return whether a gang finds nodes when jobs with a key above ``key`` go, the worst first."""
+    queues = lines.queues
     running = count = 0
     for i in range(lines.widths.size):
-        running += lines.size[lines.first + i]
+        running += queues.size[lines.first + i]
     tried = np.zeros((running, 2), np.int64)
     fits = False
     while not fits:
         line, worst_key = worst_line(lines, shift)
         if line < 0 or worst_key <= key:
             break
-        job = -lines.heap[lines.base[line] + 1, 1]
-        remove(lines.heap, jobs, lines.base, lines.size, line, job)
-        try_back(places.nodes, places.having, places.leases, jobs[job, CHAIN], 1)
+        job = -front(queues, line)[1]
+        remove(queues, jobs, line, job)
+        try_back(places, jobs[job, CHAIN], 1)
         tried[count, 0], tried[count, 1] = line, job
         count += 1
-        fits = has_room(places.having, width)
+        fits = has_room(places, width)
     for i in range(count):
         line, job = tried[i, 0], tried[i, 1]
-        insert(lines.heap, jobs, lines.base, lines.size, line, -jobs[job, KEY], -job)
-        try_back(places.nodes, places.having, places.leases, jobs[job, CHAIN], -1)
+        insert(queues, jobs, line, -jobs[job, KEY], -job)
+        try_back(places, jobs[job, CHAIN], -1)
     return fits
 
 
@@ -165,11 +149,7 @@ def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
     if notes and timeline[notes - 1, 0] == now:
         notes -= 1
     if notes == timeline.shape[0]:
-        more = np.zeros((2 * notes, 3), np.int64)
-        for row in range(notes):
-            for column in range(3):
-                more[row, column] = timeline[row, column]
-        timeline = more
+        timeline = grown(timeline)
     timeline[notes, 0], timeline[notes, 1], timeline[notes, 2] = now, used, waiting
     return timeline, notes + 1
 
@@ -205,21 +185,20 @@ def replay(
         rules: `Rules`.
 
     Returns:
-        Table of jobs, time line (columns `TIMELINE`) of every instant, and GPU-microseconds that
-        stood idle while a job that might have started would have fitted by count.
+        Table of jobs, time line (columns `TIMELINE`) of every instant, GPU-microseconds that stood
+        idle while a job that might have started would have fitted by count, and the most nodes in
+        use at once.
     """
     n = submit.size
     jobs = np.zeros((n, COLUMNS), np.int64)
     timeline = np.zeros((n + 64, 3), np.int64)
     each = rules.gpus_per_node
     by_nodes = each > 0
-    nodes, having = new_nodes(rules.gpus // each if by_nodes else 1, max(each, 1))
-    leases = new_leases(rules.gpus if by_nodes else 1)
-    places = Places(nodes, having, leases)
-    heap, base, size = lines.heap, lines.base, lines.size
+    places = new_places(rules.gpus // each if by_nodes else 1, max(each, 1))
+    queues = lines.queues
     events = new_heap()
     free, waiting, done, coming, notes = rules.gpus, 0, 0, 0, 0
-    now = 0
+    now = most_nodes = 0
     fragmented = 0.0
     blocked = 0  # GPUs that only nodes keep from a waiting job
 
@@ -244,9 +223,9 @@ def replay(
                     job[STATE] = DONE
                     job[FINISH] = now
                     if rules.preemptive:
-                        remove(heap, jobs, base, size, run_line[number], number)
+                        remove(queues, jobs, run_line[number], number)
                     if by_nodes:
-                        give_back(nodes, having, leases, job[CHAIN])
+                        give_back(places, job[CHAIN])
                     free += gpus[number]
                     done += 1
             elif kind == CROSSES:
@@ -259,8 +238,8 @@ def replay(
                         job[LEVEL] = level
                         job[KEY] = ranks[level]
                         line = run_line[number]
-                        remove(heap, jobs, base, size, line, number)
-                        insert(heap, jobs, base, size, line, -job[KEY], -number)
+                        remove(queues, jobs, line, number)
+                        insert(queues, jobs, line, -job[KEY], -number)
                         at = crossing(job, limits, scale[number])
                         if at < FOREVER:
                             events = push(events, at, CROSSES | number)
@@ -268,8 +247,8 @@ def replay(
                 job[STATE] == WAITING and job[SINCE] + promotion(job, service[number], rules) == now
             ):
                 job[LEVEL] = job[ATTAINED] = 0
-                remove(heap, jobs, base, size, wait_line[number], number)
-                insert(heap, jobs, base, size, wait_line[number], ranks[0], number)
+                remove(queues, jobs, wait_line[number], number)
+                insert(queues, jobs, wait_line[number], ranks[0], number)
         while coming < n and submit[coming] == now:
             jobs[coming, STATE] = WAITING
             jobs[coming, LEFT] = service[coming]
@@ -279,22 +258,22 @@ def replay(
                 key = service[coming] * scale[coming]
             elif rules.keys == LEVELS:
                 key = ranks[0]
-            insert(heap, jobs, base, size, wait_line[coming], key, coming)
+            insert(queues, jobs, wait_line[coming], key, coming)
             waiting += 1
             coming += 1
 
         while True:
             best, best_key = -1, 0
             for line in range(lines.first):
-                if size[line] == 0:
+                if queues.size[line] == 0:
                     continue
-                key, number = heap[base[line] + 1, 0], heap[base[line] + 1, 1]
+                key, number = front(queues, line)
                 if best >= 0 and (key > best_key or (key == best_key and number > best)):
                     continue
                 width = gpus[number]
                 fits = width <= free
                 if fits and by_nodes:
-                    fits = has_room(having, width)
+                    fits = has_room(places, width)
                 if not fits and rules.preemptive:
                     fits = width <= free or can_free(lines, key, shift, width - free)
                     if fits and by_nodes:
@@ -303,15 +282,15 @@ def replay(
                     best, best_key = number, key
             if best < 0:
                 break
-            remove(heap, jobs, base, size, wait_line[best], best)
+            remove(queues, jobs, wait_line[best], best)
             waiting -= 1
-            while free < gpus[best] or (by_nodes and not has_room(having, gpus[best])):
+            while free < gpus[best] or (by_nodes and not has_room(places, gpus[best])):
                 line, key = worst_line(lines, shift)
-                number = -heap[base[line] + 1, 1]
+                number = -front(queues, line)[1]
                 job = jobs[number]
-                remove(heap, jobs, base, size, line, number)
+                remove(queues, jobs, line, number)
                 if by_nodes:
-                    give_back(nodes, having, leases, job[CHAIN])
+                    give_back(places, job[CHAIN])
                 free += gpus[number]
                 settle_run(job, scale[number], now)
                 job[STATE] = WAITING
@@ -325,11 +304,11 @@ def replay(
                     if rules.starvation > 0 and job[LEVEL] > 0:
                         at = now + promotion(job, service[number], rules)
                         events = push(events, at, PROMOTED | number)
-                insert(heap, jobs, base, size, wait_line[number], key, number)
+                insert(queues, jobs, wait_line[number], key, number)
                 waiting += 1
             job = jobs[best]
             if by_nodes:
-                job[CHAIN] = lease(nodes, having, leases, gpus[best])
+                job[CHAIN] = lease(places, gpus[best])
             free -= gpus[best]
             job[STATE] = RUNNING
             job[BEGAN] = now
@@ -350,15 +329,16 @@ def replay(
                     at = crossing(job, limits, scale[best])
                     if at < FOREVER:
                         events = push(events, at, CROSSES | best)
-                insert(heap, jobs, base, size, run_line[best], -job[KEY], -best)
+                insert(queues, jobs, run_line[best], -job[KEY], -best)
 
         blocked = 0
         if by_nodes:
+            most_nodes = max(most_nodes, rules.gpus // each - places.having[each])
             for line in range(lines.first):
-                if size[line] and gpus[heap[base[line] + 1, 1]] <= free:
+                if queues.size[line] and gpus[front(queues, line)[1]] <= free:
                     blocked = free
         timeline, notes = noted(timeline, notes, now, rules.gpus - free, waiting)
-    return jobs, timeline[:notes], fragmented
+    return jobs, timeline[:notes], fragmented, most_nodes
 
 
 @kernel

@@ -6,7 +6,7 @@ has room for it. Nodes with equally many free GPUs stand in a list, the last cha
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,17 @@ FREE, NEXT, BEFORE, TRIED = range(4)
 NODE, GPUS, FOLLOWING = range(3)
 
 
+class Places(NamedTuple):
+    """The nodes, how many of them have each number of free GPUs, and the leases."""
+
+    nodes: Any
+    having: Any
+    leases: Any
+
+
 @kernel
-def new_nodes(count: int, each: int) -> Any:
-    """Return the table of nodes, all free, and how many nodes have each number of free GPUs."""
+def new_places(count: int, each: int) -> Any:
+    """Return `Places` of ``count`` nodes of ``each`` GPUs, all free."""
     nodes = np.zeros((count + each + 1, 4), np.int64)
     for free in range(each + 1):
         head = count + free
@@ -29,16 +37,11 @@ def new_nodes(count: int, each: int) -> Any:
         link(nodes, count, node, each)
     having = np.zeros(each + 1, np.int64)
     having[each] = count
-    return nodes, having
-
-
-@kernel
-def new_leases(most: int) -> Any:
-    """Return the table of leases; row 0 heads the chain of those not in use."""
-    leases = np.zeros((most + 1, 3), np.int64)
+    most = count * each
+    leases = np.zeros((most + 1, 3), np.int64)  # row 0 heads the chain of those not in use
     for lease in range(most):
         leases[lease, FOLLOWING] = lease + 1
-    return leases
+    return Places(nodes, having, leases)
 
 
 @kernel
@@ -53,8 +56,9 @@ def link(nodes: Any, count: int, node: int, free: int) -> None:
 
 
 @kernel
-def change(nodes: Any, having: Any, node: int, gpus: int) -> None:
+def change(places: Any, node: int, gpus: int) -> None:
     """Add free GPUs to a node; fewer where ``gpus`` is negative."""
+    nodes, having = places.nodes, places.having
     count = nodes.shape[0] - having.size
     before, after = nodes[node, BEFORE], nodes[node, NEXT]
     nodes[before, NEXT], nodes[after, BEFORE] = after, before
@@ -64,8 +68,9 @@ def change(nodes: Any, having: Any, node: int, gpus: int) -> None:
 
 
 @kernel
-def has_room(having: Any, width: int) -> bool:
+def has_room(places: Any, width: int) -> bool:
     """Return whether a gang finds its nodes."""
+    having = places.having
     each = having.size - 1
     whole, rest = width // each, width % each
     if having[each] < whole:
@@ -79,8 +84,9 @@ def has_room(having: Any, width: int) -> bool:
 
 
 @kernel
-def lease(nodes: Any, having: Any, leases: Any, width: int) -> int:
+def lease(places: Any, width: int) -> int:
     """Take the nodes of a gang, which finds them; return its first lease."""
+    nodes, having, leases = places.nodes, places.having, places.leases
     each = having.size - 1
     count = nodes.shape[0] - having.size
     chain = 0
@@ -90,7 +96,7 @@ def lease(nodes: Any, having: Any, leases: Any, width: int) -> int:
         while having[free] == 0:
             free += 1
         node = nodes[count + free, NEXT]
-        change(nodes, having, node, -part)
+        change(places, node, -part)
         new = leases[0, FOLLOWING]
         leases[0, FOLLOWING] = leases[new, FOLLOWING]
         leases[new, NODE], leases[new, GPUS], leases[new, FOLLOWING] = node, part, chain
@@ -100,10 +106,11 @@ def lease(nodes: Any, having: Any, leases: Any, width: int) -> int:
 
 
 @kernel
-def give_back(nodes: Any, having: Any, leases: Any, chain: int) -> None:
+def give_back(places: Any, chain: int) -> None:
     """Free the nodes of a gang by its first lease."""
+    leases = places.leases
     while chain:
-        change(nodes, having, leases[chain, NODE], leases[chain, GPUS])
+        change(places, leases[chain, NODE], leases[chain, GPUS])
         following = leases[chain, FOLLOWING]
         leases[chain, FOLLOWING] = leases[0, FOLLOWING]
         leases[0, FOLLOWING] = chain
@@ -111,8 +118,9 @@ def give_back(nodes: Any, having: Any, leases: Any, chain: int) -> None:
 
 
 @kernel
-def try_back(nodes: Any, having: Any, leases: Any, chain: int, sign: int) -> None:
+def try_back(places: Any, chain: int, sign: int) -> None:
     """Count a gang's GPUs as free (``sign`` 1), or as taken again (-1), without moving a node."""
+    nodes, having, leases = places.nodes, places.having, places.leases
     while chain:
         node = leases[chain, NODE]
         having[nodes[node, FREE] + nodes[node, TRIED]] -= 1

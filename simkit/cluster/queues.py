@@ -1,19 +1,28 @@
 """Many binary heaps in one table, for the cluster's kernel: jobs by key, removable anywhere.
 
-Section ``s`` holds ``size[s]`` pairs (key, job) in rows ``base[s] + 1 ...`` of the table, the least
-first; the table of jobs knows at which place of its section a job stands. A section that wants the
-greatest key first holds negated pairs, so that ``abs`` of the second is always the job.
+Section ``s`` of `Queues` holds ``size[s]`` pairs (key, job) in rows ``base[s] + 1 ...`` of the
+table, the least first; the table of jobs knows at which place of its section a job stands. A
+section that wants the greatest key first holds negated pairs, so that ``abs`` of the second is
+always the job.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuplan.simkit.jit import kernel
 
 PLACE = 0  # column of the table of jobs
+
+
+class Queues(NamedTuple):
+    """The table of pairs, and where each section begins and how many it holds."""
+
+    heap: Any
+    base: Any
+    size: Any
 
 
 @kernel
@@ -47,31 +56,39 @@ def settle(heap: Any, jobs: Any, top: int, size: int, at: int, first: int, secon
 
 
 @kernel
-def insert(
-    heap: Any, jobs: Any, base: Any, size: Any, section: int, first: int, second: int
-) -> None:
+def insert(queues: Any, jobs: Any, section: int, first: int, second: int) -> None:
     """Add a pair to a section."""
-    size[section] += 1
-    settle(heap, jobs, base[section], size[section], size[section], first, second)
+    queues.size[section] += 1
+    size = queues.size[section]
+    settle(queues.heap, jobs, queues.base[section], size, size, first, second)
 
 
 @kernel
-def remove(heap: Any, jobs: Any, base: Any, size: Any, section: int, job: int) -> None:
+def remove(queues: Any, jobs: Any, section: int, job: int) -> None:
     """Take a job out of the section that it is in."""
-    top, at, last = base[section], jobs[job, PLACE], size[section]
-    size[section] = last - 1
+    heap, top = queues.heap, queues.base[section]
+    at, last = jobs[job, PLACE], queues.size[section]
+    queues.size[section] = last - 1
     if at < last:
         settle(heap, jobs, top, last - 1, at, heap[top + last, 0], heap[top + last, 1])
 
 
 @kernel
-def count_below(heap: Any, base: Any, size: Any, section: int, limit: int, most: int) -> int:
+def front(queues: Any, section: int) -> Any:
+    """Return the first pair of a section that is not empty."""
+    row = queues.base[section] + 1
+    return queues.heap[row, 0], queues.heap[row, 1]
+
+
+@kernel
+def count_below(queues: Any, section: int, limit: int, most: int) -> int:
     """Return how many pairs of a section have a key below ``limit``, counting up to ``most``.
 
     Walks the part of the heap above the limit, so it looks at no more than twice what it counts.
     """
     found = 0
-    at, top, last = 1, base[section], size[section]
+    heap = queues.heap
+    at, top, last = 1, queues.base[section], queues.size[section]
     while True:
         if at <= last and heap[top + at, 0] < limit:
             found += 1
@@ -86,8 +103,8 @@ def count_below(heap: Any, base: Any, size: Any, section: int, limit: int, most:
         at += 1  # across
 
 
-def sections(capacity: Any) -> tuple[Any, Any, Any]:
-    """Return an empty table for sections of these capacities, their bases and their sizes."""
+def sections(capacity: Any) -> Queues:
+    """Return empty sections of these capacities."""
     ends = np.cumsum(capacity)
     base = ends - capacity
-    return np.zeros((int(ends[-1]) + 1, 2), np.int64), base, np.zeros(base.size, np.int64)
+    return Queues(np.zeros((int(ends[-1]) + 1, 2), np.int64), base, np.zeros(base.size, np.int64))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.tables import grown
 
 NARROWEST, REMAINING, REMAINING_GPUS, QUEUES, QUEUES_GPUS = range(5)  # what jobs are sorted by
 
@@ -95,11 +96,7 @@ def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, ord
                 jobs[job, 2] += 1
             running[job] = runs
         if notes == timeline.shape[0]:
-            longer = np.zeros((2 * notes, 3), np.int64)
-            for row in range(notes):  # quicker to compile than a slice
-                for column in range(3):
-                    longer[row, column] = timeline[row, column]
-            timeline = longer
+            timeline = grown(timeline)
         timeline[notes, 0], timeline[notes, 1], timeline[notes, 2] = now, capacity - free, waiting
         notes += 1
 

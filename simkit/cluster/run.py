@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class ClusterRun:
         stops: how often it was stopped.
         time_us, used, waiting: GPUs in use and jobs waiting from each time on; of their own shape.
         fragmented_gpu_us: idle GPU time in which a job waited for nodes alone.
+        most_nodes: most nodes in use at once; 0 where there are none.
     """
 
     workload: Workload
@@ -51,6 +52,7 @@ class ClusterRun:
     used: IntArray
     waiting: IntArray
     fragmented_gpu_us: float
+    most_nodes: int
 
     @property
     def jct_us(self) -> IntArray:
@@ -76,11 +78,35 @@ class ClusterRun:
         return int(self.finish_us.max() - self.workload.submit_us[0])
 
 
-def peak_gpus(workload: Workload) -> int:
-    """Return how many GPUs are in use at most if no job waits."""
-    end = workload.submit_us + np.maximum(workload.service_us, 1)  # no time takes GPUs too
+def enough_gpus(workload: Workload, cluster: Cluster) -> int:
+    """Return the fewest GPUs, whole nodes if there are any, on which no job waits or is stopped.
+
+    While all jobs find room they find the same nodes on any larger cluster. So the fewest are
+    those in use at once on a cluster with a node of its own for every part of a gang. A job of no
+    length takes its GPUs for an instant.
+
+    Args:
+        workload: the jobs.
+        cluster: by which rules; of any size.
+
+    Raises:
+        ValueError: as `run_cluster` and `Cluster` do.
+    """
+    if cluster.as_published:
+        workload = _whole_seconds(workload)
+    each = cluster.gpus_per_node
+    if each is None:
+        return _peak(workload, workload.gpus)
+    ample = _peak(workload, -(-workload.gpus // each))
+    run = run_cluster(workload, replace(cluster, gpus=ample * each, preemptive=False))
+    return run.most_nodes * each
+
+
+def _peak(workload: Workload, taken: IntArray) -> int:
+    """Return how much is in use at most if no job waits and each takes so much."""
+    end = workload.submit_us + np.maximum(workload.service_us, 1)
     time = np.concatenate((end, workload.submit_us))
-    step = np.concatenate((-workload.gpus, workload.gpus))
+    step = np.concatenate((-taken, taken))
     order = np.lexsort((step, time))  # what ends makes room for what begins
     return int(np.cumsum(step[order]).max())
 
@@ -126,7 +152,7 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
         capacity = np.concatenate((capacity, np.minimum(each_width, cluster.gpus // widths)))
     else:
         widths = widths[:0]
-    heap, base, size = sections(capacity)
+    queues = sections(capacity)
 
     keys, static = kernel.STATIC, np.zeros(n, np.int64)
     by_gpu = cluster.order in ("remaining_gpu", "attained_gpu", "gittins")
@@ -148,7 +174,7 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
         case "gittins":
             keys = kernel.LEVELS
             limits, ranks = gittins_levels(workload.service_us * workload.gpus, cluster.levels)
-    jobs, timeline, fragmented = kernel.replay(
+    jobs, timeline, fragmented, most_nodes = kernel.replay(
         workload.submit_us,
         workload.service_us,
         workload.gpus,
@@ -157,7 +183,7 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
         _overhead_us(workload, cluster),
         wait_line.astype(np.int64),
         (first + of_width).astype(np.int64),
-        kernel.Lines(heap, base, size, first, widths, factors),
+        kernel.Lines(queues, first, widths, factors),
         limits,
         ranks,
         kernel.Rules(
@@ -174,7 +200,9 @@ def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
     )
     time, used, waiting = (column.copy() for column in timeline.T)
     return ClusterRun(
-        workload, cluster, start, finish, held, stops, time, used, waiting, float(fragmented)
+        *(workload, cluster, start, finish, held, stops, time, used, waiting),
+        fragmented_gpu_us=float(fragmented),
+        most_nodes=int(most_nodes),
     )
 
 
@@ -210,4 +238,5 @@ def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
         used=used,
         waiting=waiting,
         fragmented_gpu_us=0.0,
+        most_nodes=0,
     )
