@@ -13,6 +13,8 @@ import numpy as np
 
 from gpuplan.simkit.jit import kernel
 
+LAST = (1 << 63) - 1
+
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -65,17 +67,23 @@ def pop(heap: Array) -> None:
     """Remove the least pair, ``heap[1]``; the heap must not be empty."""
     size = heap[0, 0]
     first, second = heap[size, 0], heap[size, 1]
+    heap[size, 0] = heap[size, 1] = LAST  # a brother for the last child
     size -= 1
     heap[0, 0] = size
+    # The gap goes down to a leaf without a branch that cannot be foretold, and then up to where the
+    # last pair, which is seldom small, belongs.
     at, down = 1, 2
     while down <= size:
-        if down < size and (
-            heap[down + 1, 0] < heap[down, 0]
-            or (heap[down + 1, 0] == heap[down, 0] and heap[down + 1, 1] < heap[down, 1])
-        ):
-            down += 1
-        if first < heap[down, 0] or (first == heap[down, 0] and second <= heap[down, 1]):
-            break
+        right = down + 1
+        down += (heap[right, 0] < heap[down, 0]) | (
+            (heap[right, 0] == heap[down, 0]) & (heap[right, 1] < heap[down, 1])
+        )
         heap[at, 0], heap[at, 1] = heap[down, 0], heap[down, 1]
         at, down = down, 2 * down
+    while at > 1:
+        up = at >> 1
+        if heap[up, 0] < first or (heap[up, 0] == first and heap[up, 1] <= second):
+            break
+        heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
+        at = up
     heap[at, 0], heap[at, 1] = first, second

@@ -377,7 +377,7 @@ def test_the_kernel_agrees_with_its_twin_event_for_event(drawn, rules, unit, see
 
 @pytest.mark.kernels
 def test_the_plain_kernel_agrees_with_its_twin_on_a_busy_day():
-    # Long enough that every table grows (64 rentals, 256 ticks).
+    # Every kind of event comes up, and containers are full.
     rng = np.random.default_rng(5)
     submit = np.sort(rng.uniform(0, 14_400, 120))
     service = rng.exponential(1500, 120)

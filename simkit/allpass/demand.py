@@ -22,6 +22,14 @@ def settle(demand: Any, row: int, now: int) -> None:
 
 
 @kernel
+def settled(demand: Any, bucket: int, due: int, now: int) -> int:
+    """Return the row of a bucket, brought up to ``now``; those before ``due`` are overdue."""
+    row = bucket if bucket >= due else demand.shape[0] - 1
+    settle(demand, row, now)
+    return row
+
+
+@kernel
 def fold_overdue(demand: Any, edges: Any, due: int, now: int) -> int:
     """Move what is overdue into the last row; return the first bucket that is not."""
     overdue = edges.size
@@ -43,8 +51,7 @@ def pressure(demand: Any, edges: Any, due: int, now: int, ready: int, rules: Any
     while window < rules.window_us:
         window += rules.window_step_us
         while due < edges.size and edges[due] <= now + window:
-            settle(demand, due, now)
-            work += demand[due, WORK]
+            work += demand[due, WORK] - demand[due, RATE] * (now - demand[due, AS_OF])
             width += demand[due, WIDTH]
             due += 1
         if work > 0:

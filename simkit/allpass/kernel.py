@@ -2,6 +2,7 @@
 
 Source: "Allpass", sections 3.2 and 3.3, Algorithms 1 and 2, as made precise in ``docs/allpass.md``.
 Events are taken in the order (time, kind, number of job or worker); `KINDS` is the order of kinds.
+A container that gets ready needs no event: when its job starts is known when it is asked for.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settle
+from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settled
 from gpuplan.simkit.allpass.pool import (
-    ASKED,
     BUSY,
     IDLE,
     JOB,
@@ -21,21 +21,35 @@ from gpuplan.simkit.allpass.pool import (
     NEXT,
     OFFER,
     PRICE,
-    PRICED,
     READY,
     RECLAIMED,
     RELEASE,
-    REQUEST,
     charge,
+    free_offers,
     let_go,
     list_anew,
     list_idle,
+    rent,
     take_idle,
 )
-from gpuplan.simkit.allpass.scalers import next_threshold, rent_or_release
-from gpuplan.simkit.heap import insert, larger, new_heap, pop
+from gpuplan.simkit.allpass.room import (
+    AWAY,
+    CHAIN,
+    FINISH,
+    LEFT_US,
+    QUEUE,
+    RUNNING,
+    SERVED,
+    SERVERLESS,
+    SINCE,
+    START,
+    STATE,
+    VAIN,
+    note,
+)
+from gpuplan.simkit.allpass.scalers import largest_fall, next_threshold, rent_or_release
+from gpuplan.simkit.heap import insert, pop
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.tables import grown
 from gpuplan.simkit.workload import FOREVER
 
 KINDS = (
@@ -45,7 +59,6 @@ KINDS = (
     "worker_ready",
     "checkpoint_done",  # the container is gone, the job enters the serverful queue
     "submit",
-    "container_ready",  # a job starts to run
     "market",  # offers come, go or change their price
     "dispatch",  # the serverful queue is served, once per instant at which anything changed
     "tick",  # both scalers act
@@ -57,24 +70,15 @@ KINDS = (
     WORKER_READY,
     CHECKPOINT_DONE,
     SUBMIT,
-    CONTAINER_READY,
     MARKET,
     DISPATCH,
     TICK,
 ) = (kind << 40 for kind in range(len(KINDS)))
 NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worker
 
-# Columns of the table of jobs. SINCE is when it began to wait, or its stay on workers; LEFT_US the
-# service left at that time; VAIN restores, and work that was done on workers and lost.
-START, FINISH, SERVERLESS, QUEUE, SINCE, CHAIN, STATE, LEFT_US, VAIN = range(9)
-NEW, RUNNING, LEFT, SERVED = range(4)  # states: not yet in a container, there, gone, on workers
-
 MOST_RENTALS = 1 << 24  # 2 GB of them
 
-TIMELINE = (
-    *("time", "threshold", "queued", "ready", "starting", "idle", "serverless"),
-    *("marketplace", "offers", "paid"),
-)
+AHEAD = 1 << 10  # ticks for which ends of jobs are foreseen
 
 
 @kernel
@@ -94,6 +98,7 @@ def replay(
     offer_startup: Any,
     conventional_startup: Any,
     rules: Any,
+    room: Any,
 ) -> Any:
     """Run every job to its end.
 
@@ -109,32 +114,21 @@ def replay(
         offer_startup, conventional_startup: drawn start-up times; the k-th rental from a kind of
             provider takes entry k, counted round.
         rules: `gpuplan.simkit.allpass.scalers.Rules`.
+        room: empty `gpuplan.simkit.allpass.room.Room`, which holds the results.
 
     Returns:
-        Table of jobs, table of workers, their bills by price and time held (billionths of a dollar
-        x microseconds / hour), time line (columns `TIMELINE`; ``paid`` in billionths of a dollar
-        per hour) of the ticks at which it changed, and the pressure at those.
+        How many rentals there were, and how many ticks the time line has; -1 for both where there
+        was no room for more, and all is to be run again with more.
 
     Raises:
         ValueError: there would be more than `MOST_RENTALS` rentals.
     """
     n = submit.size
-    jobs = np.zeros((n, 9), np.int64)
-    # Rows are cleared when they are rented: those never used take no memory, and few runs grow it.
-    rows = max(64, 2 * n)
-    workers, bills = np.empty((rows, 14), np.int64), np.empty((rows, 1), np.float64)
-    timeline = np.zeros((256, 10), np.int64)
-    pressures = np.zeros((256, 1), np.float64)
-    demand = np.zeros((edges.size + 1, 4), np.int64)
-    running, queue = new_heap(n), new_heap(n)
-    cheapest, dearest = new_heap(workers.shape[0]), new_heap(workers.shape[0])
-    events = new_heap()
-    slots = 0
-    for step in range(market_start.size):
-        slots = max(slots, market_first[step + 1] - market_first[step])
-    offers = new_heap(slots)
-    for offer in range(slots):
-        insert(offers, offer, offer)
+    jobs, workers, bills = room.jobs, room.workers, room.bills
+    demand, running, queue, ends, soon = room.demand, room.running, room.queue, room.ends, room.soon
+    cheapest, dearest = room.cheapest, room.dearest
+    offers = free_offers(market_first)
+    slots = offers[0, 0]
     holder = np.full(slots, -1, np.int64)  # which worker each offer is
     step = round_start = market_held = paid = 0
     listed = market_first[1]
@@ -148,18 +142,25 @@ def replay(
     wishes = np.zeros((rules.stabilization_us // rules.tick_us + 3, 2), np.int64)
     changed = False
 
-    while done < n:
-        # Room for what one event adds: a job per idle worker, and those let into containers.
-        while events[0, 0] + idle + (next_submit - next_admit) + 2 >= events.shape[0]:
-            events = larger(events)
+    # The end of a job that stays in its container matters to nobody but the ticks, unless others
+    # wait for its GPUs: those it holds leave a count at the first tick that sees it gone.
+    leaving = np.zeros(AHEAD, np.int64)
+    ahead = AHEAD if gpus.sum() <= rules.serverless_limit else 0
+    ticks = last = 0  # ticks so far; the last end of such a job
+    fixed = not (rules.live and rules.adaptive)  # the threshold of a job in its container
+    fall = largest_fall(rules)
+
+    while True:
         time, code = next_tick, TICK
         if next_market <= time:
             time, code = next_market, MARKET
         if next_submit < n and submit[next_submit] <= time:
             time, code = submit[next_submit], SUBMIT | next_submit
-        if events[0, 0] and (events[1, 0] < time or (events[1, 0] == time and events[1, 1] < code)):
-            time, code = events[1, 0], events[1, 1]
-        while running[0, 0] and jobs[running[1, 1], STATE] != RUNNING:
+        if ends[0, 0] and (ends[1, 0] < time or (ends[1, 0] == time and ends[1, 1] < code)):
+            time, code = ends[1, 0], ends[1, 1]
+        if soon[0, 0] and (soon[1, 0] < time or (soon[1, 0] == time and soon[1, 1] < code)):
+            time, code = soon[1, 0], soon[1, 1]
+        while running[0, 0] and jobs[STATE, running[1, 1]] != RUNNING:
             pop(running)
         if running[0, 0]:
             at = running[1, 0] + (threshold if rules.live else 0)
@@ -170,6 +171,8 @@ def replay(
             changed = queue[0, 0] > 0 and gpus[queue[1, 1]] <= idle  # else nobody can start
             if changed:
                 time, code = now, DISPATCH
+        if done == n and time >= last:
+            break
 
         now = time
         kind, number = code & ~NUMBER, code & NUMBER
@@ -177,9 +180,9 @@ def replay(
             next_submit += 1
         elif kind == DEMOTE:
             pop(running)
-            jobs[number, STATE] = LEFT
-            jobs[number, SERVERLESS] = now - jobs[number, START]
-            insert(events, now + checkpoint[number], CHECKPOINT_DONE | number)
+            jobs[STATE, number] = AWAY
+            jobs[SERVERLESS, number] = now - jobs[START, number]
+            insert(soon, now + checkpoint[number], CHECKPOINT_DONE | number)
         elif kind == DISPATCH:
             changed = False
             while queue[0, 0]:
@@ -188,20 +191,19 @@ def replay(
                     break  # nobody overtakes the head
                 pop(queue)
                 idle -= gpus[job]
-                jobs[job, QUEUE] += now - jobs[job, SINCE]
-                run = restore[job] + jobs[job, LEFT_US]
-                jobs[job, SINCE], jobs[job, FINISH], jobs[job, STATE] = now, now + run, SERVED
+                jobs[QUEUE, job] += now - jobs[SINCE, job]
+                run = restore[job] + jobs[LEFT_US, job]
+                jobs[SINCE, job], jobs[FINISH, job], jobs[STATE, job] = now, now + run, SERVED
                 chain = -1
                 for _ in range(gpus[job]):
                     worker = take_idle(workers, cheapest, LISTED_UP)
-                    workers[worker, BUSY] += run
-                    workers[worker, JOB], workers[worker, NEXT] = job, chain
+                    workers[BUSY, worker] += run
+                    workers[JOB, worker], workers[NEXT, worker] = job, chain
                     chain = worker
-                jobs[job, CHAIN] = chain
-                row = bucket[job] if bucket[job] >= due else edges.size
-                settle(demand, row, now)
+                jobs[CHAIN, job] = chain
+                row = settled(demand, bucket[job], due, now)
                 demand[row, RATE] += gpus[job]
-                insert(events, now + run, FINISH_SERVERFUL | job)
+                insert(ends, now + run, FINISH_SERVERFUL | job)
         elif kind == MARKET:
             step += 1
             if step == market_start.size:
@@ -219,50 +221,52 @@ def replay(
                     continue
                 if offer < listed:
                     price = market_price[market_first[step] + offer]
-                    if rules.in_force and price != workers[worker, PRICE]:
+                    if rules.in_force and price != workers[PRICE, worker]:
                         charge(workers, bills, worker, now)
-                        paid += price - workers[worker, PRICE]
-                        workers[worker, PRICE] = price
+                        paid += price - workers[PRICE, worker]
+                        workers[PRICE, worker] = price
                         moved = True
                 elif rules.reclaim:
-                    if workers[worker, READY] > now:
+                    if workers[READY, worker] > now:
                         starting -= 1
-                    elif workers[worker, IDLE]:
-                        workers[worker, IDLE] = 0
+                    elif workers[IDLE, worker]:
+                        workers[IDLE, worker] = 0
                         ready -= 1
                         idle -= 1
                     else:  # its whole gang stops, goes back to what is saved, and queues again
-                        job = workers[worker, JOB]
-                        ran = now - jobs[job, SINCE]
+                        job = workers[JOB, worker]
+                        ran = now - jobs[SINCE, job]
                         kept = max(0, ran - restore[job])
                         if rules.save_every_us:
                             kept -= kept % rules.save_every_us
-                        jobs[job, LEFT_US] -= kept
-                        jobs[job, VAIN] += ran - kept
-                        row = bucket[job] if bucket[job] >= due else edges.size
-                        settle(demand, row, now)
+                        jobs[LEFT_US, job] -= kept
+                        jobs[VAIN, job] += ran - kept
+                        row = settled(demand, bucket[job], due, now)
                         demand[row, RATE] -= gpus[job]
                         demand[row, WORK] += gpus[job] * (ran - kept)
-                        member = jobs[job, CHAIN]
+                        member = jobs[CHAIN, job]
                         while member >= 0:
-                            workers[member, BUSY] -= jobs[job, FINISH] - now
+                            workers[BUSY, member] -= jobs[FINISH, job] - now
                             if member != worker:
                                 list_idle(workers, member, cheapest, dearest)
                                 idle += 1
-                            member = workers[member, NEXT]
-                        jobs[job, STATE], jobs[job, SINCE] = LEFT, now
+                            member = workers[NEXT, member]
+                        jobs[STATE, job], jobs[SINCE, job] = AWAY, now
                         key = submit[job] if rules.by_submission else deadline[job]
                         insert(queue, key, job)
                         ready -= 1
                         changed = True
-                    workers[worker, RECLAIMED] = 1
+                    workers[RECLAIMED, worker] = 1
                     market_held -= 1
-                    paid -= workers[worker, PRICE]
+                    paid -= workers[PRICE, worker]
                     let_go(workers, bills, worker, now, holder, offers)
             if moved:
                 list_anew(workers, cheapest, dearest)
         elif kind == TICK:
             next_tick = now + rules.tick_us
+            serverless -= leaving[ticks % AHEAD]
+            leaving[ticks % AHEAD] = 0
+            ticks += 1
             due = fold_overdue(demand, edges, due, now)
             p, work, width = pressure(demand, edges, due, now, ready, rules)
             if rules.adaptive:
@@ -285,13 +289,9 @@ def replay(
             )
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
-            backlog = next_submit - next_admit
-            while events[0, 0] + wanted + backlog + 1 >= events.shape[0]:
-                events = larger(events)
+            if rentals + wanted > bills.size or notes == room.pressures.size:
+                return -1, -1
             for _ in range(wanted):
-                if rentals == workers.shape[0]:
-                    workers, bills = grown(workers), grown(bills)
-                    cheapest, dearest = larger(cheapest), larger(dearest)
                 price = rules.conventional_price
                 if offers[0, 0] and offers[1, 1] < listed:
                     offer = offers[1, 1]
@@ -305,108 +305,102 @@ def replay(
                     offer = -1
                     delay = conventional_startup[rentals_conventional % conventional_startup.size]
                     rentals_conventional += 1
-                for column in range(workers.shape[1]):
-                    workers[rentals, column] = 0
-                bills[rentals, 0] = 0.0
-                workers[rentals, OFFER] = offer
-                workers[rentals, REQUEST] = now
-                workers[rentals, READY] = now + delay
-                workers[rentals, RELEASE] = -1
-                workers[rentals, ASKED] = workers[rentals, PRICE] = price
-                workers[rentals, PRICED] = now
+                rent(workers, bills, rentals, offer, price, now, now + delay)
                 paid += price
-                insert(events, now + delay, WORKER_READY | rentals)
+                insert(soon, now + delay, WORKER_READY | rentals)
                 rentals += 1
                 starting += 1
             for _ in range(spare):
                 worker = take_idle(workers, dearest, LISTED_DOWN)
-                market_held -= workers[worker, OFFER] >= 0
-                paid -= workers[worker, PRICE]
+                market_held -= workers[OFFER, worker] >= 0
+                paid -= workers[PRICE, worker]
                 let_go(workers, bills, worker, now, holder, offers)
                 ready -= 1
                 idle -= 1
 
-            if notes == timeline.shape[0]:
-                timeline, pressures = grown(timeline), grown(pressures)
-            timeline[notes, 0], timeline[notes, 1] = now, threshold
-            timeline[notes, 2], timeline[notes, 3] = queue[0, 0], ready
-            timeline[notes, 4], timeline[notes, 5] = starting, idle
-            timeline[notes, 6], timeline[notes, 7] = serverless, market_held
-            timeline[notes, 8], timeline[notes, 9] = listed, paid
-            pressures[notes, 0] = p
-            # A tick that changed nothing is written over: an overload can last for decades.
-            news = notes == 0 or pressures[notes - 1, 0] != p
-            for column in range(1, 10):
-                news = news or timeline[notes, column] != timeline[notes - 1, column]
-            notes += news
-        else:
-            pop(events)
-            if kind == FINISH_SERVERLESS:
-                if jobs[number, STATE] == RUNNING:  # else it was demoted on the way
-                    jobs[number, STATE] = LEFT
-                    jobs[number, SERVERLESS] = service[number]
-                    jobs[number, FINISH] = now
-                    serverless -= gpus[number]
-                    done += 1
-            elif kind == CONTAINER_READY:
-                jobs[number, STATE] = RUNNING
-                jobs[number, START] = now
-                leaves = False  # for sure: it has used up its threshold before that can change
-                if gpus[number] <= rules.capacity and threshold < FOREVER:
-                    insert(running, jobs[number, SINCE], number)
-                    until = jobs[number, SINCE] + (threshold if rules.live else 0)
-                    fixed = not (rules.live and rules.adaptive)
-                    leaves = until < now + service[number] and (fixed or until <= next_tick)
-                if not leaves:
-                    insert(events, now + service[number], FINISH_SERVERLESS | number)
-            elif kind == CHECKPOINT_DONE:
+            state = (
+                *(now, threshold, queue[0, 0], ready, starting, idle, serverless),
+                *(market_held, listed, paid),
+            )
+            notes = note(room.timeline, room.pressures, notes, state, p)
+        elif kind == FINISH_SERVERLESS:
+            pop(ends)
+            if jobs[STATE, number] == RUNNING:  # else it was demoted on the way
+                jobs[STATE, number] = AWAY
+                jobs[SERVERLESS, number] = service[number]
+                jobs[FINISH, number] = now
                 serverless -= gpus[number]
-                jobs[number, SINCE] = now
-                key = submit[number] if rules.by_submission else deadline[number]
-                insert(queue, key, number)
-                serverful_width += gpus[number]
-                row = bucket[number] if bucket[number] >= due else edges.size
-                settle(demand, row, now)
-                jobs[number, LEFT_US] = service[number] - jobs[number, SERVERLESS]
-                demand[row, WORK] += gpus[number] * (restore[number] + jobs[number, LEFT_US])
-                demand[row, WIDTH] += gpus[number]
-                changed = True
-            elif kind == WORKER_READY:
-                if workers[number, RELEASE] < 0:  # else it was reclaimed before
-                    starting -= 1
-                    ready += 1
-                    idle += 1
-                    list_idle(workers, number, cheapest, dearest)
-                    changed = True
-            elif jobs[number, STATE] == SERVED and jobs[number, FINISH] == now:  # FINISH_SERVERFUL
-                jobs[number, STATE] = LEFT
-                jobs[number, VAIN] += restore[number]
                 done += 1
-                row = bucket[number] if bucket[number] >= due else edges.size
-                settle(demand, row, now)
+        elif kind == FINISH_SERVERFUL:
+            pop(ends)
+            if jobs[STATE, number] == SERVED and jobs[FINISH, number] == now:  # else it was stopped
+                jobs[STATE, number] = AWAY
+                jobs[VAIN, number] += restore[number]
+                done += 1
+                row = settled(demand, bucket[number], due, now)
                 demand[row, RATE] -= gpus[number]
                 demand[row, WIDTH] -= gpus[number]
                 serverful_width -= gpus[number]
                 idle += gpus[number]
-                worker = jobs[number, CHAIN]
+                worker = jobs[CHAIN, number]
                 while worker >= 0:
                     list_idle(workers, worker, cheapest, dearest)
-                    worker = workers[worker, NEXT]
+                    worker = workers[NEXT, worker]
+                changed = True
+        else:
+            pop(soon)
+            if kind == CHECKPOINT_DONE:
+                serverless -= gpus[number]
+                jobs[SINCE, number] = now
+                key = submit[number] if rules.by_submission else deadline[number]
+                insert(queue, key, number)
+                serverful_width += gpus[number]
+                row = settled(demand, bucket[number], due, now)
+                jobs[LEFT_US, number] = service[number] - jobs[SERVERLESS, number]
+                demand[row, WORK] += gpus[number] * (restore[number] + jobs[LEFT_US, number])
+                demand[row, WIDTH] += gpus[number]
+                changed = True
+            elif workers[RELEASE, number] < 0:  # WORKER_READY; else it was reclaimed before
+                starting -= 1
+                ready += 1
+                idle += 1
+                list_idle(workers, number, cheapest, dearest)
                 changed = True
 
         # Containers are given in the order of submission.
         while next_admit < next_submit and serverless + gpus[next_admit] <= rules.serverless_limit:
-            serverless += gpus[next_admit]
-            jobs[next_admit, QUEUE] = now - submit[next_admit]
-            begin = now + startup[next_admit]
-            # The key under which it waits for its demotion: `running` adds the rest when it looks.
-            jobs[next_admit, SINCE] = begin if rules.live else begin + threshold
-            insert(events, begin, CONTAINER_READY | next_admit)
+            job = next_admit
             next_admit += 1
+            serverless += gpus[job]
+            begin = now + startup[job]
+            end = begin + service[job]
+            jobs[START, job] = begin
+            if now > submit[job]:
+                jobs[QUEUE, job] = now - submit[job]
+            still = max(0, -((next_tick - end) // rules.tick_us))  # ticks before its end
+            reserve = threshold - service[job]
+            stays = gpus[job] > rules.capacity or (
+                reserve >= 0
+                and (fixed or service[job] <= rules.min_threshold_us or still <= reserve // fall)
+            )
+            if stays and still < ahead:
+                jobs[FINISH, job], jobs[SERVERLESS, job] = end, service[job]
+                leaving[(ticks + still) % AHEAD] += gpus[job]
+                last = max(last, end)
+                done += 1
+                continue
+            jobs[STATE, job] = RUNNING
+            leaves = False  # for sure: it has used up its threshold before that can change
+            if not stays:
+                # The key under which it waits for its demotion: the choice of events adds the rest.
+                insert(running, begin if rules.live else begin + threshold, job)
+                leaves = begin + threshold < end and (fixed or begin + threshold <= next_tick)
+            if not leaves:
+                insert(ends, end, FINISH_SERVERLESS | job)
 
+    now = max(now, last)
     for worker in range(rentals):
-        if workers[worker, RELEASE] < 0:
+        if workers[RELEASE, worker] < 0:
             charge(workers, bills, worker, now)
-            workers[worker, RELEASE] = now
-    kept = timeline[:notes].copy(), pressures[:notes, 0].copy()
-    return jobs, workers[:rentals], bills[:rentals, 0], kept[0], kept[1]
+            workers[RELEASE, worker] = now
+    return rentals, notes

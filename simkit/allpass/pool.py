@@ -1,4 +1,4 @@
-"""The workers of a run: a table with one row per rental, and orders of the idle ones by price.
+"""The workers of a run: a table with a row per column, and orders of the idle ones by price.
 
 Prices are whole billionths of a dollar per GPU-hour, times whole microseconds.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.heap import insert, pop
+from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import kernel
 
 (
@@ -29,18 +29,44 @@ from gpuplan.simkit.jit import kernel
 
 
 @kernel
+def free_offers(market_first: Any) -> Any:
+    """Return the places of the marketplace that nobody holds at first, as a heap."""
+    slots = 0
+    for step in range(market_first.size - 1):
+        slots = max(slots, market_first[step + 1] - market_first[step])
+    offers = new_heap(slots)
+    for offer in range(slots):
+        insert(offers, offer, offer)
+    return offers
+
+
+@kernel
+def rent(
+    workers: Any, bills: Any, worker: int, offer: int, price: int, now: int, ready: int
+) -> None:
+    """Write the row of a new rental."""
+    bills[worker] = 0.0
+    workers[OFFER, worker] = offer
+    workers[REQUEST, worker] = workers[PRICED, worker] = now
+    workers[READY, worker], workers[RELEASE, worker] = ready, -1
+    workers[ASKED, worker] = workers[PRICE, worker] = price
+    for column in (BUSY, RECLAIMED, IDLE, LISTED_UP, LISTED_DOWN):
+        workers[column, worker] = 0
+
+
+@kernel
 def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> None:
     """Mark a worker as idle and enter it in both orders of price where it is not yet there.
 
     Both have room for every worker.
     """
-    workers[worker, IDLE] = 1
-    if not workers[worker, LISTED_UP]:
-        workers[worker, LISTED_UP] = 1
-        insert(cheapest, workers[worker, PRICE], worker)
-    if not workers[worker, LISTED_DOWN]:
-        workers[worker, LISTED_DOWN] = 1
-        insert(dearest, -workers[worker, PRICE], -worker)
+    workers[IDLE, worker] = 1
+    if not workers[LISTED_UP, worker]:
+        workers[LISTED_UP, worker] = 1
+        insert(cheapest, workers[PRICE, worker], worker)
+    if not workers[LISTED_DOWN, worker]:
+        workers[LISTED_DOWN, worker] = 1
+        insert(dearest, -workers[PRICE, worker], -worker)
 
 
 @kernel
@@ -49,9 +75,9 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
     while True:
         worker = abs(order[1, 1])
         pop(order)
-        workers[worker, listed] = 0
-        if workers[worker, IDLE]:
-            workers[worker, IDLE] = 0
+        workers[listed, worker] = 0
+        if workers[IDLE, worker]:
+            workers[IDLE, worker] = 0
             return worker  # type: ignore[no-any-return]
 
 
@@ -59,12 +85,12 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
 def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
     """Order the idle workers again after prices have changed."""
     for entry in range(1, dearest[0, 0] + 1):
-        workers[-dearest[entry, 1], LISTED_DOWN] = 0
+        workers[LISTED_DOWN, -dearest[entry, 1]] = 0
     idle = 0
     for entry in range(1, cheapest[0, 0] + 1):  # every idle worker is in it
         worker = cheapest[entry, 1]
-        workers[worker, LISTED_UP] = 0
-        if workers[worker, IDLE]:
+        workers[LISTED_UP, worker] = 0
+        if workers[IDLE, worker]:
             idle += 1
             dearest[idle, 1] = worker
     cheapest[0, 0] = dearest[0, 0] = 0
@@ -75,17 +101,17 @@ def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
 @kernel
 def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
     """Put the time since the last change of a worker's price on its bill."""
-    lasted = now - workers[worker, PRICED]
-    bills[worker, 0] += float(workers[worker, PRICE]) * float(lasted)
-    workers[worker, PRICED] = now
+    lasted = now - workers[PRICED, worker]
+    bills[worker] += float(workers[PRICE, worker]) * float(lasted)
+    workers[PRICED, worker] = now
 
 
 @kernel
 def let_go(workers: Any, bills: Any, worker: int, now: int, holder: Any, offers: Any) -> None:
     """End a rental; its offer goes back to those that nobody holds."""
     charge(workers, bills, worker, now)
-    workers[worker, RELEASE] = now
-    offer = workers[worker, OFFER]
+    workers[RELEASE, worker] = now
+    offer = workers[OFFER, worker]
     if offer >= 0:
         holder[offer] = -1
         insert(offers, offer, offer)

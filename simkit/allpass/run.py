@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.simkit.allpass import pool
-from gpuplan.simkit.allpass.kernel import TIMELINE, VAIN, replay
+from gpuplan.simkit.allpass.kernel import replay
 from gpuplan.simkit.allpass.market import NANOS
 from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws
 from gpuplan.simkit.allpass.rent import billed_us, billed_usd
+from gpuplan.simkit.allpass.room import TIMELINE, VAIN, Room
 from gpuplan.simkit.allpass.scalers import Rules
 from gpuplan.simkit.workload import (
     FOREVER,
@@ -22,6 +23,9 @@ from gpuplan.simkit.workload import (
     Workload,
     to_micros,
 )
+
+LEAST_ROOM = 1 << 12
+"""Rentals and ticks there is room for at first, however few the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,27 +212,34 @@ def run_allpass(
     _check_range(workload, rules, draws, checkpoint_us + restore_us)
     market = parameters.offers
     width = math.gcd(rules.tick_us, rules.window_step_us)
-    edges, bucket = np.unique(-(-workload.deadline_us // width) * width, return_inverse=True)
-    jobs, workers, bills, timeline, pressure = replay(
-        workload.submit_us,
-        workload.service_us,
-        workload.gpus,
-        workload.deadline_us,
-        bucket.astype(np.int64),
-        edges,
-        draws.container_us,
-        checkpoint_us,
-        restore_us,
-        market.start_us,
-        market.first,
-        _nanos(market.price),
-        draws.marketplace_us,
-        draws.conventional_us,
-        rules,
-    )
-    start, finish, serverless, queue = (jobs[:, column].copy() for column in range(4))
+    edges, bucket = _buckets(workload.deadline_us, width)
+    rentals = notes = -1
+    size = max(LEAST_ROOM, 2 * workload.size)
+    while notes < 0:
+        room = Room.of(workload.size, edges.size, size)
+        size *= 2
+        rentals, notes = replay(
+            workload.submit_us,
+            workload.service_us,
+            workload.gpus,
+            workload.deadline_us,
+            bucket,
+            edges,
+            draws.container_us,
+            checkpoint_us,
+            restore_us,
+            market.start_us,
+            market.first,
+            _nanos(market.price),
+            draws.marketplace_us,
+            draws.conventional_us,
+            rules,
+            room,
+        )
+    jobs, workers = room.jobs, room.workers[:, :rentals]
+    timeline = dict(zip(TIMELINE, room.timeline[:, :notes].copy(), strict=True))
+    start, finish, serverless, queue = (jobs[column].copy() for column in range(4))
     demoted = serverless < workload.service_us
-    columns = dict(zip(TIMELINE, timeline.T, strict=True))
     return AllpassRun(
         workload=workload,
         parameters=parameters,
@@ -237,24 +248,37 @@ def run_allpass(
         serverless_us=serverless,
         startup_us=draws.container_us,
         queue_us=queue,
-        demotion_us=np.where(demoted, checkpoint_us + jobs[:, VAIN], 0),
+        demotion_us=np.where(demoted, checkpoint_us + jobs[VAIN], 0),
         demoted=demoted,
-        rentals=_rentals(workers, bills, parameters),
+        rentals=_rentals(workers, room.bills[:rentals], parameters),
         timeline=Timeline(
-            time_us=columns["time"],
-            threshold_us=columns["threshold"],
-            pressure=pressure,
-            queued=columns["queued"],
-            ready=columns["ready"],
-            starting=columns["starting"],
-            idle=columns["idle"],
-            serverless=columns["serverless"],
-            marketplace=columns["marketplace"],
-            offers=columns["offers"],
-            paid_usd_per_h=columns["paid"] / NANOS,
+            time_us=timeline["time"],
+            threshold_us=timeline["threshold"],
+            pressure=room.pressures[:notes].copy(),
+            queued=timeline["queued"],
+            ready=timeline["ready"],
+            starting=timeline["starting"],
+            idle=timeline["idle"],
+            serverless=timeline["serverless"],
+            marketplace=timeline["marketplace"],
+            offers=timeline["offers"],
+            paid_usd_per_h=timeline["paid"] / NANOS,
         ),
         end_us=int(finish.max()),
     )
+
+
+def _buckets(deadline_us: IntArray, width_us: int) -> tuple[IntArray, IntArray]:
+    """Return deadlines rounded up, ascending and each once, and the place of each job's there."""
+    late = -(-deadline_us // width_us)
+    first = late.min()
+    if late.max() - first >= 8 * late.size:
+        edges, bucket = np.unique(late, return_inverse=True)
+        return edges * width_us, bucket.astype(np.int64)
+    # Dense as they mostly are, to mark them is several times as fast as to sort them.
+    marked = np.zeros(late.max() - first + 1, bool)
+    marked[late - first] = True
+    return (np.flatnonzero(marked) + first) * width_us, (np.cumsum(marked) - 1)[late - first]
 
 
 def _rules(parameters: Allpass) -> Rules:
@@ -300,17 +324,17 @@ def overheads_us(workload: Workload, parameters: Allpass) -> tuple[IntArray, Int
 
 
 def _rentals(workers: IntArray, bills: FloatArray, parameters: Allpass) -> Rentals:
-    request, release = workers[:, pool.REQUEST].copy(), workers[:, pool.RELEASE].copy()
+    request, release = workers[pool.REQUEST].copy(), workers[pool.RELEASE].copy()
     metered = bills / NANOS / MICROS_PER_HOUR
-    last_price = workers[:, pool.PRICE] / NANOS
+    last_price = workers[pool.PRICE] / NANOS
     return Rentals(
-        offer=workers[:, pool.OFFER].copy(),
-        price=workers[:, pool.ASKED] / NANOS,
+        offer=workers[pool.OFFER].copy(),
+        price=workers[pool.ASKED] / NANOS,
         request_us=request,
-        ready_us=workers[:, pool.READY].copy(),
+        ready_us=workers[pool.READY].copy(),
         release_us=release,
-        busy_us=workers[:, pool.BUSY].copy(),
-        reclaimed=workers[:, pool.RECLAIMED] > 0,
+        busy_us=workers[pool.BUSY].copy(),
+        reclaimed=workers[pool.RECLAIMED] > 0,
         metered_usd=metered,
         billed_usd=billed_usd(parameters, metered, release - request, last_price),
     )
@@ -328,4 +352,4 @@ def _check_range(workload: Workload, rules: Rules, draws: Draws, overhead: IntAr
     last = max(float(workload.submit_us[-1]), float(workload.deadline_us.max()))
     end = last + each.sum() + workload.size * (wait + 2.0 * rules.tick_us)
     if max(end, float((each * workload.gpus).sum())) > FOREVER:
-        raise ValueError("the jobs add up to more than 36,000 years of worker time")
+        raise TimeOverflow("the jobs add up to more than 36,000 years of worker time")

@@ -64,6 +64,16 @@ def next_threshold(threshold: int, p: float, rules: Any) -> Any:
 
 
 @kernel
+def largest_fall(rules: Any) -> int:
+    """Return the most by which a step of Algorithm 1 can lower the threshold, microseconds, >= 1.
+
+    The pressure is at least 0, so that the gain is a limit too.
+    """
+    limit_us = np.floor(min(rules.limit_down, rules.gain_down) * MICROS + 0.5)
+    return max(1, int(min(limit_us + 1, float(rules.max_threshold_us))))
+
+
+@kernel
 def desired_workers(busy: int, ready: int, starting: int, rules: Any) -> int:
     """Return busy / target as Kubernetes' autoscaler does, the present number where that is near.
 
