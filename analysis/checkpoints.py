@@ -9,6 +9,7 @@ import polars as pl
 from gpuplan.analysis.csv_cells import Rule, read_cells
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.analysis.words import listed
 
 EVERY_OTHER = "*"
 TIMES = ("checkpoint_s", "restore_s")
@@ -38,7 +39,7 @@ def read_checkpoints(path: Path) -> dict[str, tuple[float, float]]:
     if names is None:
         raise InputError(
             path,
-            f"found the columns {', '.join(cells.raw.columns[:12])}",
+            f"found the columns {listed(cells.raw.columns)}",
             expected=f"job_class and {' and '.join(TIMES)}, or {' and '.join(SIZES)}",
             hint=hint,
         )

@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.words import listed, shortened
 
 Rule = tuple[str, pl.Expr]  # what a cell must be, the test for it
 
@@ -46,7 +47,7 @@ class CsvCells:
         if bad.height:
             row = int(bad["row"].item())
             cell = self.raw[column][row - 2]
-            found = "an empty cell" if cell is None else f"found {cell!r}"
+            found = "an empty cell" if cell is None else f"found {shortened(cell)!r}"
             raise InputError(self.path, found, row=row, column=column, expected=expected)
 
 
@@ -56,19 +57,24 @@ def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> 
     The column ``job_class`` is stripped of blanks.
 
     Raises:
-        InputError: no such file, no CSV, a column missing, no row, or a class without a name.
+        InputError: no such file, no text or CSV, a column missing, no row, or a class without a
+            name.
     """
+    there = existing_file(path)
+    with there.open("rb") as file:
+        if b"\0" in file.read(1 << 16):
+            raise InputError(path, "is no text", expected="a CSV table", hint=hint)
     try:
-        raw = pl.read_csv(existing_file(path), infer_schema=False)
+        raw = pl.read_csv(there, infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = shortened(str(error).splitlines()[0], 200)
         raise InputError(path, f"is no CSV table ({reason})", hint=hint) from error
     raw = raw.rename({name: name.strip() for name in raw.columns})
     missing = [name for name in required if name not in raw.columns]
     if missing:
         raise InputError(
             path,
-            f"no column {', '.join(missing)}; found {', '.join(raw.columns[:12])}",
+            f"no column {', '.join(missing)}; found {listed(raw.columns)}",
             expected=f"the columns {', '.join(required)}",
             hint=hint,
         )

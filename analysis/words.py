@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 AN = ("a", "e", "i", "o", "u", "swf")
 
 
@@ -13,3 +15,14 @@ def counted(number: int, thing: str) -> str:
 def a_log(format_name: str) -> str:
     """Return ``a sia log``, ``an openb log``; ``swf`` is said letter by letter."""
     return f"{'an' if format_name.startswith(AN) else 'a'} {format_name} log"
+
+
+def shortened(text: str, most: int = 40) -> str:
+    """Return a text from a file, cut where it is long."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first of many names as one text, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(shortened(name) for name in names[:most]) + more

@@ -15,7 +15,8 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.prices.book import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
 from gpuplan.planner.allpass.prices import with_prices
-from gpuplan.planner.allpass.settings import parameters_from
+from gpuplan.planner.allpass.settings import LADDER, SETTINGS, parameters_from
+from gpuplan.planner.policies import POLICIES
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 from gpuplan.simkit.allpass.run import run_allpass
 from gpuplan.simkit.workload import Workload
@@ -84,9 +85,12 @@ def test_availability_alone_has_no_prices():
     found = ladder_of(book([vast(0, None, 2), vast(1, None, 0)]), **VAST, assumed=9)
     assert found.price is None
     assert found.offers.tolist() == [2, 0]
-    made = with_prices({"marketplace_offers": 3}, book([vast(0, None, 2), vast(1, None, 0)]), None)
-    assert made.settings["market"].price.tolist() == list(price_ladder(2, 0.38, 1.08, 1.66))
+    rows = book([vast(0, None, 2), vast(1, None, 0)])
+    made = with_prices({"marketplace_min_usd_per_gpu_h": 0.5}, rows, None)
+    assert made.settings["market"].price.tolist() == list(price_ladder(2, 0.5, 1.08, 1.66))
     assert any("availability alone" in note for note in made.notes)
+    fixed = with_prices({"marketplace_offers": 3}, rows, None).settings["market"]
+    assert fixed.price.tolist() == 2 * list(price_ladder(3, 0.38, 1.08, 1.66))
 
 
 DAY = [vast(h, 1.0 + h, 1 + h) for h in range(4)]  # 4 hours: n offers at n dollars
@@ -138,8 +142,8 @@ def test_prices_fill_in_what_is_not_set():
     ("chosen", "problem"),
     [
         ({"provider": "lambda"}, "expected one of vast.ai"),
-        ({"gpu": "H100"}, "nothing of H100"),
-        ({"region": "mars"}, "region=mars"),
+        ({"gpu": "H100"}, "gpu=H100: the prices have nothing of it, only A100"),
+        ({"region": "mars"}, "region=mars: .* it names no region"),
         ({"serverless_provider": "modal"}, "have no serverless one"),
     ],
 )
@@ -149,6 +153,100 @@ def test_a_choice_that_the_prices_lack_is_refused(chosen, problem):
     two = book([*DAY, (0, "vast.ai", "H100", None, "marketplace", 2.0)])
     with pytest.raises(UsageError, match="there is A100, H100"):
         with_prices({}, two, None)
+
+
+RICH = [  # of two GPUs, two regions, and two providers of each kind
+    (0, provider, gpu, region, kind, usd * (1 if gpu == "A100" else 2), available)
+    for provider, region, kind, usd, available in (
+        ("vast.ai", "eu", "marketplace", 0.5, 2),
+        ("vast.ai", "us", "marketplace", 0.7, 3),
+        ("zebra", None, "marketplace", 0.9, 4),
+        ("modal", None, "serverless", 2.5, None),
+        ("runpod", None, "serverless", 1.5, None),
+        ("lambda", None, "on_demand", 1.4, None),
+        ("aws", None, "on_demand", 4.0, None),
+    )
+    for gpu in ("A100", "H100")
+]
+OTHER = {  # a value that is not the default, by kind and by name
+    **{"duration": 120.0, "usd": 0.25, "count": 3, "number": 0.9, "flag": True},
+    **{"max_threshold_s": 900.0, "provider": "zebra", "gpu": "H100", "region": "us"},
+    **{"serverless_provider": "runpod", "conventional_provider": "aws", "levels": 4},
+}
+
+
+def paid(policy, chosen, rows):
+    """Return all that a policy is run with beside the prices of a book."""
+    known = POLICIES[policy].settings
+    priced = with_prices({"gpu": "A100", **chosen}, book(rows), None, known).settings
+    offers = parameters_from({k: v for k, v in priced.items() if k in {*SETTINGS, "market"}}).offers
+    found = POLICIES[policy].defaults() | priced
+    market = (offers.offers.tolist(), offers.price.tolist())
+    return {k: v for k, v in found.items() if k not in LADDER} | {"market": market}
+
+
+@pytest.mark.parametrize("policy", ["allpass", "serverful-only", "hpa", "serverless-only", "fifo"])
+def test_whatever_is_set_beside_prices_counts_or_is_refused(policy):
+    usual, refused = paid(policy, {}, RICH), set()
+    for name, setting in POLICIES[policy].settings.items():
+        plain = POLICIES[policy].defaults()[name]
+        others = [one for one in setting.choices if one != plain] or [OTHER.get(setting.kind)]
+        value = not plain if setting.kind == "flag" else OTHER.get(name, others[0])
+        try:
+            found = paid(policy, {name: value}, RICH)
+        except UsageError as error:
+            assert f"--set {name}=" in str(error)
+            refused.add(name)
+        else:
+            assert found != usual, name
+    asked = {f"marketplace_{part}_usd_per_gpu_h" for part in ("min", "median", "max")}
+    assert refused == (set() if policy == "serverless-only" else asked)
+
+
+def test_offers_that_are_set_are_so_many_all_along():
+    found = with_prices({"marketplace_offers": 2}, book(DAY), START)
+    assert found.settings["market"].offers.tolist() == [2, 2, 2, 2]
+    assert found.settings["market"].price.tolist() == [1, 1, 2, 2, 3, 3, 4, 4]
+    assert "offers: 2 all along, as set" in found.notes
+    assert not any("do not say" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("rows", [RICH, None, RICH[-8:]])  # with a marketplace, built in, without
+@pytest.mark.parametrize("policy", ["allpass", "hpa", "fifo"])
+def test_no_offers_are_no_marketplace(policy, rows):
+    known = POLICIES[policy].settings
+    chosen = {"marketplace_offers": 0, "gpu": "A100", "provider": "vast"}
+    found = with_prices(chosen, rows and book(rows), None, known)
+    assert found.settings["marketplace_offers"] == 0
+    assert "market" not in found.settings
+    assert found.settings["conventional_usd_per_gpu_h"] == (1.4 if rows else 1.29)
+    assert found.notes[-1] == (
+        "marketplace: none, as set (marketplace_offers=0), so provider changes nothing"
+    )
+
+
+def test_prices_too_high_for_a_replay_are_refused():
+    for row, problem in (
+        ((0, "modal", "A100", None, "serverless", 501.0), "serverless_usd_per_gpu_h=N"),
+        ((0, "vast.ai", "A100", None, "marketplace", 9999.0, 1), r"asks \$9,999 .*at most \$500"),
+    ):
+        with pytest.raises(UsageError, match=rf"(?s)^--prices: .*{problem}"):
+            with_prices({}, book([*DAY, row]), None)
+
+
+def test_too_many_offers_are_refused_before_they_are_listed():
+    with pytest.raises(UsageError, match=r"1,000,000,000,001 offers over time .*\n.*capacity=N"):
+        with_prices({}, book([vast(0, 1.0, 10**12), vast(1, 1.0, 1)]), None)
+
+
+def test_a_region_or_gpu_that_prices_lack_is_told_beside_those_they_have():
+    with pytest.raises(UsageError, match="gpu=L4: the prices have nothing of it, only A100, H100"):
+        with_prices({"gpu": "L4"}, book(RICH), None)
+    with pytest.raises(UsageError, match=r"region=mars: .* expected one of eu, us"):
+        with_prices({"gpu": "A100", "region": "mars"}, book(RICH), None)
+    only = [*DAY, (0, "aws", "H100", None, "on_demand", 4.0)]
+    with pytest.raises(UsageError, match=r"only A100\n.* or do without .*marketplace_offers=0"):
+        with_prices({"gpu": "H100"}, book(only), None)
 
 
 def test_the_built_in_list_has_the_defaults_and_other_gpus():
@@ -178,6 +276,20 @@ def test_checkpoints_by_class(tmp_path):
         path.write_text(text)
         with pytest.raises(InputError, match=problem):
             read_checkpoints(path)
+
+
+def test_a_table_of_checkpoints_that_is_no_text_does_not_spill(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [600.0])
+    with pytest.raises(InputError, match=r"t.parquet: is no text; expected a CSV table\n  next: "):
+        read_checkpoints(path)
+    path = tmp_path / "c.csv"
+    path.write_text("job_class," + "x" * 500 + "\na,1\n")
+    with pytest.raises(InputError) as told:
+        read_checkpoints(path)
+    assert "x" * 37 + "...; expected" in str(told.value)
+    path.write_text(",".join(f"c{i}" for i in range(99)) + "\n1\n")
+    with pytest.raises(InputError, match=r"found c0, .*, c11 and 87 more; expected"):
+        read_checkpoints(path)
 
 
 @pytest.fixture

@@ -130,6 +130,17 @@ def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path)
     assert code == 2 and "without --checkpoints" in told
 
 
+def test_no_offers_beside_prices_are_the_conventional_cloud_alone(gpuplan, files):
+    trace, market = files
+    for name in ("hpa", "fifo"):
+        without = f"{name}:marketplace_offers=0"
+        both = ("--policy", name, "--policy", without)
+        found = as_json(gpuplan, "compare", trace, *both, *market[:2], "--gpus", 8)
+        with_market, alone = found["results"]["policies"]
+        assert with_market["cost_marketplace_usd"] > 0 == alone["cost_marketplace_usd"]
+        assert alone["cost_usd"] == alone["cost_conventional_usd"] > with_market["cost_usd"]
+
+
 def test_checkpoints_need_a_policy_that_uses_them(gpuplan, files):
     trace, market = files
     both = ("--policy", "hpa", "--policy", "fifo")
@@ -175,9 +186,16 @@ def test_a_cluster_has_the_prices_that_there_are():
         assert found.notes[0] == "on-demand price: the default, as the prices have none"
     found = priced("fifo", market, usd_per_gpu_h=9.0, gpu="H100")
     assert found.settings == {"usd_per_gpu_h": 9.0}
-    assert found.notes == ("price of every GPU: as set",)
-    with pytest.raises(UsageError, match=r"nothing of H100 on .*\n  next: --set usd_per_gpu_h=N"):
+    assert found.notes == ("price of every GPU: as set, whatever --prices says",)
+    with pytest.raises(UsageError, match="gpu=H100: the prices have nothing of it, only A100"):
         priced("fifo", alone, gpu="H100")
+    other = book(
+        [(0, "lambda", "A100", None, "on_demand", 1.4), (0, "m", "H100", None, "serverless", 9)]
+    )
+    with pytest.raises(UsageError, match=r"nothing of H100 on .*\n  next: --set usd_per_gpu_h=N"):
+        priced("fifo", other, gpu="H100")
+    own = priced("fifo", other, gpu="H100", conventional_usd_per_gpu_h=2.0)
+    assert own.settings == {"conventional_usd_per_gpu_h": 2.0, "marketplace_offers": 0}
     with pytest.raises(UsageError, match="nothing of A100 on a marketplace or as spot"):
         priced("hpa", alone, gpu="A100")
     with pytest.raises(UsageError, match="provider=vast: the prices have no marketplace with A100"):

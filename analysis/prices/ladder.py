@@ -13,6 +13,12 @@ from gpuplan.analysis.prices.hourly import FloatArray, IntArray
 from gpuplan.analysis.prices.schema import PRICE
 from gpuplan.analysis.prices.supply import availability_steps
 
+MOST_PRICES = 20_000_000
+
+
+class TooManyOffers(ValueError):
+    """A ladder would have more than `MOST_PRICES` prices."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
@@ -26,7 +32,7 @@ class Ladder:
         offers: how many there are; shape (k,).
         price: US dollars per GPU-hour of each, step after step, ascending within one; shape
             (offers.sum(),). None where the source has availability alone.
-        counted: whether the source says how many; else all steps have the number assumed.
+        counted: whether they are as many as the source says; else all steps have one number.
     """
 
     edges_us: IntArray
@@ -43,6 +49,7 @@ def ladder_of(
     kind: str,
     region: str | None = None,
     assumed: int,
+    recorded: bool = True,
     most: int | None = None,
 ) -> Ladder:
     """Return the offers of one source, all of its regions and instance types together.
@@ -55,9 +62,11 @@ def ladder_of(
         gpu, provider, kind: the source; the GPU may be any that can be ``gpu`` (see `same_gpu`).
         region: one of its regions; None for all.
         assumed: how many offers there are where the source does not say it.
+        recorded: whether to go by what the source says; else as many are assumed all along.
         most: how many of the cheapest to keep; None for all.
 
     Raises:
+        TooManyOffers: all steps together have more than `MOST_PRICES`.
         ValueError: the book has nothing of such a source.
     """
     wanted = (pl.col("provider") == provider) & (pl.col("kind").cast(pl.String) == kind)
@@ -79,14 +88,13 @@ def ladder_of(
     if edges.size < 2:
         raise ValueError(f"no prices or availability of {gpu} at {provider} ({kind})")
     offers = np.full(edges.size - 1, assumed, np.int64)
-    if counts:
+    if counted := bool(counts) and recorded:
         offers = _counted(edges, counts)
-    if most is not None:
-        kept = np.minimum(offers, most)
-    else:
-        kept = offers
+    kept = offers if most is None else np.minimum(offers, most)
+    if kept.sum(dtype=np.float64) > MOST_PRICES:
+        raise TooManyOffers(f"{kept.sum(dtype=np.float64):,.0f} offers over time are too many")
     price = _prices(edges, priced, offers, kept) if priced.height else None
-    return Ladder(edges, kept, price, counted=bool(counts))
+    return Ladder(edges, kept, price, counted)
 
 
 def _counted(edges: IntArray, counts: list) -> IntArray:  # type: ignore[type-arg]

@@ -13,11 +13,13 @@ from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
 from gpuplan.analysis.prices.hourly import hourly_prices
-from gpuplan.analysis.prices.ladder import Ladder, ladder_of
+from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
+from gpuplan.analysis.words import listed
 from gpuplan.planner.allpass.settings import LADDER, SETTINGS
 from gpuplan.planner.settings import OF_PRICES
-from gpuplan.simkit.allpass.market import Market
+from gpuplan.simkit.allpass.market import MOST_USD, Market
 from gpuplan.simkit.allpass.parameters import price_ladder
+from gpuplan.simkit.workload import FloatArray
 
 MARKET_KINDS = ("marketplace", "spot")
 TIERS = {  # kind of price -> the setting that names its provider, and the one that is its price
@@ -25,7 +27,8 @@ TIERS = {  # kind of price -> the setting that names its provider, and the one t
     "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
 }
 USUAL_GPU = "A100"
-MOST_PRICES = 20_000_000
+ASKED = tuple(name for name in LADDER if name != "marketplace_offers")
+"""Settings that are the prices of offers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +54,11 @@ def with_prices(
 ) -> Priced:
     """Return settings with the prices and offers of a book; what is set by name stays.
 
-    The marketplace follows the source's offers over time. The serverless and the conventional price
-    are the means of theirs over time. A provider that is not named is one of which the start-up
-    times are known, or else the cheapest. A cluster does without a marketplace where the prices
-    have none, and without prices where ``usd_per_gpu_h`` is set.
+    The marketplace follows the source's offers over time, of which there are always as many as
+    ``marketplace_offers`` where that is set; with 0 there is no marketplace. The serverless and the
+    conventional price are the means of theirs over time. A provider that is not named is one of
+    which the start-up times are known, or else the cheapest. A cluster does without a marketplace
+    where the prices have none, and without prices where ``usd_per_gpu_h`` is set.
 
     Args:
         settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
@@ -66,16 +70,17 @@ def with_prices(
 
     Raises:
         UsageError: the prices have no such GPU, provider or region, not the only price that the
-            policy pays, or too many offers.
+            policy pays, prices of what is set by name too, or too many or too dear offers.
     """
     if settings.get("usd_per_gpu_h") is not None:
-        return _done(settings, "", ("price of every GPU: as set",))
+        return _done(settings, "", ("price of every GPU: as set, whatever --prices says",))
     tiers = {kind: tier for kind, tier in TIERS.items() if tier[1] in known}
     rents, held = "provider" in known, "usd_per_gpu_h" in known
     if book is None:
         return _from_list(settings, tiers, rents, held)
     kinds = MARKET_KINDS if rents else tuple(tiers)
-    if held and not any(kind in kinds for _, _, kind in _sources(book)):
+    dispensable = held or _without_market(settings)
+    if dispensable and not any(kind in kinds for _, _, kind in _sources(book)):
         kinds = tuple(tiers)
     gpu = _gpu(settings, book, kinds)
     found, notes = dict(settings), []
@@ -84,13 +89,26 @@ def with_prices(
         means.setdefault(one.kind, {}).setdefault(one.provider, one.mean)
     for kind, tier in tiers.items():
         notes.append(_fixed(found, means.get(kind, {}), kind, *tier, gpu=None if rents else gpu))
-    if rents:
+    if rents and _without_market(settings):
+        notes.append(_no_market(settings))
+    elif rents:
         notes += _market(found, book, gpu, means, first_submit_us, held)
     return _done(found, gpu, notes)
 
 
 def _word(kind: str) -> str:
     return kind.replace("_", "-")
+
+
+def _without_market(settings: Mapping[str, Any]) -> bool:
+    return settings.get("marketplace_offers") == 0
+
+
+def _no_market(settings: Mapping[str, Any]) -> str:
+    """Say that there are no offers by choice, and which settings are of no use then."""
+    idle = [name for name in ("provider", "region", *ASKED) if settings.get(name) is not None]
+    told = "marketplace: none, as set (marketplace_offers=0)"
+    return f"{told}, so {', '.join(idle)} changes nothing" if idle else told
 
 
 def _from_list(
@@ -110,6 +128,8 @@ def _from_list(
         notes.append(_fixed(found, prices, kind, *tier, gpu=None if rents else gpu))
     if not rents:
         return _done(found, gpu, notes)
+    if _without_market(settings):
+        return _done(found, gpu, [*notes, _no_market(settings)])
     market = {one.provider: one for one in listed if one.kind == "marketplace"}
     if held and not market:
         notes.append(_conventional_alone(found, gpu, any(o.kind == "on_demand" for o in listed)))
@@ -144,7 +164,8 @@ def _fixed(
     """
     word = _word(kind)
     if price in found:
-        return f"{word} price: as set"
+        idle = f", so {named} changes nothing" if found.get(named) else ""
+        return f"{word} price: as set{idle}"
     if not prices:
         if found.get(named):
             raise UsageError(f"--set {named}={found[named]}: the prices have no {word} one")
@@ -155,17 +176,24 @@ def _fixed(
             )
         return f"{word} price: the default, as the prices have none"
     provider = _provider(found.get(named), prices, named)
+    if prices[provider] > MOST_USD:
+        raise UsageError(
+            f"--prices: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is too much "
+            f"for a replay, at most ${MOST_USD:g}\n  next: --set {price}=N, or another provider "
+            f"with --set {named}=NAME"
+        )
     found[price] = prices[provider]
     return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
 
 
 def _conventional_alone(found: dict[str, Any], gpu: str, is_there: bool) -> str:
     """Leave a cluster without offers, as prices have none of its GPU; return that it is so."""
-    if found.get("provider"):
-        raise UsageError(
-            f"--set provider={found['provider']}: the prices have no marketplace with {gpu}"
-        )
-    if not is_there:
+    for name in ("provider", "region", *LADDER):
+        if found.get(name) is not None:
+            raise UsageError(
+                f"--set {name}={found[name]}: the prices have no marketplace with {gpu}"
+            )
+    if not (is_there or "conventional_usd_per_gpu_h" in found):
         raise UsageError(
             f"--prices: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
             "--set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
@@ -195,12 +223,14 @@ def _market(
         return
     if not providers:
         raise UsageError(
-            f"--prices: nothing of {gpu} on a marketplace or as spot\n  next: choose another GPU "
-            "with --set gpu=NAME"
+            f"--prices: nothing of {gpu} on a marketplace or as spot, only "
+            f"{listed(_offered(book, MARKET_KINDS))}\n  next: choose another GPU with "
+            "--set gpu=NAME, or do without a marketplace with --set marketplace_offers=0"
         )
     provider = _provider(found.get("provider"), providers, "provider")
     kinds = {kind for name, _, kind in sources if name == provider}
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
+    _check_region(found.get("region"), book, gpu, provider, kind)
     values = LADDER | {name: found[name] for name in LADDER if name in found}
     size = "gpus" if held else "capacity"
     try:
@@ -211,19 +241,23 @@ def _market(
             kind=kind,
             region=found.get("region"),
             assumed=values["marketplace_offers"],
+            recorded="marketplace_offers" not in found,
             most=found.get(size),
         )
-    except ValueError as error:
-        raise UsageError(f"--set region={found.get('region')}: {error}") from error
-    if ladder.offers.sum() > MOST_PRICES:
+    except TooManyOffers as error:
         raise UsageError(
-            f"--prices: {ladder.offers.sum():,} offers over time are too many\n  next: keep the "
-            f"cheapest that matter with --set {size}=N"
-        )
+            f"--prices: {error}\n  next: keep the cheapest that matter with --set {size}=N"
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"--prices: {error}") from error
+    if ladder.price is not None:
+        _check_asked(found, ladder.price, provider, kind)
     found["market"], is_dated = _in_run(ladder, values, first_submit_us)
     days = (ladder.edges_us[-1] - ladder.edges_us[0]) / 86_400e6
     yield f"marketplace: {provider} ({kind}), {days:,.1f} days of prices and offers"
-    if not ladder.counted:
+    if "marketplace_offers" in found:
+        yield f"offers: {values['marketplace_offers']} all along, as set"
+    elif not ladder.counted:
         yield (
             f"the prices do not say how many GPUs there are: {values['marketplace_offers']} are "
             "assumed (--set marketplace_offers=N)"
@@ -232,6 +266,39 @@ def _market(
         yield "the source has availability alone: offers ask the prices of marketplace_..._usd"
     if not is_dated:
         yield "the prices are of another time than the trace: they begin with it, and repeat"
+
+
+def _check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
+    """Raise `UsageError` where a source has nothing in a region, naming those that it has."""
+    if not region:
+        return
+    regions = {
+        str(its)
+        for table in (book.prices, book.supply)
+        for *source, its in table.select("provider", "gpu_type", "kind", "region").unique().rows()
+        if its is not None and (source[0], source[2]) == (provider, kind)
+        if same_gpu(gpu, source[1])
+    }
+    if region not in regions:
+        only = f"expected one of {listed(sorted(regions))}" if regions else "it names no region"
+        raise UsageError(
+            f"--set region={region}: the prices have no {gpu} of {provider} there; {only}"
+        )
+
+
+def _check_asked(found: Mapping[str, Any], price: FloatArray, provider: str, kind: str) -> None:
+    """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
+    for name in ASKED:
+        if name in found:
+            raise UsageError(
+                f"--set {name}={found[name]:g}: --prices has what offers of {provider} ({kind}) "
+                "ask\n  next: leave it out, or give no --prices"
+            )
+    if price.size and price.max() > MOST_USD:
+        raise UsageError(
+            f"--prices: an offer of {provider} ({kind}) asks ${price.max():,.4g} per GPU-hour, too "
+            f"much for a replay, at most ${MOST_USD:g}\n  next: another with --set provider=NAME"
+        )
 
 
 def _in_run(
@@ -262,14 +329,23 @@ def _in_run(
 
 def _gpu(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
     """Return the GPU to price: the one named, or the only one with prices of these kinds."""
-    offered = sorted({gpu for _, gpu, kind in _sources(book) if kind in kinds})
-    named = settings.get("gpu")
-    if named:
+    offered = _offered(book, kinds)
+    if named := settings.get("gpu"):
+        every = sorted({gpu for _, gpu, _ in _sources(book)})
+        if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
+            raise UsageError(
+                f"--set gpu={named}: the prices have nothing of it, only {listed(every)}"
+            )
         return gpu_name(named)
     if len(offered) == 1:
         return offered[0]
-    have = ", ".join(offered) or f"none as {' or '.join(map(_word, kinds))}"
+    have = listed(offered) or f"none as {' or '.join(map(_word, kinds))}"
     raise UsageError(f"--prices: say which GPU with --set gpu=NAME; there is {have}")
+
+
+def _offered(book: PriceBook, kinds: Sequence[str]) -> list[str]:
+    """Return the GPUs that a book has as one of these kinds."""
+    return sorted({gpu for _, gpu, kind in _sources(book) if kind in kinds})
 
 
 def _sources(book: PriceBook) -> list[tuple[str, str, str]]:
