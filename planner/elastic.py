@@ -21,7 +21,7 @@ from gpuplan.planner.allpass.settings import (
 from gpuplan.planner.settings import Setting
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
-from gpuplan.simkit.allpass.parameters import LONGEST_S, QUEUE_ORDERS, Allpass
+from gpuplan.simkit.allpass.parameters import LONGEST_S, MOST_KEPT, QUEUE_ORDERS, Allpass
 
 CONTAINERS = frozenset(name for name in SETTINGS if name.startswith("serverless"))
 MOVES = frozenset(
@@ -39,7 +39,7 @@ HPA: dict[str, Setting] = {
     "stabilization_s": Setting(
         "duration", "for how long the most workers desired are kept", at_most=LONGEST_S
     ),
-    "min_workers": Setting("count", "fewest workers (GPUs) rented"),
+    "min_workers": Setting("count", "fewest workers (GPUs) rented", at_most=MOST_KEPT),
     "queue_order": Setting("choice", "which waiting job takes idle workers first", QUEUE_ORDERS),
 }
 

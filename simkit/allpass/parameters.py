@@ -20,6 +20,8 @@ RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
 LONGEST_S = 100 * 86_400.0
 """Longest time that the scalers look ahead, or back."""
+MOST_KEPT = 1_000_000
+"""Workers that may always be kept: they are rented one by one, whether jobs come or not."""
 WINDOW_STEP_S = 60.0
 """The windows T of equation 2 are 1, 2, ... of these."""
 
@@ -194,10 +196,14 @@ class Allpass:
             raise ValueError(
                 f"stabilization_s must be 0 to {LONGEST_S:g}, got {self.stabilization_s:g}"
             )
-        for name, least in (("capacity", 0), ("serverless_limit", 1), ("min_workers", 1)):
+        for name, least, most in (
+            ("capacity", 0, MOST_GPUS),
+            ("serverless_limit", 1, MOST_GPUS),
+            ("min_workers", 1, MOST_KEPT),
+        ):
             value = getattr(self, name)
-            if value is not None and not least <= value <= MOST_GPUS:
-                raise ValueError(f"{name} must be {least} to {MOST_GPUS:,}, got {value:,}")
+            if value is not None and not least <= value <= most:
+                raise ValueError(f"{name} must be {least} to {most:,}, got {value:,}")
         prices = self.marketplace_prices
         if any(a > b for a, b in pairwise(prices)) or any(not 0 <= p <= MOST_USD for p in prices):
             raise ValueError(f"marketplace_prices must ascend and be 0 to {MOST_USD:g}")
