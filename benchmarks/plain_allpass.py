@@ -1,8 +1,8 @@
 """Allpass in plain Python with heapq: what one would write without compiling, as a yardstick.
 
-The rules of docs/allpass.md under ``scale_out="window"`` and ``scaling="literal"``, the other
-settings at their defaults, with any threshold, controller and prices; every tick sums the work of
-the serverful tier in one pass over its jobs.
+The rules of docs/allpass.md with either ``scale_out``, ``scaling`` ``bounded`` or ``literal``, any
+threshold, controller and prices, and the other settings at their defaults; every tick sums the work
+of the serverful tier in one pass over its jobs.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
     checkpoint, restore = int(to_micros(rules.checkpoint_s)), int(to_micros(rules.restore_s))
     tick, window = int(to_micros(rules.tick_s)), int(to_micros(rules.window_s))
     threshold = int(to_micros(rules.threshold_s))
+    bounded, serve_queue = rules.scaling == "bounded", rules.scale_out == "queue"
     jobs = left = len(submit)
     start, finish, remaining = [0] * jobs, [0] * jobs, [0] * jobs
     inside = [False] * jobs
@@ -97,7 +98,7 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
     events: list[tuple[int, int, int]] = [(tick, TICK, 0)]
     running: list[tuple[int, int]] = []
     queue: list[tuple[int, int]] = []
-    coming = now = 0
+    coming = now = all_width = 0
     changed = False
 
     while left:
@@ -134,6 +135,7 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
         elif kind == CHECKPOINT_DONE:
             heappush(queue, (deadline[number], number))
             active[number] = 0
+            all_width += gpus[number]
             changed = True
         elif kind == WORKER_READY:
             pool.starting -= 1
@@ -144,6 +146,7 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
             finish[number] = now
             left -= 1
             del active[number]
+            all_width -= gpus[number]
             for worker in held_by.pop(number):
                 pool.put(worker)
             changed = True
@@ -156,10 +159,12 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
                 heappush(events, (active[job], FINISH_SERVERFUL, job))
         else:
             due = [0] * (window // MINUTE + 1)
+            width = 0
             for job, end in active.items():
                 minute = max(1, -((now - deadline[job]) // MINUTE))
                 if minute < len(due):
                     due[minute] += gpus[job] * (end - now if end else remaining[job])
+                    width += gpus[job]
             pressure, work = 0.0, 0
             for minute in range(1, len(due)):
                 work += due[minute]
@@ -176,9 +181,14 @@ def replay(workload: Workload, rules: Allpass, draws: Draws) -> tuple[list[int],
                 threshold = max(threshold, int(to_micros(rules.least_threshold_s)))
                 threshold = min(threshold, int(to_micros(rules.max_threshold_s)))
             held = pool.ready + pool.starting
-            wanted = -((held * window - work) // window) if pressure > 1 else 0
-            spare = (held * window - work) // window if pressure < 1 else 0
-            if queue and queue[0][0] <= now + window:
+            usable = min(work, width * window) if bounded else work
+            wanted = -((held * window - usable) // window) if pressure > 1 else 0
+            spare = (held * window - usable) // window if pressure < 1 else 0
+            if bounded:
+                spare = max(spare, held - all_width)
+            if queue and serve_queue:
+                wanted, spare = max(wanted, all_width - held), 0
+            elif queue and queue[0][0] <= now + window:
                 wanted, spare = max(wanted, gpus[queue[0][1]] - held), 0
             for _ in range(wanted):
                 at = pool.rent(now)

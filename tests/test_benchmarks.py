@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.allpass.run import run_allpass
 
 
 @pytest.fixture
@@ -43,3 +47,23 @@ def test_a_missed_bar_fails_the_run(benchmarks, monkeypatch, capsys):
     rows[0]["ours_s"] = 1.0
     benchmarks.main()
     assert "| slow | 1 |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("scale_out", ["queue", "window"])
+@pytest.mark.parametrize("scaling", ["bounded", "literal"])
+@pytest.mark.parametrize("controller", ["adaptive", "fixed"])
+def test_the_plain_replay_of_allpass_agrees_with_the_kernel(
+    benchmarks, scale_out, scaling, controller
+):
+    from benchmarks.bench_allpass import first_jobs, seren_like
+    from benchmarks.plain_allpass import replay
+
+    workload = first_jobs(seren_like(100_000), 1500)
+    rules = Allpass(scale_out=scale_out, scaling=scaling, controller=controller)
+    draws = Draws.sample(rules, workload.size, np.random.default_rng(0))
+    run = run_allpass(workload, rules, draws)
+    assert run.demoted.any()
+    assert replay(workload, rules, draws) == (
+        run.finish_us.tolist(),
+        run.rentals.release_us.tolist(),
+    )
