@@ -1,19 +1,32 @@
 """The style of the pictures: reproducible, swappable to dark, text as text."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from matplotlib.text import Annotation
 from support_traces import lab_trace
 
 from gpuplan.analysis.trace import read_trace
+from gpuplan.cli.figures.hover import spots_of
+from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
 from gpuplan.cli.figures.policies import _alike, _name, cost_by_kind, draw_policies
-from gpuplan.cli.figures.style import DARK, INK, PAPER, TEXT, new_figure, on_paper, save
+from gpuplan.cli.figures.style import (
+    DARK,
+    INK,
+    PAPER,
+    TEXT,
+    new_figure,
+    on_paper,
+    save,
+)
 from gpuplan.cli.figures.sweep import draw_sweep
 from gpuplan.planner.allpass.sweep import Grid, sweep
 from gpuplan.planner.boa.baselines.registry import BASELINES as KNOWN_BASELINES
+from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.compare import Contender, compare
 from gpuplan.planner.policies import POLICIES
 from gpuplan.planner.workload import COLUMNS, jobs_of
@@ -65,6 +78,27 @@ def test_every_policy_and_baseline_has_a_look_of_its_own():
     assert len(set(BASELINES.values())) == len(BASELINES)
 
 
+def seen_as(colour):
+    """Lightness and the two axes of hue of CIE 1976 (L*, a*, b*), white of D65."""
+    rgb = np.array(to_rgb(colour))
+    rgb = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = np.array(
+        [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    ) @ rgb / [0.9505, 1, 1.089]  # fmt: skip
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("page", [lambda colour: colour, DARK.__getitem__], ids=["print", "dark"])
+def test_policies_have_colours_far_apart(page):
+    # 2.3 is just noticed side by side; lines of a picture are thin and apart.
+    for (one, this), (other, that) in combinations(LOOKS.items(), 2):
+        apart = np.linalg.norm(seen_as(page(this.colour)) - seen_as(page(that.colour)))
+        assert apart > 20, (one, other)
+        if {one, other} <= set(SCHEDULERS):
+            assert apart > 25 or this.dash != that.dash, (one, other)
+
+
 def contrast(one, other):
     """Contrast ratio of WCAG 2: 1 to 21."""
 
@@ -92,7 +126,19 @@ def test_curves_that_look_the_same_share_a_name():
     curve = np.array([1.0, 10.0, 100.0])
     assert _alike([curve, 2 * curve, 1.01 * curve]) == [[0, 2], [1]]
     assert _name(["fifo", "sjf"]) == "fifo, sjf"
-    assert _name(["fifo", "sjf", "las"]) == "fifo and 2 alike"
+    assert _name(["fifo", "sjf", "las"]) == "fifo, sjf, las"
+    assert _name(["serverful-only", "las", "sjf"]) == "serverful-only, las,\nsjf"
+    assert _name([f"fixed:threshold_s={i}00" for i in range(9)]) == (
+        "fixed:threshold_s=000\nand 8 alike"
+    )
+
+
+def test_curves_that_part_at_a_few_levels_only_share_a_name():
+    curve = np.geomspace(1.0, 1000.0, 201)
+    tail, half = curve.copy(), curve.copy()
+    tail[-8:] *= 3
+    half[100:] *= 1.2
+    assert _alike([curve, tail, half]) == [[0, 1], [2]]
 
 
 def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_dominates(lab):
@@ -153,3 +199,111 @@ def test_points_of_a_sweep_at_one_place_have_one_name(lab):
     figure = draw_sweep(sweep(jobs, Allpass(), grid, np.random.default_rng(5)))
     texts = [text.get_text().partition(" (")[0] for text in figure.axes[0].texts]
     assert texts.count("everything serverless") == texts.count("adaptive") == 1
+
+
+def boxes_of(figure, axes):
+    """Boxes of the labels in a panel, and the ends of the lines from them to their points."""
+    figure.draw_without_rendering()
+    texts = [text for text in axes.texts if isinstance(text, Annotation)]
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    ends = [
+        axes.transData.transform([text.xy])[0] + [(0, 0), np.array(text.xyann) * figure.dpi / 72]
+        for text in texts
+        if not text.get_text()
+    ]
+    return boxes, ends
+
+
+def crossing(ends, boxes):
+    """The boxes that a line meets, but for where it ends."""
+    dots = np.linspace(*ends, 200)[:-8]
+    return [box for box in boxes if any(box.contains(*dot) for dot in dots)]
+
+
+def check_labels(figure):
+    for axes in figure.axes:
+        boxes, leaders = boxes_of(figure, axes)
+        assert boxes and not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+        assert not any(crossing(ends, boxes) for ends in leaders)
+
+
+def test_lines_from_labels_cross_no_label():
+    figure = new_figure()
+    axes = figure.axes[0]
+    around = np.linspace(0, 2 * np.pi, 8)
+    crowd = [(0.5 + 0.02 * np.cos(at), 0.5 + 0.03 * np.sin(at)) for at in around[1:]]
+    points = [(0.0, 0.0), *crowd, (1.0, 1.0)]
+    axes.plot(*zip(*points, strict=True), "o")
+    place_labels(axes, points, ["a long label"] * len(points), [INK] * len(points))
+    boxes, leaders = boxes_of(figure, axes)
+    assert len(boxes) == len(points) and leaders
+    check_labels(figure)
+
+
+def test_a_label_that_is_not_needed_is_beside_its_own_point_or_left_out():
+    figure = new_figure()
+    axes = figure.axes[0]
+    points = [(0.5, 0.5), (0.501, 0.5), (0.5, 0.502), (0.499, 0.5), (0.5, 0.498), (0.9, 0.5)]
+    axes.plot(*zip(*points, strict=True), "o")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    names = ["first", "right", "above", "left", "below", "alone"]
+    place_labels(axes, points, names, [INK] * 6, needed=1)
+    written = [text.get_text() for text in axes.texts]
+    assert {"first", "alone"} <= set(written) and len(written) < 7
+    check_labels(figure)
+
+
+@pytest.fixture(scope="module")
+def grid_of_many(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    grid = Grid(
+        [30.0, 60.0, 120.0, 300.0, 600.0, 1800.0],
+        capacities=[2, 8, 16, None],
+        price_ratios=[0.3, 0.5, 1.0, 1.2],
+    )
+    now = Contender("fifo:gpus=64", "fifo", {"gpus": 64, "usd_per_gpu_h": 2.0})
+    return sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90, against=now)
+
+
+@pytest.fixture(scope="module")
+def drawn_grid(grid_of_many):
+    return draw_sweep(grid_of_many)
+
+
+def test_a_grid_names_what_matters(grid_of_many, drawn_grid):
+    check_labels(drawn_grid)
+    for axes, case in zip(drawn_grid.axes, grid_of_many.cases, strict=False):
+        texts = [text.get_text() for text in axes.texts if text.get_text()]
+        assert len(texts) <= len(case.non_dominated) + 4
+        assert {"everything serverless", "today"} <= {text.partition(" (")[0] for text in texts}
+        (best,) = [text for text in texts if "recommended" in text]
+        assert "workers" in best or "no limit" in best or "everything" in best
+
+
+def test_all_panels_have_the_same_scales_which_are_told(grid_of_many, drawn_grid):
+    alone = draw_sweep(replace(grid_of_many, against=None))
+    for figure in (drawn_grid, alone):
+        axes = figure.axes
+        assert len({(one.get_xscale(), one.get_yscale()) for one in axes}) == 1
+        for one in axes:
+            assert ("log scale" in one.get_ylabel()) == (one.get_yscale() == "log")
+        assert ("log scale" in axes[-1].get_xlabel()) == (axes[0].get_xscale() == "log")
+    assert axes[0].get_yscale() == "linear"
+    assert drawn_grid.axes[0].get_yscale() == "log"
+    assert "cost: $" in (told := "".join(spot.text for spot in spots_of(drawn_grid)))
+    assert "log" not in told
+
+
+def test_axes_begin_at_nothing_at_the_lowest(lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    free = Allpass(marketplace_prices=(0.0,) * 9, conventional_price=0.0)
+    axes = draw_sweep(sweep(jobs, free, Grid([0.0, 60.0]), np.random.default_rng(1))).axes[0]
+    assert axes.get_ylim()[0] >= 0 and axes.get_xlim()[0] >= 0
+
+
+def test_price_ratios_without_a_panel_are_told(gpuplan, lab, tmp_path):
+    asked = ("sweep", lab, "--threshold", "60", "--policy", "fixed")
+    drawn = (*asked, "--plot", tmp_path / "s.svg", "--price-ratio")
+    assert "no panel for the price ratio 0.7, 0.9" in gpuplan(*drawn, "0.3,0.5,1,0.7,0.9")[2]
+    assert "no panel" not in gpuplan(*drawn, "0.3,0.5,1")[2]
+    assert "no panel" not in gpuplan(*asked, "--price-ratio", "0.3,0.5,1,0.7")[2]

@@ -267,21 +267,3 @@ def test_philly_sweeps(gpuplan, shared, tmp_path):
     shares = [p["finished_serverless_share"] for p in results["points"][:-1]]
     assert shares == sorted(shares)
     assert results["recommended"]["cost_usd"] < results["serverless_only"]["cost_usd"]
-
-
-def test_labels_of_crowded_points_do_not_overlap():
-    from matplotlib.text import Annotation
-
-    from gpuplan.cli.figures.labels import place_labels
-    from gpuplan.cli.figures.style import new_figure
-
-    figure = new_figure()
-    axes = figure.axes[0]
-    points = [(0.0, 0.0), (0.5, 0.5), (0.51, 0.5), (0.52, 0.49), (0.53, 0.5), (1.0, 1.0)]
-    axes.plot(*zip(*points, strict=True), "o")
-    place_labels(axes, points, ["a long label"] * 6, ["black"] * 6)
-    figure.draw_without_rendering()
-    texts = [t for t in axes.texts if isinstance(t, Annotation) and t.get_text()]
-    boxes = [text.get_window_extent() for text in texts]
-    assert len(boxes) == 6
-    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])

@@ -189,8 +189,11 @@ def sweep(
         )
 
     def figure() -> Figure:
-        from gpuplan.cli.figures.sweep import draw_sweep
+        from gpuplan.cli.figures.sweep import draw_sweep, ratios_without_panel
 
+        missing = ", ".join(f"{ratio:g}" for ratio in ratios_without_panel(found))
+        if missing:
+            talk.note(f"the picture has no panel for the price ratio {missing}")
         return draw_sweep(found)
 
     shared = settings_of(base)

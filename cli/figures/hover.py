@@ -19,7 +19,7 @@ SPOTS = 40  # of one curve; a pointer cannot tell more apart
 COLUMNS = 200  # of one step function; of more, several are one with the largest value
 POINTS_PER_IN = 72.0
 AUTOMATIC = re.compile(r"_(child|container)\d+|_nolegend_|")
-LABEL = re.compile(r" \([^)]*:[^)]*\)|, logarithmic")
+LABEL = re.compile(r" \([^)]*:[^)]*\)|, logarithmic|, log scale")
 """Remarks on a label: ``GPUs (grey: too few)``."""
 UNIT = re.compile(r"(?P<what>.*) \((?P<unit>[^)]*)\)")
 

@@ -15,23 +15,31 @@ from gpuplan.cli.figures.style import INK, SOFT
 
 PLACES = tuple(
     (x, y, align)
-    for reach in (10, 16, 24, 34)
+    for reach in (12, 18, 25, 34, 46, 60, 80, 110)
     for x, y, align in (
         (reach, 0, "left"),
         (-reach, 0, "right"),
-        (0, reach + 2, "center"),
-        (0, -reach - 2, "center"),
+        (0, reach + 4, "center"),
+        (0, -reach - 4, "center"),
         (reach, reach, "left"),
         (reach, -reach, "left"),
         (-reach, reach, "right"),
         (-reach, -reach, "right"),
-        (2 * reach, reach + 2, "center"),
-        (-2 * reach, -reach - 2, "center"),
+        (2 * reach, reach + 4, "center"),
+        (-2 * reach, -reach - 4, "center"),
     )
 )
 """Offsets in points to try, nearest first, with the alignment that keeps text off the point."""
 POINT_RADIUS = 7.0
-NEAR = 11  # points; a label farther off gets a line to its point
+NEAR = 15.0  # points; a label farther off gets a line to its point
+LEFT_OF = {"left": 0.0, "center": 0.5, "right": 1.0}
+BETWEEN = (3.0, 0.0)  # points between two labels, across and up
+STEP = 2.0  # points between two dots of what is kept clear along a line
+ON_LINE = 10.0  # a label on a line or a label is as bad as this many times its area on a point
+THROUGH = 100.0  # and a line through a label
+
+Array = NDArray[np.float64]
+"""Points in pixels, shape (n, 2), or boxes, shape (n, 4): left, bottom, right, top."""
 
 
 def place_labels(
@@ -40,8 +48,15 @@ def place_labels(
     texts: Sequence[str],
     colours: Sequence[str],
     line: Sequence[tuple[float, float]] = (),
+    *,
+    needed: int | None = None,
+    near: float = NEAR,
 ) -> None:
-    """Label points in order, each at the first place that is free, or the least crowded one.
+    """Label points in order, each at the first place that is free.
+
+    A place is free where the label covers nothing, and the line from it to its point, if it needs
+    one, crosses no other point and no label. Where there is none, a needed label is at the least
+    crowded place, and another is left out.
 
     Args:
         axes: with its final limits; an empty text keeps its point clear but writes nothing.
@@ -49,20 +64,17 @@ def place_labels(
         texts: the labels.
         colours: of the labels.
         line: vertices of a line that labels should not cross; one that is NaN breaks it.
+        needed: how many of the first labels are written in any case; None for all. The others
+            have no lines to their points, so they are written beside them only.
+        near: points up to which a label needs no line to its point.
     """
     figure = axes.figure
     assert isinstance(figure, Figure)
     figure.draw_without_rendering()  # settles the layout, so that pixels are what they will be
     scale = figure.dpi / 72
-    inside = axes.get_window_extent()
-    taken = [_around(at, POINT_RADIUS * scale) for at in axes.transData.transform(points)]
-    if len(line) > 1:
-        for start, end in pairwise(axes.transData.transform(line)):
-            if np.isnan([*start, *end]).any():
-                continue
-            dots = max(2, int(np.hypot(*(end - start)) / (2 * scale)))
-            taken += [_around(at, scale) for at in np.linspace(start, end, dots)]
-    points_at = axes.transData.transform(points)
+    vertices = axes.transData.transform(line) if len(line) > 1 else np.empty((0, 2))
+    centres, inside = axes.transData.transform(points), axes.get_window_extent()
+    room = _Room(centres, vertices, inside, scale, near)
     for place, (at, text, colour) in enumerate(zip(points, texts, colours, strict=True)):
         if not text:
             continue
@@ -71,29 +83,23 @@ def place_labels(
             at,
             xytext=(0, 0),
             textcoords="offset points",
+            va="center",
             fontsize=9,
             color=colour,
             zorder=7,
             in_layout=False,  # a label must not move what it labels
             parse_math=False,  # dollars are dollars
         )
-        best: tuple[float, int, Bbox] | None = None
-        for order, (x, y, align) in enumerate(PLACES):
-            label.set(ha=align, va="center")
-            label.set_position((x, y))
-            box = label.get_window_extent()
-            crowd = sum(_overlap(box, other) for other in taken)
-            outside = box.width * box.height - _overlap(box, inside)
-            if best is None or (crowd + outside, order) < best[:2]:
-                best = (crowd + outside, order, box)
-            if crowd + outside == 0:
-                break
-        assert best is not None
-        x, y, align = PLACES[best[1]]
-        label.set(ha=align, va="center")
+        size = label.get_window_extent().size + scale * np.array(BETWEEN)
+        found = room.find(place, size, beside=needed is not None and place >= needed)
+        if found is None:
+            label.remove()
+            continue
+        x, y, align = PLACES[found]
+        label.set(ha=align)
         label.set_position((x, y))
-        taken.append(best[2])
-        if _distance(best[2], points_at[place]) > NEAR * scale:
+        leader = room.take(place, size, found)
+        if leader is not None:
             thin = {
                 "arrowstyle": "-",
                 "color": SOFT if colour == INK else colour,
@@ -101,22 +107,107 @@ def place_labels(
                 "shrinkA": 2,
                 "shrinkB": 5,
             }
-            edge = (x, y - 6 * np.sign(y))  # of the text, on the side of the point
             axes.annotate(
-                "", at, xytext=edge, textcoords="offset points", arrowprops=thin, in_layout=False
+                "",
+                at,
+                xytext=tuple(leader),
+                textcoords="offset points",
+                arrowprops=thin,
+                in_layout=False,
             )
 
 
-def _distance(box: Bbox, at: NDArray[np.float64]) -> float:
-    """Return how far a box is from a point; 0 within."""
-    gap = np.maximum(np.maximum(box.min - at, at - box.max), 0.0)
-    return float(np.hypot(*gap))
+class _Room:
+    """What is taken on the page, in pixels, by points, lines and the labels written so far."""
+
+    def __init__(self, points: Array, line: Array, inside: Bbox, scale: float, near: float) -> None:
+        self.points, self.scale, self.near = points, scale, near * scale
+        self.marks = _around(points, POINT_RADIUS * scale)
+        whole = [ends for ends in pairwise(line) if not np.isnan(ends).any()]
+        self.lines = np.concatenate([np.empty((0, 4)), *(self._along(*ends) for ends in whole)])
+        self.inside = np.array([inside.extents])
+        self.written = np.empty((0, 4))
+
+    def find(self, place: int, size: Array, *, beside: bool) -> int | None:
+        """Return which of `PLACES` is free for a text, or else the least crowded.
+
+        With ``beside`` a place that is not free, or needs a line to the point, is none.
+        """
+        best: tuple[float, int] | None = None
+        for order in range(len(PLACES)):
+            box = self._box(place, size, order)
+            leader = self._leader(place, box)
+            if beside and leader is not None:
+                continue
+            crowd = self._crowd(place, box, leader)
+            if best is None or (crowd, order) < best:
+                best = (crowd, order)
+            if not crowd:
+                break
+        return None if best is None or (beside and best[0]) else best[1]
+
+    def take(self, place: int, size: Array, order: int) -> Array | None:
+        """Write a text; return where the line from its point ends, in points from it, or None."""
+        box = self._box(place, size, order)
+        leader = self._leader(place, box)
+        self.written = np.concatenate([self.written, [box]])
+        if leader is None:
+            return None
+        self.written = np.concatenate([self.written, self._along(self.points[place], leader)])
+        return np.asarray((leader - self.points[place]) / self.scale)
+
+    def _box(self, place: int, size: Array, order: int) -> Array:
+        x, y, align = PLACES[order]
+        anchor = self.points[place] + self.scale * np.array([x, y])
+        low = anchor - size * np.array([LEFT_OF[align], 0.5])
+        return np.concatenate([low, low + size])
+
+    def _leader(self, place: int, box: Array) -> Array | None:
+        """Return where a line from the point meets its label; None for a label beside its point.
+
+        That is one that is near, and to which no other point is as near.
+        """
+        edges = np.clip(self.points, box[:2], box[2:])
+        gaps = np.hypot(*(edges - self.points).T)
+        beside = gaps[place] <= self.near and gaps[place] < gaps[self._others(place)].min(
+            initial=np.inf
+        )
+        return None if beside else np.asarray(edges[place])
+
+    def _crowd(self, place: int, box: Array, leader: Array | None) -> float:
+        """Return the area that a label and its line would cover or have outside, weighted."""
+        area = float(np.prod(box[2:] - box[:2]))
+        crowd = _overlap(box, self.marks) + area - _overlap(box, self.inside)
+        crowd += ON_LINE * (_overlap(box, self.lines) + _overlap(box, self.written))
+        if leader is not None:
+            off = self._gaps(place, self.lines) > POINT_RADIUS * self.scale  # not its own line
+            crossed = np.concatenate([self.marks[self._others(place)], self.lines[off]])
+            for dot in self._along(self.points[place], leader):
+                crowd += _overlap(dot, crossed) + THROUGH * _overlap(dot, self.written)
+        return crowd
+
+    def _gaps(self, place: int, boxes: Array) -> Array:
+        """Return how far a point is from boxes."""
+        at = self.points[place]
+        gaps = np.maximum(np.maximum(boxes[:, :2] - at, at - boxes[:, 2:]), 0)
+        return np.asarray(np.hypot(*gaps.T))
+
+    def _others(self, place: int) -> NDArray[np.bool_]:
+        """Return which points are not where this one is."""
+        apart = np.abs(self.points - self.points[place]).max(axis=1)
+        return np.asarray(apart > self.scale)
+
+    def _along(self, start: Array, end: Array) -> Array:
+        """Return small boxes along a line."""
+        dots = max(2, int(np.hypot(*(end - start)) / (STEP * self.scale)))
+        return _around(np.linspace(start, end, dots), self.scale)
 
 
-def _around(centre: NDArray[np.float64], reach: float) -> Bbox:
-    return Bbox(np.array([centre - reach, centre + reach]))
+def _around(centres: Array, reach: float) -> Array:
+    return np.concatenate([centres - reach, centres + reach], axis=1)
 
 
-def _overlap(one: Bbox, other: Bbox) -> float:
-    shared = Bbox.intersection(one, other)
-    return 0.0 if shared is None else float(shared.width * shared.height)
+def _overlap(box: Array, others: Array) -> float:
+    """Return the area that one box shares with others, added up."""
+    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
+    return float(np.maximum(shared, 0).prod(axis=1).sum())

@@ -1,7 +1,7 @@
 """One look per policy, the same in every picture.
 
 Colours that colour-blind readers tell apart are fewer than there are policies: those that rent GPUs
-have solid lines in colours of their own, those of one cluster dashed or dotted ones.
+have solid lines, those of one cluster dashed or dotted ones, all in colours of their own.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
@@ -14,7 +14,7 @@ from gpuplan.cli.figures.style import COLOURS, INK, SOFT
 Dash = tuple[int, tuple[float, ...]]
 SOLID: Dash = (0, ())
 DASHED: Dash = (0, (5, 2))
-DOTTED: Dash = (0, (1.5, 1.5))
+DOTTED: Dash = (0, (1, 1.4))
 AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
 """Dashes of a policy's second, third, ... use; no policy has them itself."""
 
@@ -27,7 +27,12 @@ class Look(NamedTuple):
 
     def line(self) -> dict[str, Any]:
         """Return it as arguments of `Axes.plot`."""
-        return {"color": self.colour, "linestyle": self.dash}
+        return {"color": self.colour, "linestyle": self.dash, "zorder": 2 + self._gaps()}
+
+    def _gaps(self) -> float:
+        """Return the share of the line that is left out; what has gaps lies on what has none."""
+        pattern = self.dash[1]
+        return sum(pattern[1::2]) / sum(pattern) if pattern else 0.0
 
 
 LOOKS: dict[str, Look] = {
@@ -37,15 +42,15 @@ LOOKS: dict[str, Look] = {
     "serverful-only": Look(COLOURS["sky"], SOLID),
     "hpa": Look(COLOURS["purple"], SOLID),
     "fifo": Look(INK, DASHED),
-    "first-fit": Look(INK, DOTTED),
+    "first-fit": Look(COLOURS["forest"], DOTTED),
     "smallest": Look(SOFT, DASHED),
     "sjf": Look(COLOURS["yellow"], DASHED),
-    "srtf": Look(COLOURS["wine"], DASHED),
+    "srtf": Look(COLOURS["crimson"], DASHED),
     "srsf": Look(COLOURS["wine"], DOTTED),
     "edf": Look(COLOURS["indigo"], DASHED),
     "las": Look(COLOURS["olive"], DASHED),
-    "2d-las": Look(COLOURS["brown"], DASHED),
-    "gittins": Look(COLOURS["brown"], DOTTED),
+    "2d-las": Look(COLOURS["brown"], DOTTED),
+    "gittins": Look(COLOURS["violet"], DOTTED),
 }
 
 

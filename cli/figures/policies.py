@@ -23,9 +23,11 @@ from gpuplan.planner.compare import Comparison
 from gpuplan.simkit.workload import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
-NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.9)  # where a curve's name may stand
+NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.96)  # where a curve's name may stand
 LINE = 22  # letters of a line of a label
-ALIKE = 0.04  # curves are one to the eye where no time differs by more
+ALIKE = 0.08  # times whose logarithms differ by no more are one to the eye
+SEEN = 0.05  # share of the levels at which curves must differ by more to be told apart
+LINES = 4  # of the names of curves that look the same
 
 
 def draw_policies(found: Comparison) -> Figure:
@@ -68,18 +70,16 @@ def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
         axes.step(curve, LEVELS, where="post", label=one.label, **look.line())
     groups = _alike(curves)
     named = _apart([curves[group[0]] for group in groups])
-    dots = [(x, y) for curve in curves for x, y in zip(curve[::4], LEVELS[::4], strict=True)]
+    lines: list[tuple[float, float]] = []
+    for curve in curves:
+        lines += [(np.nan, np.nan), *zip(curve[::4].tolist(), LEVELS[::4].tolist(), strict=True)]
     place_labels(
         axes,
-        [*named, *dots],
-        [
-            *(_name([in_lines(found.outcomes[i].label) for i in group]) for group in groups),
-            *[""] * len(dots),
-        ],
-        [
-            *(on_paper(looks[group[0]].colour) if len(group) == 1 else INK for group in groups),
-            *[INK] * len(dots),
-        ],
+        named,
+        [_name([found.outcomes[i].label for i in group]) for group in groups],
+        [on_paper(looks[group[0]].colour) if len(group) == 1 else INK for group in groups],
+        lines,
+        near=0,
     )
 
 
@@ -95,7 +95,7 @@ def _alike(curves: list[FloatArray]) -> list[list[int]]:
     groups: list[list[int]] = []
     for index, curve in enumerate(curves):
         for group in groups:
-            if np.abs(np.log(curve / curves[group[0]])).max() < ALIKE:
+            if (np.abs(np.log(curve / curves[group[0]])) > ALIKE).mean() <= SEEN:
                 group.append(index)
                 break
         else:
@@ -104,8 +104,11 @@ def _alike(curves: list[FloatArray]) -> list[list[int]]:
 
 
 def _name(labels: list[str]) -> str:
-    """Return the name of curves that look the same; the bars name each of many."""
-    return ", ".join(labels) if len(labels) < 3 else f"{labels[0]} and {len(labels) - 1} alike"
+    """Return the name of curves that look the same; of very many, or long, the first alone."""
+    whole = in_lines(", ".join(labels))
+    if len(labels) == 1 or whole.count("\n") < LINES:
+        return whole
+    return f"{in_lines(labels[0])}\nand {len(labels) - 1} alike"
 
 
 def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
@@ -185,7 +188,7 @@ def in_lines(label: str) -> str:
     for part in re.findall(r"[^:,]*[:,]?", label):
         if lines[-1] and len(lines[-1]) + len(part) > LINE:
             lines.append("")
-        lines[-1] += part
+        lines[-1] += part if lines[-1] else part.lstrip()
     return "\n".join(lines)
 
 

@@ -32,6 +32,9 @@ COLOURS = {
     "indigo": "#332288",
     "olive": "#999933",
     "brown": "#8c564b",
+    "crimson": "#dd0044",
+    "violet": "#9900e6",
+    "forest": "#006400",
 }
 CYCLE = tuple(COLOURS.values())
 TEXT = {  # contrast of at least 4.5 on white paper
@@ -46,6 +49,9 @@ TEXT = {  # contrast of at least 4.5 on white paper
     COLOURS["indigo"]: "#332288",
     COLOURS["olive"]: "#6b6b1f",
     COLOURS["brown"]: "#80493f",
+    COLOURS["crimson"]: "#cc003f",
+    COLOURS["violet"]: "#8a00d0",
+    COLOURS["forest"]: "#005a00",
 }
 """Colour of a line or an area -> that of text about it."""
 DARK = {  # what a colour is on a dark page; text there needs 4.5 too
@@ -63,6 +69,9 @@ DARK = {  # what a colour is on a dark page; text there needs 4.5 too
     COLOURS["indigo"]: "#9a8cf0",
     COLOURS["olive"]: "#c2c25a",
     COLOURS["brown"]: "#c79a8f",
+    COLOURS["crimson"]: "#ff4d6d",
+    COLOURS["violet"]: "#c060ff",
+    COLOURS["forest"]: "#57d957",
 }
 DARK |= {text: DARK[colour] for colour, text in TEXT.items()}
 DARK_CSS = (

@@ -24,7 +24,8 @@ from gpuplan.planner.allpass.sweep import Sweep
 
 LONGEST = 32  # longer names of today would not fit below the picture
 MANY = 16  # of more points only those that matter are named
-WIDE = 5  # times that differ by more are on a logarithmic axis
+WIDE = 5  # times and bills that differ by more are on a logarithmic axis
+LOG = ", log scale"
 PANELS = 3  # more price ratios would be too small to read
 UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
 EVERYTHING = "everything serverless"
@@ -47,8 +48,7 @@ def draw_sweep(found: Sweep) -> Figure:
     prices, whose marks are full. Of several values of time the first is marked. What the sweep is
     set against, today, has a mark of its own and is neither on the line nor beneath it.
     """
-    shown = list({case.price_ratio: case for case in reversed(found.cases)}.values())[::-1]
-    shown = shown[:PANELS]
+    shown = _first_cases(found)[:PANELS]
     figure = new_figure(rows=(1.0,) * len(shown), height_in=0.9 + 4.0 * len(shown))
     every = [_point(found, index) for index in range(_count(found))]
     size, unit = _unit(max(point.mean_jct_s for point in every))
@@ -56,29 +56,54 @@ def draw_sweep(found: Sweep) -> Figure:
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, found, case, at)
         axes.margins(0.16 if len(_capacities(found)) == 1 else 0.22)  # longer names
-        times = [at[index][0] for index in _indices(found, case)]
-        if max(times) > WIDE * min(times) > 0:
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:g}"))
-            axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.set_ylabel("cost (US dollars)")
         axes.fmt_ydata = show_usd
-        bills = [at[index][1] for index in _indices(found, case)]
-        if found.against is not None and max(bills) > WIDE * min(bills) > 0:
-            axes.set_yscale("log")
-            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-        else:
-            axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
-    figure.axes[-1].set_xlabel(f"mean job completion time ({unit})")
+    _scale(figure, found, shown, at, unit)
     _write_title(figure, shown)
     _write_legend(figure, found)
     for axes, case in zip(figure.axes, shown, strict=True):
         _label_points(axes, found, case, at)
     return figure
+
+
+def ratios_without_panel(found: Sweep) -> list[float]:
+    """Return the price ratios that the picture has no room for."""
+    return [case.price_ratio for case in _first_cases(found)[PANELS:]]
+
+
+def _first_cases(found: Sweep) -> list[Case]:
+    """Return the first case of each price ratio."""
+    return list({case.price_ratio: case for case in reversed(found.cases)}.values())[::-1]
+
+
+def _scale(
+    figure: Figure, found: Sweep, shown: Sequence[Case], at: Sequence[Place], unit: str
+) -> None:
+    """Scale and name the axes, alike in all panels; bills are far apart only beside today's."""
+    places = [[at[index] for index in _indices(found, case)] for case in shown]
+    far_x, far_y = (any(_far_apart([x[axis] for x in some]) for some in places) for axis in (0, 1))
+    far_y = far_y and found.against is not None
+    for axes in figure.axes:
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+        for far, axis, set_scale in (
+            (far_x, axes.xaxis, axes.set_xscale),
+            (far_y, axes.yaxis, axes.set_yscale),
+        ):
+            if far:
+                set_scale("log")
+                axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                axis.set_minor_formatter(NullFormatter())
+        if far_x:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], 0.0))
+        axes.set_xlim(left=max(axes.get_xlim()[0], 0.0))
+        axes.set_ylabel(f"cost (US dollars{LOG if far_y else ''})")
+    figure.axes[-1].set_xlabel(f"mean job completion time ({unit}{LOG if far_x else ''})")
+
+
+def _far_apart(values: Sequence[float]) -> bool:
+    return max(values) > WIDE * min(values) > 0
 
 
 def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
@@ -92,6 +117,7 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
             markeredgecolor=colour,
             markerfacecolor=colour if index in best or _rule(found, index) == TODAY else PAPER,
             markersize=7,
+            clip_on=False,  # a bill of nothing is on the edge
             zorder=4,
             label=_name(found, index),
         )
@@ -169,7 +195,7 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
-    """Name the points, what matters first; of very many points only that."""
+    """Name the points, what matters first; of many only that, and of the front what has room."""
     front, indices = _front(found, case), _indices(found, case)
     order = sorted(
         indices,
@@ -187,21 +213,30 @@ def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> 
         texts.append("" if place in named else _label(found, case, index, front))
         named.add(place)
     line = [at[index] for index in front]
-    place_labels(axes, [at[index] for index in order], texts, [INK] * len(order), line)
+    roles = {_recommended(found, case), case.knee, *range(len(found.points), _count(found))}
+    place_labels(
+        axes,
+        [at[index] for index in order],
+        texts,
+        [INK] * len(order),
+        line,
+        needed=sum(index in roles for index in order),
+    )
 
 
 def _label(found: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
-    """Return what to write beside a point; of several capacities, it is told where it matters."""
-    several = len(_capacities(found)) > 1
-    roles = ["recommended"] if index == _recommended(found, case) else []
-    roles += ["knee"] if index == case.knee else []
-    if several and roles and index < len(found.points):
-        roles.insert(0, _capacity(found.points[index].capacity))
-    matters = roles or _rule(found, index) != "fixed" or index in front
+    """Return what to write beside a point, with its capacity where several are on the front."""
+    several, replayed = len(_capacities(found)) > 1, index < len(found.points)
+    remarks = ["recommended"] if index == _recommended(found, case) else []
+    remarks += ["knee"] if index == case.knee else []
+    matters = remarks or not replayed or index in front
     if not matters and (several or len(found.points) > MANY):
         return ""
+    fronts = {found.points[one].capacity for one in front if one < len(found.points)}
+    if several and replayed and (remarks or len(fronts) > 1):
+        remarks.insert(0, _capacity(found.points[index].capacity))
     name = _name(found, index)
-    return f"{name} ({', '.join(roles)})" if roles else name
+    return f"{name} ({', '.join(remarks)})" if remarks else name
 
 
 def _name(found: Sweep, index: int) -> str:
