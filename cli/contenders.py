@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
@@ -36,7 +36,7 @@ def read_contenders(
     """
     known: dict[str, Policy] = {}
     names: dict[str, str] = {}
-    for text in policies:
+    for text in map(str.strip, policies):
         if text in known:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
         names[text], known[text] = _named(text, "--policy")
@@ -47,18 +47,17 @@ def read_contenders(
     for text in owned:
         if _owner(text) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
-    size = [] if gpus is None else [_size(gpus, shared)]
+    for_all = [*_size(gpus, shared, names, known), *((text, f"--set {text}") for text in shared)]
     found = []
     for text, policy in known.items():
-        mine = [other for other in owned if _owner(other) == names[text]]
-        values: dict[str, Any] = {}
-        for texts in (
-            [new for old in (*size, *shared) for new in taken(old, policy)],
-            [other.strip()[len(names[text]) + 1 :] for other in mine],
-            _own(text),
-        ):
-            values |= parse_settings(texts, policy.settings)
-        found.append(Contender(text, names[text], values))
+        given = _Given(policy)
+        for setting, option in for_all:
+            given.take(taken(setting, policy), option)
+        for other in owned:
+            if _owner(other) == names[text]:
+                given.take([other.strip()[len(names[text]) + 1 :]], f"--set {other}")
+        given.take(_own(text), f"--policy {text}")
+        found.append(Contender(text, names[text], given.values, given.options))
     return found
 
 
@@ -72,9 +71,45 @@ def read_rival(text: str, settings: Sequence[str]) -> Contender:
         UsageError: no such policy or setting, or a value of another kind.
     """
     name, policy = _named(text, "--against")
-    shared = [one for one in settings if one.partition("=")[0].strip() not in TRIED]
-    values = parse_settings([new for old in shared for new in taken(old, policy)], policy.settings)
-    return Contender(text, name, values | parse_settings(_own(text), policy.settings))
+    given = _Given(policy)
+    for one in settings:
+        if one.partition("=")[0].strip() not in TRIED:
+            given.take(taken(one, policy), f"--set {one}")
+    given.take(_own(text), f"--against {text}")
+    return Contender(text, name, given.values, given.options)
+
+
+def read_contender(name: str, settings: Sequence[str], gpus: int | None = None) -> Contender:
+    """Return the one policy of a replay; arguments as those of `read_contenders`.
+
+    Raises:
+        UsageError: no such policy or setting, a value of another kind, two sizes, or a size for a
+            policy that has none.
+    """
+    policy = find_named(name, POLICIES, "--policy")
+    given = _Given(policy)
+    for setting, option in _size(gpus, settings, {name: name}, {name: policy}):
+        given.take(taken(setting, policy), option)
+    for text in settings:
+        given.take([text], f"--set {text}")
+    return Contender(name, name, given.values, given.options)
+
+
+class _Given:
+    """What is set of a policy's settings, and by which options; the later counts."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.known = policy.settings
+        self.values: dict[str, Any] = {}
+        self.options: dict[str, str] = {}
+
+    def take(self, texts: Sequence[str], option: str) -> None:
+        """Read the ``key=value`` texts that stand in an option."""
+        is_set = option == f"--set {''.join(texts)}"
+        values = parse_settings(texts, self.known, None if is_set else option)
+        self.values |= values
+        several = len(texts) > 1
+        self.options |= {key: f"{option} ({key})" if several else option for key in values}
 
 
 def _named(text: str, option: str) -> tuple[str, Policy]:
@@ -91,29 +126,24 @@ def _own(text: str) -> list[str]:
     return [part for part in text.partition(":")[2].split(",") if part.strip()]
 
 
-def read_settings(
-    name: str, policy: Policy, settings: Sequence[str], gpus: int | None = None
-) -> dict[str, Any]:
-    """Return the settings of one policy; arguments as those of `read_contenders`.
+def _size(
+    gpus: int | None, settings: Sequence[str], names: Mapping[str, str], known: Mapping[str, Policy]
+) -> list[tuple[str, str]]:
+    """Return ``gpus`` as a shared setting and its option, or nothing where it is not given.
 
     Raises:
-        UsageError: no such setting, a value of another kind, two sizes, or a size for a policy that
-            has none.
+        UsageError: another size stands beside it, or no policy has a size.
     """
     if gpus is None:
-        return parse_settings(settings, policy.settings)
-    size = taken(_size(gpus, settings), policy)
-    if not size:
-        raise UsageError(f"--gpus: {name} has no cluster and rents no workers")
-    return parse_settings([*size, *settings], policy.settings)
-
-
-def _size(gpus: int, settings: Sequence[str]) -> str:
-    """Return ``gpus`` as a shared setting; another size beside it is an error, not a choice."""
+        return []
     for text in settings:
         if text.partition("=")[0].strip() in ("capacity", "gpus"):
             raise UsageError(f"--gpus {gpus} and --set {text}: give one of the two")
-    return f"capacity={gpus}"
+    setting = f"capacity={gpus}"
+    if not any(taken(setting, policy) for policy in known.values()):
+        what = " and ".join(dict.fromkeys(names.values()))
+        raise UsageError(f"--gpus {gpus}: {what} has no cluster and rents no workers")
+    return [(setting, f"--gpus {gpus}")]
 
 
 def _owner(text: str) -> str:

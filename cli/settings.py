@@ -14,26 +14,39 @@ if TYPE_CHECKING:
     from gpuplan.planner.settings import Setting
 
 LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or left out
+LISTS = ("numbers", "durations")  # kinds of several values
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def parse_settings(texts: Sequence[str], known: Mapping[str, Setting]) -> dict[str, Any]:
+def parse_settings(
+    texts: Sequence[str], known: Mapping[str, Setting], row: str | None = None
+) -> dict[str, Any]:
     """Return the values of ``key=value`` texts; the last of equal keys counts.
+
+    Args:
+        texts: the settings.
+        known: what may be set.
+        row: the option that they stood in together, where they were not given by ``--set``.
 
     Raises:
         UsageError: a key that is not known (with the nearest one), or a value of another kind.
     """
+    where = "--set " if row is None else f"{row}: "
     values: dict[str, Any] = {}
+    key = ""
     for text in texts:
-        key, found, value = (part.strip() for part in text.partition("="))
+        before, (key, found, value) = key, (part.strip() for part in text.partition("="))
         if not found:
-            raise UsageError(f"--set {text!r}: expected key=value, for example threshold_s=5m")
+            example = "for example threshold_s=5m"
+            if row is not None and before in known and known[before].kind in LISTS:
+                example = f"and / between the parts of a list: {before}=100/200"
+            raise UsageError(f"{where}{text!r}: expected key=value, {example}")
         if key not in known:
             meant = perhaps(key, known, LOOSELY)
             raise UsageError(
-                f"--set {text!r}: no setting {key!r}{meant}\n  next: one of {', '.join(known)}"
+                f"{where}{text!r}: no setting {key!r}{meant}\n  next: one of {', '.join(known)}"
             )
-        values[key] = _value(text, value, known[key])
+        values[key] = _value(where + key, value, known[key])
     return values
 
 
@@ -52,8 +65,7 @@ def show_setting(value: Any) -> str:
             return str(value)
 
 
-def _value(text: str, value: str, setting: Setting) -> Any:
-    option = f"--set {text.partition('=')[0].strip()}"
+def _value(option: str, value: str, setting: Setting) -> Any:
     most = math.inf if setting.most is None else setting.most
     if setting.unlimited and value.lower() in NO_LIMIT:
         return math.inf if setting.kind == "duration" else None

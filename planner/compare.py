@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.allpass.front import non_dominated
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies import find_policy
+from gpuplan.planner.settings import SettingError
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.timelines import timeline_frame, together
 from gpuplan.planner.workload import TraceJobs
@@ -30,15 +32,37 @@ class Contender:
         label: its name in the comparison; no other has it.
         policy: name in `gpuplan.planner.policies.POLICIES`.
         settings: what is set of the policy's settings.
+        given: setting -> the option that set it, for what is told of errors.
     """
 
     label: str
     policy: str
     settings: Mapping[str, Any]
+    given: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def effective(self) -> dict[str, Any]:
         """Return the value of every setting, as set or as it is by default."""
         return {**find_policy(self.policy).defaults(), **self.settings}
+
+    def run(
+        self, jobs: TraceJobs, rng: np.random.Generator, *, is_alone: bool = False
+    ) -> Simulation:
+        """Replay jobs; what is random is drawn from ``rng``.
+
+        Raises:
+            UsageError: settings that no run can have, or a job that the policy cannot run; see
+                `blamed`.
+        """
+        with self.blamed(is_alone=is_alone):
+            return find_policy(self.policy).run(jobs, self.settings, rng)
+
+    @contextmanager
+    def blamed(self, *, is_alone: bool) -> Iterator[None]:
+        """Tell errors of settings by the options that gave them, and by the label if not alone."""
+        try:
+            yield
+        except SettingError as error:
+            raise error.given_as(self.given, "" if is_alone else self.label) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +155,8 @@ def price(
     told: dict[str, list[str]] = {}
     for one in contenders:
         known = find_policy(one.policy).settings
-        priced = with_prices(one.settings, book, first_submit_us, known)
+        with one.blamed(is_alone=len(contenders) == 1):
+            priced = with_prices(one.settings, book, first_submit_us, known)
         found.append(replace(one, settings=priced.settings))
         if priced.gpu:
             gpus[priced.gpu] = None
@@ -175,15 +200,15 @@ def compare(
     """
     if not contenders or len({one.label for one in contenders}) < len(contenders):
         raise ValueError(f"expected contenders with different labels, got {contenders}")
-    shared = (jobs, rng, timelines)
+    shared = (jobs, rng, timelines, len(contenders) == 1)
     found = run_all(_replayed, contenders, shared=shared, engine=engine, progress=progress)
     return Comparison(tuple(found))
 
 
 def _replayed(
-    contender: Contender, jobs: TraceJobs, rng: np.random.Generator, timelines: bool
+    contender: Contender, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
 ) -> Outcome:
-    run = find_policy(contender.policy).run(jobs, contender.settings, deepcopy(rng))
+    run = contender.run(jobs, deepcopy(rng), is_alone=is_alone)
     return Outcome(
         label=contender.label,
         policy=contender.policy,

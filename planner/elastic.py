@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.settings import (
     SETTINGS,
     default_settings,
     parameters_from,
     settings_of,
 )
-from gpuplan.planner.settings import Setting
+from gpuplan.planner.settings import Setting, SettingError, check_widest
 from gpuplan.planner.simulation import Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import LONGEST_S, MOST_KEPT, QUEUE_ORDERS, Allpass
@@ -190,11 +189,13 @@ def simulate(
 
 
 def _check_capacity(jobs: TraceJobs, parameters: Allpass) -> None:
-    """Raise `UsageError` where a job needs more workers than may ever be rented."""
-    capacity, widest = parameters.capacity, int(jobs.workload.gpus.max())
-    if capacity is not None and widest > capacity:
-        raise UsageError(
-            f"--set capacity={capacity}: the widest job takes {widest} workers at once and would "
-            f"never start\n  next: allow at least {widest}, or leave wide jobs out with "
-            f"--where 'num_gpus <= {capacity}'"
+    """Raise `SettingError` where a job, or the policy, needs more workers than may be rented."""
+    capacity = parameters.capacity
+    check_widest(int(jobs.workload.gpus.max()), capacity, "capacity", "would never start")
+    kept = parameters.min_workers if parameters.scaling == "utilization" else 0
+    if capacity is not None and kept > capacity:
+        raise SettingError(
+            ["min_workers", "capacity"],
+            f"{kept} workers are always kept, and at most {capacity} may be",
+            f"set min_workers={capacity} or less, or a larger capacity",
         )

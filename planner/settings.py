@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,76 @@ class Setting:
         return UNITS.get(self.kind)
 
 
+class SettingError(UsageError):
+    """Settings with which no run can be made.
+
+    Attributes:
+        names: the settings at fault.
+        problem: what is wrong with them.
+        hint: the next step; it names settings alone, which each command lets one give otherwise.
+        options: how they were given; the default of the library is ``--set`` and their names.
+    """
+
+    def __init__(
+        self, names: Iterable[str], problem: str, hint: str | None = None, options: str = ""
+    ) -> None:
+        self.names, self.problem, self.hint = tuple(names), problem, hint
+        self.options = options
+        super().__init__(self.names, problem, hint, options)  # as a worker's errors are sent back
+
+    def __str__(self) -> str:
+        where = self.options or f"--set {' and '.join(self.names)}".rstrip()
+        return f"{where}: {self.problem}" + (f"\n  next: {self.hint}" if self.hint else "")
+
+    def given_as(self, given: Mapping[str, str], row: str = "") -> SettingError:
+        """Return the error with the options that were typed, and which of several rows is meant.
+
+        Args:
+            given: setting -> the option that gave it, where one did.
+            row: label of the row.
+        """
+        if self.options:
+            return self
+        typed = dict.fromkeys(given[name] for name in self.names if name in given)
+        options = " and ".join(typed) or f"--set {' and '.join(self.names)}".rstrip()
+        if row and row not in options:
+            options += f" (for {row})"
+        return SettingError(self.names, self.problem, self.hint, options)
+
+
+def setting_error(
+    error: ValueError, known: Iterable[str], called: Mapping[str, str]
+) -> SettingError:
+    """Return what a simulator says of its parameters as an error of settings.
+
+    Args:
+        error: of the simulator.
+        known: settings; those that it names are at fault.
+        called: parameter -> setting, where they are called otherwise.
+    """
+    said = re.sub(r"\w+", lambda word: called.get(word[0], word[0]), str(error))
+    words = set(re.findall(r"\w+", said))
+    return SettingError((name for name in known if name in words), said)
+
+
+def check_widest(widest: int, most: int | None, name: str, otherwise: str) -> None:
+    """Raise `SettingError` where a setting allows fewer GPUs than the widest job holds at once.
+
+    Args:
+        widest: GPUs of that job.
+        most: what is allowed; None for any number.
+        name: the setting.
+        otherwise: what comes of it.
+    """
+    if most is not None and widest > most:
+        narrower = f", or leave wide jobs out with --where 'num_gpus <= {most}'" if most else ""
+        raise SettingError(
+            [name],
+            f"the widest job takes {widest} GPUs at once and {otherwise}",
+            f"allow at least {widest}{narrower}",
+        )
+
+
 OF_PRICES = {
     name: Setting("text", about, unlimited=True)
     for name, about in (
@@ -61,7 +132,7 @@ OF_PRICES = {
 
 
 def refuse_choice(values: Mapping[str, Any]) -> None:
-    """Raise `UsageError` where settings still choose among prices: there are none."""
+    """Raise `SettingError` where settings still choose among prices: there are none."""
     for name in OF_PRICES:
         if values.get(name) is not None:
-            raise UsageError(f"--set {name}: needs --prices FILE or builtin")
+            raise SettingError([name], "needs --prices FILE or builtin")

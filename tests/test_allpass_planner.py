@@ -129,7 +129,7 @@ def test_a_worker_that_goes_makes_room_for_one_that_comes():
 def test_a_pool_without_measure_is_a_usage_error(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [3.1e9], [64.0])
     jobs = jobs_from(path, (1e-4, 1e-4))
-    with pytest.raises(UsageError, match="16 million rentals\n  next: --set scaling=bounded"):
+    with pytest.raises(UsageError, match="16 million rentals\n  next: set scaling=bounded"):
         simulate(jobs, {"controller": "fixed", "scaling": "literal"}, np.random.default_rng(0))
 
 

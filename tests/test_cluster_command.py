@@ -106,19 +106,19 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--policy", "fifo", "--gpus", 3], "the widest job holds 4 GPUs"),
+        (["--policy", "fifo", "--gpus", 3], "the widest job takes 4 GPUs"),
         (["--policy", "serverless-only", "--gpus", 3], "has no cluster and rents no workers"),
         (["--policy", "fifo", "--gpus", 8, "--set", "gpus=16"], "--gpus 8 and --set gpus=16"),
         (["--policy", "hpa", "--gpus", 8, "--set", "capacity=9"], "give one of the two"),
         (["--policy", "fifo", "--set", "limits_s=3"], "no setting 'limits_s'"),
-        (["--policy", "las", "--set", "limits_s=3/3"], "limits must ascend"),
+        (["--policy", "las", "--set", "limits_s=3/3"], "limits that ascend"),
         (["--policy", "las", "--set", "limits_s=3/x"], "expected a duration"),
         (["--policy", "2d-las", "--set", "limits_gpu_s=3/x"], "expected a number"),
         (["--policy", "las", "--set", "preemptive=maybe"], "expected true or false"),
         (["--policy", "sjf", "--gpus", 9, "--set", "gpus_per_node=4"], "whole nodes"),
         (["--policy", "sjf", "--set", "gpus_per_node=0"], "gpus_per_node must be at least 1"),
         (["--policy", "sjf", "--set", "usd_per_gpu_h=-1"], "a price is at least 0"),
-        (["--policy", "las", "--set", "reference=yes", "--set", "restore_s=1"], "without"),
+        (["--policy", "las", "--set", "reference=yes", "--set", "restore_s=1"], "with restore_s=0"),
     ],
 )
 def test_usage_errors_name_the_option(gpuplan, lab, arguments, problem):

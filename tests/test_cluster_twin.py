@@ -259,7 +259,7 @@ def test_mean_time_by_shortest_left():
     ("changes", "problem"),
     [
         ({"order": "luck"}, "order must be one of arrival"),
-        ({"gpus": 0}, "at least 1"),
+        ({"gpus": 0}, "1 to 16,777,216"),
         ({"gpus_per_node": 3}, "whole nodes"),
         ({"restore_s": -1.0}, "at least 0"),
         ({"limits": (3.0, 3.0)}, "ascend"),

@@ -107,7 +107,7 @@ def test_hpa_pays_the_cheapest_offers_first_then_the_conventional_cloud(tmp_path
 
 @pytest.mark.parametrize("policy", ["hpa", "serverful-only"])
 def test_a_job_wider_than_the_capacity_has_nowhere_to_go(lab, policy):
-    with pytest.raises(UsageError, match=r"widest job takes 4 workers(.|\n)*allow at least 4"):
+    with pytest.raises(UsageError, match=r"widest job takes 4 GPUs(.|\n)*allow at least 4"):
         replay(lab, policy, capacity=3)
 
 

@@ -51,7 +51,8 @@ def compare(
         list[str] | None,
         typer.Option(
             help="A policy of gpuplan list policies, with settings of its own after a colon: "
-            "fixed:threshold_s=60,capacity=30. May be repeated; ratios refer to the first. "
+            "fixed:threshold_s=60,capacity=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
+            "May be repeated; ratios refer to the first. "
             f"Default: {', '.join(USUAL)}.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),

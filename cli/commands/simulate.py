@@ -78,25 +78,23 @@ def simulate(
     ] = None,
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
-    from gpuplan.cli.contenders import read_settings
-    from gpuplan.planner.allpass.prices import Priced, with_prices
-    from gpuplan.planner.policies import find_policy
+    from gpuplan.cli.contenders import read_contender
+    from gpuplan.planner.compare import price
     from gpuplan.planner.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
 
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
-    chosen = find_policy(policy)
     timeline.check()
-    values = read_settings(policy, chosen, settings or [], gpus)
+    chosen = read_contender(policy, settings or [], gpus)
     if market.checkpoints is not None:
-        check_checkpoints({policy: {**chosen.defaults(), **values}})
+        check_checkpoints({policy: chosen.effective()})
     files = market.open()
     read = replay.read(trace, choice, overheads=files.overheads)
-    priced = Priced(values, "", ())
+    priced, notes = chosen, tuple[str, ...]()
     if market.prices is not None:
-        priced = with_prices(values, files.book, read.jobs.first_submit_us, chosen.settings)
+        (priced,), notes = price([chosen], files.book, read.jobs.first_submit_us)
     with talk.progress("replaying"), compiling(lambda: talk.note(COMPILING)):
-        result = chosen.run(read.jobs, priced.settings, read.draws)
+        result = priced.run(read.jobs, read.draws, is_alone=True)
 
     def figure() -> Figure:
         from gpuplan.simkit.cluster.run import ClusterRun
@@ -117,12 +115,12 @@ def simulate(
         parameters={
             "policy": policy,
             "settings": result.settings,
-            "price_choice": price_choice(values),
+            "price_choice": price_choice(chosen.settings),
             **files.parameters,
             **read.parameters,
         },
         headline=_headline(result),
-        warnings=(*read.notes, *priced.notes, *result.warnings),
+        warnings=(*read.notes, *notes, *result.warnings),
         figure=figure,
         frame=result.to_frame,
     )

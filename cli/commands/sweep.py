@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +20,8 @@ from gpuplan.cli.report import Report, trace_input
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from gpuplan.planner.compare import Contender
 
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
@@ -90,9 +93,10 @@ def sweep(
         str | None,
         typer.Option(
             help="What to set the choice against, such as the scheduler of today: a policy of "
-            "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64). It is "
-            "replayed on the same jobs at its own prices, and takes what --set says where it has "
-            "that setting. Default: everything serverless alone.",
+            "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64; lists "
+            "take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at its "
+            "own prices, and takes what --set says where it has that setting. Default: everything "
+            "serverless alone.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
             show_default=False,
@@ -122,12 +126,11 @@ def sweep(
 ) -> None:
     """Replay a trace under many serverless thresholds: cost against completion time."""
     from gpuplan.analysis.characterize.intervals import check_level
-    from gpuplan.cli.contenders import read_rival
-    from gpuplan.cli.settings import parse_settings
+    from gpuplan.cli.contenders import read_contender, read_rival
     from gpuplan.cli.sweep_tables import headline, sweep_tables
     from gpuplan.cli.thresholds import parse_capacities, parse_numbers, parse_thresholds
     from gpuplan.planner.allpass.prices import with_prices
-    from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
+    from gpuplan.planner.allpass.settings import parameters_from, settings_of
     from gpuplan.planner.allpass.sweep import Grid
     from gpuplan.planner.allpass.sweep import sweep as run_sweep
     from gpuplan.planner.compare import price
@@ -137,11 +140,12 @@ def sweep(
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
-    values = parse_settings(settings or [], SETTINGS)
-    if "controller" in values:
-        raise UsageError("--set controller: a sweep takes it as --policy fixed or adaptive")
+    ours = read_contender("allpass", settings or [])
+    values = ours.settings
+    _check_swept(ours, capacity, rules)
     kept = OF_PRICES if market.prices is not None else ()
-    base = parameters_from({name: value for name, value in values.items() if name not in kept})
+    with ours.blamed(is_alone=True):
+        base = parameters_from({name: value for name, value in values.items() if name not in kept})
     rival = None if against is None else read_rival(against, settings or [])
     rival_choice = {} if rival is None else price_choice(rival.settings)
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
@@ -160,14 +164,19 @@ def sweep(
     notes: tuple[str, ...] = ()
     if market.prices is not None:  # of the cheapest offers that any capacity can take
         most = None if None in capacities else max(one for one in capacities if one is not None)
-        priced = with_prices(values | {"capacity": most}, files.book, read.jobs.first_submit_us)
-        base, notes = parameters_from(priced.settings | {"capacity": base.capacity}), priced.notes
+        with ours.blamed(is_alone=True):
+            priced = with_prices(
+                {**values, "capacity": most}, files.book, read.jobs.first_submit_us
+            )
+            base = parameters_from({**priced.settings, "capacity": base.capacity})
+        notes = priced.notes
         if rival is not None:
             (rival,), more = price([rival], files.book, read.jobs.first_submit_us)
             notes = (*notes, *(f"{against}: {note}" for note in more if note not in notes))
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
+        ours.blamed(is_alone=True),
     ):
         found = run_sweep(
             read.jobs,
@@ -231,3 +240,25 @@ def sweep(
     )
     timeline.write(found.timeline)
     emit(report, output)
+
+
+def _check_swept(ours: Contender, capacity: str | None, rules: set[Rule]) -> None:
+    """Raise `UsageError` where ``--set`` has what a sweep takes otherwise."""
+    values, given = ours.settings, ours.given
+    if "controller" in values:
+        raise UsageError(f"{given['controller']}: a sweep takes it as --policy fixed or adaptive")
+    if capacity is not None and "capacity" in values:
+        raise UsageError(f"--capacity {capacity} and {given['capacity']}: give one of the two")
+    first = values.get("threshold_s")
+    lowest, highest = values.get("min_threshold_s", 0.0), ours.effective()["max_threshold_s"]
+    if first is not None and (Rule.adaptive not in rules or not lowest <= first <= highest):
+        why = (
+            f"beyond its limits, {lowest:g} to {highest:g} s"
+            if Rule.adaptive in rules
+            else "and --policy fixed replays none"
+        )
+        fixed = f"{first:g}" if first < math.inf else "none"
+        raise UsageError(
+            f"{given['threshold_s']}: the adaptive threshold begins there, {why}\n"
+            f"  next: --threshold {fixed} replays it as a fixed one"
+        )

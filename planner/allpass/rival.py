@@ -14,7 +14,6 @@ from gpuplan.analysis.bootstrap import Blocks, interval
 from gpuplan.planner.allpass.scenario import Judged, SweepPoint
 from gpuplan.planner.allpass.ski_rental import HOUR_S
 from gpuplan.planner.compare import Contender, common_results
-from gpuplan.planner.policies import find_policy
 from gpuplan.planner.timelines import timeline_frame
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.workload import FloatArray
@@ -61,7 +60,7 @@ def replay_rival(
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
-    run = find_policy(contender.policy).run(jobs, contender.settings, deepcopy(rng))
+    run = contender.run(jobs, deepcopy(rng))
     common, resampled = common_results(jobs, run), None
     if blocks is not None:
         usd, jct_s = (run.frame[name].to_numpy() for name in ("cost_usd", "jct_s"))

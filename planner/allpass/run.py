@@ -11,12 +11,21 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.allpass.settings import parameters_from, settings_of
+from gpuplan.planner.settings import check_widest
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
-from gpuplan.simkit.workload import FOREVER, MICROS
+from gpuplan.simkit.workload import FOREVER, MICROS, TimeOverflow
+
+LONG_JOBS = "leave the longest jobs out with --where, or shorten all with --scale-duration"
+FEWER_WORKERS = {
+    "literal": "set scaling=bounded, or a lower capacity",
+    "bounded": "set a lower capacity, or leave jobs out with --where",
+    "utilization": "set a lower min_workers or capacity, or leave jobs out with --where",
+}
+"""What to do where too many workers are rented, by ``scaling``."""
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
@@ -40,14 +49,9 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
 
 
 def check_fits(jobs: TraceJobs, parameters: Allpass) -> None:
-    """Raise `UsageError` where a job needs more containers at once than may exist."""
-    widest = int(jobs.workload.gpus.max())
-    if parameters.serverless_limit is not None and widest > parameters.serverless_limit:
-        raise UsageError(
-            f"--set serverless_limit={parameters.serverless_limit}: the widest job takes {widest} "
-            f"GPUs and starts in the serverless tier\n  next: allow at least {widest}, or leave "
-            f"wide jobs out with --where 'num_gpus <= {parameters.serverless_limit}'"
-        )
+    """Raise `SettingError` where a job needs more containers at once than may exist."""
+    widest, most = int(jobs.workload.gpus.max()), parameters.serverless_limit
+    check_widest(widest, most, "serverless_limit", "starts in the serverless tier")
 
 
 def replay(jobs: TraceJobs, parameters: Allpass, draws: Draws | np.random.Generator) -> AllpassRun:
@@ -55,10 +59,9 @@ def replay(jobs: TraceJobs, parameters: Allpass, draws: Draws | np.random.Genera
     try:
         return run_allpass(jobs.workload, parameters, draws)
     except ValueError as error:
-        raise UsageError(
-            f"this replay cannot be made: {error}\n  next: --set scaling=bounded, "
-            "a lower --set capacity, or leave the longest jobs out with --where"
-        ) from error
+        too_long = isinstance(error, TimeOverflow)
+        advice = LONG_JOBS if too_long else FEWER_WORKERS[parameters.scaling]
+        raise UsageError(f"this replay cannot be made: {error}\n  next: {advice}") from error
 
 
 def measure(run: AllpassRun) -> dict[str, Any]:

@@ -8,8 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.settings import OF_PRICES, Setting, refuse_choice
+from gpuplan.planner.settings import (
+    OF_PRICES,
+    Setting,
+    SettingError,
+    refuse_choice,
+    setting_error,
+)
 from gpuplan.simkit.allpass.market import MOST_OFFERS
 from gpuplan.simkit.allpass.parameters import (
     CONTROLLERS,
@@ -101,6 +106,7 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
     refuse_choice(values)
     given = {PRICES.get(name, name): value for name, value in values.items()}
     changes = {name: value for name, value in given.items() if name in plain}
+    _check(values)
     try:
         if LADDER.keys() & values.keys():
             changes["marketplace_prices"] = price_ladder(
@@ -115,7 +121,39 @@ def parameters_from(values: Mapping[str, Any]) -> Allpass:
             )
         return Allpass(**changes)
     except ValueError as error:
-        raise UsageError(f"--set: {error}") from error
+        called = {parameter: name for name, parameter in PRICES.items()}
+        raise setting_error(error, {**SETTINGS, **values}, called) from error
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    """Raise `SettingError` where `Allpass` would tell of no setting, or of no next step."""
+    ladder = list(LADDER)[1:]
+    least, median, most = (values.get(name, LADDER[name]) for name in ladder)
+    if not least <= median <= most:
+        others = [name for name in ladder if name not in values]
+        raise SettingError(
+            [name for name in ladder if name in values],
+            "the cheapest, median and dearest offer must ascend, found "
+            f"{least:g}, {median:g} and {most:g} USD per GPU-hour",
+            f"set {' and '.join(others)} too" if others else None,
+        )
+    usual = Allpass()
+    controller, first, lowest, highest = (
+        values.get(name, getattr(usual, name))
+        for name in ("controller", "threshold_s", "min_threshold_s", "max_threshold_s")
+    )
+    if controller == "adaptive" and not (lowest or 0.0) <= first <= highest:
+        name, limit = (
+            ("max_threshold_s", highest) if first > highest else ("min_threshold_s", lowest)
+        )
+        fitting = f"{name}={first:g} too, or " if first < np.inf else ""
+        raise SettingError(
+            ["threshold_s", name],
+            f"the adaptive threshold begins at threshold_s={first:g}, beyond {name}={limit:g}",
+            f"set {fitting}controller=fixed"
+            if "threshold_s" in values
+            else f"set threshold_s={limit:g} too",
+        )
 
 
 def default_settings() -> dict[str, Any]:

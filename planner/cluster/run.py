@@ -14,7 +14,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.cluster.bill import Bill, bill_of, terms_of
 from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS, Scheduler
-from gpuplan.planner.settings import OF_PRICES, refuse_choice
+from gpuplan.planner.settings import OF_PRICES, SettingError, check_widest, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
@@ -33,17 +33,11 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     refuse_choice(settings)
     values = scheduler.complete(settings)
     cluster = _sized(scheduler, jobs.workload, values)
-    gpus, widest = cluster.gpus, int(jobs.workload.gpus.max())
-    if widest > gpus:
-        raise UsageError(
-            f"--gpus {gpus}: the widest job holds {widest} GPUs at once and would never start\n"
-            f"  next: --gpus {widest} or more, or leave wide jobs out with "
-            f"--where 'num_gpus <= {gpus}'"
-        )
+    check_widest(int(jobs.workload.gpus.max()), cluster.gpus, "gpus", "would never start")
     if cluster.as_published and jobs.workload.checkpoint_us is not None:
-        raise UsageError(
-            "--set reference=true: the published simulator stops jobs at no cost, and is run "
-            "without --checkpoints"
+        raise SettingError(
+            ["reference"],
+            "the published simulator stops jobs at no cost, and is run without --checkpoints",
         )
     terms = terms_of(values)
     with _replayable():
@@ -53,7 +47,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     plain = {name: value for name, value in values.items() if name in own}
     return Simulation(
         policy=policy,
-        settings=plain | {"gpus": gpus} | terms.effective(),
+        settings=plain | {"gpus": cluster.gpus} | terms.effective(),
         results=measure(run, bill),
         frame=job_frame(jobs, run, bill),
         warnings=(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.words import counted
 from gpuplan.planner.allpass.settings import LADDER, SETTINGS, default_settings
-from gpuplan.planner.settings import OF_PRICES, Setting
+from gpuplan.planner.settings import OF_PRICES, Setting, SettingError, setting_error
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 
 
@@ -83,8 +84,9 @@ class Scheduler:
         """Return the cluster of ``gpus`` GPUs that complete settings make.
 
         Raises:
-            UsageError: values that no cluster can have, alone or together.
+            SettingError: values that no cluster can have, alone or together.
         """
+        self._check(values, gpus)
         names = {"limits_s": "limits", "limits_gpu_s": "limits", "reference": "as_published"}
         given = {names.get(name, name): value for name, value in values.items()}
         plain = {field.name for field in fields(Cluster)}
@@ -92,7 +94,48 @@ class Scheduler:
         try:
             return Cluster(**known | {"order": self.order, "gpus": gpus})
         except ValueError as error:
-            raise UsageError(f"--set: {error}") from error
+            raise setting_error(error, self.settings, {}) from error
+
+    def _check(self, values: Mapping[str, Any], gpus: int) -> None:
+        """Raise `SettingError` where `Cluster` would tell of no setting, or of no next step."""
+        each = values["gpus_per_node"]
+        if each and gpus % each:
+            near = [str(whole) for whole in (gpus // each * each, -(-gpus // each) * each) if whole]
+            raise SettingError(
+                ["gpus", "gpus_per_node"],
+                f"{counted(gpus, 'GPU')} are no whole nodes of {each}",
+                f"allow {' or '.join(near)}",
+            )
+        for name in ("limits_s", "limits_gpu_s"):
+            limits = values.get(name, ())
+            if any(a >= b for a, b in pairwise((0.0, *limits))):
+                rising = _listed(sorted({limit for limit in limits if limit > 0}))
+                raise SettingError(
+                    [name],
+                    f"found {_listed(limits)}, expected limits that ascend from above 0",
+                    rising and f"set {name}={rising}",
+                )
+        if values.get("reference"):
+            stops = self.order != "arrival"
+            needed = {"preemptive": stops, "skipping": stops or values["skipping"]}
+            needed |= {"checkpoint_s": 0.0, "restore_s": 0.0}
+            needed |= {"gpus_per_node": None, "starvation": None}
+            other = {name: one for name, one in needed.items() if values.get(name, one) != one}
+            if other:
+                run = " and ".join(f"{name}={_shown(one)}" for name, one in other.items())
+                raise SettingError(
+                    [*other, "reference"],
+                    f"the published simulator is run with {run}",
+                    f"leave out {' and '.join(other)}, or reference",
+                )
+
+
+def _shown(value: float | None) -> str:
+    return str(value).lower() if value is None or isinstance(value, bool) else f"{value:g}"
+
+
+def _listed(numbers: Iterable[float]) -> str:
+    return "/".join(f"{number:g}" for number in numbers)
 
 
 RENTED = (

@@ -20,6 +20,7 @@ from gpuplan.simkit.workload import (
     BoolArray,
     FloatArray,
     IntArray,
+    TimeOverflow,
     Workload,
     to_micros,
 )

@@ -10,7 +10,15 @@ from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.cluster.queues import sections
-from gpuplan.simkit.workload import FOREVER, MICROS, FloatArray, IntArray, Workload, to_micros
+from gpuplan.simkit.workload import (
+    FOREVER,
+    MICROS,
+    FloatArray,
+    IntArray,
+    TimeOverflow,
+    Workload,
+    to_micros,
+)
 
 REFERENCE = dict(
     zip(
@@ -125,7 +133,7 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
     overhead_us = _overhead_us(workload, cluster)
     worst_us = gpu_us + 4.0 * workload.size * float(overhead_us.max()) * widest
     if float(workload.submit_us[-1]) + worst_us > FOREVER:
-        raise ValueError("the jobs add up to more than 36,000 years of GPU time")
+        raise TimeOverflow("the jobs add up to more than 36,000 years of GPU time")
     if cluster.as_published:
         if overhead_us.any():
             raise ValueError("the published simulator is run without checkpoint and restore")

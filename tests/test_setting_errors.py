@@ -1,0 +1,241 @@
+"""What is told of settings with which no run can be made: the option typed, and what next."""
+
+import pickle
+
+import numpy as np
+import polars as pl
+import pytest
+from support_traces import write_trace
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.allpass import run
+from gpuplan.planner.settings import SettingError, check_widest, setting_error
+from gpuplan.planner.workload import TraceJobs
+from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.workload import TimeOverflow, Workload
+
+WIDEST = "the widest job takes 4 GPUs at once and would never start"
+NARROWER = "allow at least 4, or leave wide jobs out with --where 'num_gpus <= {}'"
+OFFERS = (
+    "the cheapest, median and dearest offer must ascend, found 2, 1.08 and 1.66 USD per GPU-hour"
+)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trace") / "t.parquet"
+    return write_trace(path, [0, 1, 2], [900.0, 60.0, 30.0], [4.0, 1.0, 0.5])
+
+
+def told(gpuplan, trace, command, arguments):
+    name, *arguments = command, *arguments.split()
+    code, out, err = gpuplan(name, trace, *arguments, "-q")
+    assert (code, out) == (2, "")
+    problem, _, hint = err.strip().removeprefix("error: ").partition("\n  next: ")
+    return problem, hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        ("--policy fifo --gpus 3", f"--gpus 3: {WIDEST}", NARROWER.format(3)),
+        ("--policy fifo --set gpus=3", f"--set gpus=3: {WIDEST}", NARROWER.format(3)),
+        ("--policy hpa --gpus 3", f"--gpus 3: {WIDEST}", NARROWER.format(3)),
+        (
+            "--set serverless_limit=2",
+            "--set serverless_limit=2: the widest job takes 4 GPUs at once and starts in the "
+            "serverless tier",
+            NARROWER.format(2),
+        ),
+        (
+            "--policy 2d-las --set limits_gpu_s=100,50",
+            "--set limits_gpu_s=100,50: found 100/50, expected limits that ascend from above 0",
+            "set limits_gpu_s=50/100",
+        ),
+        (
+            "--policy fifo --gpus 30 --set gpus_per_node=8",
+            "--gpus 30 and --set gpus_per_node=8: 30 GPUs are no whole nodes of 8",
+            "allow 24 or 32",
+        ),
+        (
+            "--policy fifo --gpus 5 --set gpus_per_node=8",
+            "--gpus 5 and --set gpus_per_node=8: 5 GPUs are no whole nodes of 8",
+            "allow 8",
+        ),
+        (
+            "--policy las --set restore_s=1 --set reference=true",
+            "--set restore_s=1 and --set reference=true: the published simulator is run with "
+            "restore_s=0",
+            "leave out restore_s, or reference",
+        ),
+        (
+            "--policy fifo --set preemptive=yes --set reference=true",
+            "--set preemptive=yes and --set reference=true: the published simulator is run with "
+            "preemptive=false",
+            "leave out preemptive, or reference",
+        ),
+        ("--policy las --set starvation=0", "--set starvation=0: starvation must be above 0", ""),
+        (
+            "--set marketplace_min_usd_per_gpu_h=2",
+            f"--set marketplace_min_usd_per_gpu_h=2: {OFFERS}",
+            "set marketplace_median_usd_per_gpu_h and marketplace_max_usd_per_gpu_h too",
+        ),
+        (
+            "--set threshold_s=2h",
+            "--set threshold_s=2h: the adaptive threshold begins at threshold_s=7200, beyond "
+            "max_threshold_s=3600",
+            "set max_threshold_s=7200 too, or controller=fixed",
+        ),
+        (
+            "--set threshold_s=none",
+            "--set threshold_s=none: the adaptive threshold begins at threshold_s=inf, beyond "
+            "max_threshold_s=3600",
+            "set controller=fixed",
+        ),
+        (
+            "--set min_threshold_s=10m",
+            "--set min_threshold_s=10m: the adaptive threshold begins at threshold_s=300, beyond "
+            "min_threshold_s=600",
+            "set threshold_s=600 too",
+        ),
+        (
+            "--policy hpa --set min_workers=100 --set capacity=10",
+            "--set min_workers=100 and --set capacity=10: 100 workers are always kept, and at "
+            "most 10 may be",
+            "set min_workers=10 or less, or a larger capacity",
+        ),
+        ("--policy fifo --set region=x", "--set region=x: needs --prices FILE or builtin", ""),
+    ],
+)
+@pytest.mark.kernels
+def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
+    found = told(gpuplan, trace, "simulate", arguments)
+    assert found[0].startswith(problem) and found[1] == hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("--policy fifo:gpus", "--policy fifo:gpus: 'gpus': expected key=value, for example"),
+        ("--policy fifo:gpus=x", "--policy fifo:gpus=x: gpus 'x': expected a whole number"),
+        ("--policy fifo:foo=2", "--policy fifo:foo=2: 'foo=2': no setting 'foo'"),
+        (
+            "--policy 2d-las:limits_gpu_s=100,200",
+            "--policy 2d-las:limits_gpu_s=100,200: '200': expected key=value, and / between the "
+            "parts of a list: limits_gpu_s=100/200",
+        ),
+        ("--policy fifo --set fifo.gpus=x", "--set fifo.gpus=x: gpus 'x': expected a whole"),
+        ("--policy fifo --set capacity=x", "--set capacity=x: gpus 'x': expected a whole number"),
+        ("--policy hpa:capacity=2 --policy allpass", f"--policy hpa:capacity=2: {WIDEST}"),
+        (
+            "--policy fifo:gpus=2,skipping=true --policy allpass",
+            f"--policy fifo:gpus=2,skipping=true (gpus): {WIDEST}",
+        ),
+        ("--policy allpass --policy hpa --set capacity=2", f"--set capacity=2 (for hpa): {WIDEST}"),
+        ("--policy fifo --policy allpass --gpus 2", f"--gpus 2 (for fifo): {WIDEST}"),
+        ("--policy fifo --gpus 2", f"--gpus 2: {WIDEST}"),
+        ("--policy fifo --policy allpass --set fifo.gpus=2", f"--set fifo.gpus=2: {WIDEST}"),
+        (
+            "--policy hpa:target_utilization=1.2 --policy fifo --engine processes --parallel 2",
+            "--policy hpa:target_utilization=1.2: target_utilization must be above 0",
+        ),
+        (
+            "--policy allpass --policy hpa:marketplace_min_usd_per_gpu_h=2",
+            f"--policy hpa:marketplace_min_usd_per_gpu_h=2: {OFFERS}",
+        ),
+        ("--policy allpass --policy hpa:gpu=H100", "--policy hpa:gpu=H100: needs --prices"),
+        (
+            "--policy serverless-only --gpus 8",
+            "--gpus 8: serverless-only has no cluster and rents no workers",
+        ),
+    ],
+)
+@pytest.mark.kernels
+def test_of_rows(gpuplan, trace, arguments, problem):
+    assert told(gpuplan, trace, "compare", arguments)[0].startswith(problem)
+
+
+def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
+    code, _, err = gpuplan("compare", trace, "--policy", "fifo", "--policy", "fifo ")
+    assert code == 2 and "--policy fifo: given twice" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem", "hint"),
+    [
+        ("--against fifo:gpus=2", f"--against fifo:gpus=2: {WIDEST}", NARROWER.format(2)),
+        (
+            "--against fifo --set gpus=2",
+            "--set 'gpus=2': no setting 'gpus'",
+            None,
+        ),
+        ("--against fifo:foo=2", "--against fifo:foo=2: 'foo=2': no setting 'foo'", None),
+        (
+            "--set threshold_s=2h",
+            "--set threshold_s=2h: the adaptive threshold begins there, beyond its limits, 0 to "
+            "3600 s",
+            "--threshold 7200 replays it as a fixed one",
+        ),
+        (
+            "--set threshold_s=5m --policy fixed",
+            "--set threshold_s=5m: the adaptive threshold begins there, and --policy fixed "
+            "replays none",
+            "--threshold 300 replays it as a fixed one",
+        ),
+        (
+            "--set capacity=5 --capacity 10",
+            "--capacity 10 and --set capacity=5: give one of the two",
+            "",
+        ),
+        (
+            "--set serverless_limit=2",
+            "--set serverless_limit=2: the widest job takes 4 GPUs at once and starts in the "
+            "serverless tier",
+            NARROWER.format(2),
+        ),
+    ],
+)
+@pytest.mark.kernels
+def test_of_a_sweep(gpuplan, trace, arguments, problem, hint):
+    found = told(gpuplan, trace, "sweep", f"--threshold 60 {arguments}")
+    assert found[0].startswith(problem) and hint in (None, found[1])
+
+
+@pytest.mark.parametrize(
+    ("cause", "scaling", "advice"),
+    [
+        (ValueError, "literal", "set scaling=bounded, or a lower capacity"),
+        (ValueError, "bounded", "set a lower capacity"),
+        (ValueError, "utilization", "set a lower min_workers or capacity"),
+        (TimeOverflow, "bounded", "leave the longest jobs out with --where"),
+        (TimeOverflow, "literal", "leave the longest jobs out with --where"),
+    ],
+)
+def test_what_to_do_about_a_replay_without_measure(monkeypatch, cause, scaling, advice):
+    def fail(*_):
+        raise cause("too much")
+
+    monkeypatch.setattr(run, "run_allpass", fail)
+    jobs = TraceJobs(Workload.from_seconds([0], [1], [1], [1]), pl.Series(["a"]), ())
+    with pytest.raises(UsageError, match=rf"made: too much\n  next: {advice}"):
+        run.replay(jobs, Allpass(scaling=scaling), np.random.default_rng(0))
+
+
+def test_how_an_error_tells_who_is_to_blame():
+    error = SettingError(["gpus", "capacity"], "both are wrong", "choose")
+    assert str(error) == "--set gpus and capacity: both are wrong\n  next: choose"
+    typed = error.given_as({"gpus": "--gpus 3", "levels": "--set levels=2"}, "fifo")
+    assert str(typed) == "--gpus 3 (for fifo): both are wrong\n  next: choose"
+    assert str(typed.given_as({"capacity": "--set capacity=1"}, "sjf")) == str(typed)
+    assert str(pickle.loads(pickle.dumps(typed))) == str(typed)
+    same = error.given_as(dict.fromkeys(error.names, "--policy fifo:gpus=3"), "fifo:gpus=3")
+    assert str(same) == "--policy fifo:gpus=3: both are wrong\n  next: choose"
+
+
+def test_parameters_are_called_as_the_settings():
+    error = setting_error(ValueError("price_b must be above pri, got 1"), ["pri"], {"price_b": "b"})
+    assert (error.names, error.problem) == (("pri",), "b must be above pri, got 1")
+    with pytest.raises(SettingError, match=r"next: allow at least 4$"):
+        check_widest(4, 0, "capacity", "would never start")
+    check_widest(4, 4, "capacity", "would never start")
+    check_widest(4, None, "capacity", "would never start")
