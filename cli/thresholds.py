@@ -64,10 +64,8 @@ def parse_numbers(text: str, option: str, *, most: float, above: bool = False) -
     except ValueError:
         found = [math.nan]
     if not all(0 <= number <= most and (number or not above) for number in found):
-        least = "above 0" if above else "of at least 0"
-        raise UsageError(
-            f"{option} {text!r}: expected numbers {least} and at most {most:,.10g}, such as 0.3,0.5,1"
-        )
+        bounds = f"{'above 0' if above else 'of at least 0'} and at most {most:,.10g}"
+        raise UsageError(f"{option} {text!r}: expected numbers {bounds}, such as 0.3,0.5,1")
     return found
 
 
