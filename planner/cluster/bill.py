@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.settings import parameters_from, settings_of
 from gpuplan.planner.cluster.settings import RENTED
+from gpuplan.planner.settings import SettingError
+from gpuplan.simkit.allpass.market import MOST_USD
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.rent import hold
 from gpuplan.simkit.cluster.run import ClusterRun
@@ -42,8 +43,10 @@ class Terms:
 def terms_of(values: Mapping[str, Any]) -> Terms:
     """Return the terms in complete settings. Raises `UsageError` on prices that cannot be."""
     usd = values["usd_per_gpu_h"]
-    if usd is not None and usd < 0:
-        raise UsageError(f"--set usd_per_gpu_h={usd:g}: a price is at least 0")
+    if usd is not None and not 0 <= usd <= MOST_USD:
+        raise SettingError(
+            ["usd_per_gpu_h"], f"a price is at least 0 and at most {MOST_USD:g}, found {usd:g}"
+        )
     return Terms(usd, parameters_from({k: v for k, v in values.items() if k in SHOWN}))
 
 
