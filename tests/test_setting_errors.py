@@ -145,6 +145,14 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
         ),
         ("--policy allpass --policy hpa:gpu=H100", "--policy hpa:gpu=H100: needs --prices"),
         (
+            "--prices builtin --policy allpass --policy hpa:provider=none-such",
+            "--policy hpa:provider=none-such: found none-such, expected one of ",
+        ),
+        (
+            "--prices builtin --policy allpass:region=EU --policy hpa",
+            "--policy allpass:region=EU: the built-in prices have no regions",
+        ),
+        (
             "--policy serverless-only --gpus 8",
             "--gpus 8: serverless-only has no cluster and rents no workers",
         ),

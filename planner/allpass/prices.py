@@ -16,7 +16,7 @@ from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
 from gpuplan.analysis.words import listed
 from gpuplan.planner.allpass.settings import LADDER, SETTINGS
-from gpuplan.planner.settings import OF_PRICES
+from gpuplan.planner.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.market import MOST_USD, Market
 from gpuplan.simkit.allpass.parameters import price_ladder
 from gpuplan.simkit.workload import FloatArray
@@ -118,9 +118,9 @@ def _from_list(
     listed = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
     if not listed:
         names = ", ".join(sorted({one.gpu_type for one in CATALOGUE}))
-        raise UsageError(f"--set gpu={gpu}: the built-in prices have none of it, only {names}")
+        raise SettingError(["gpu"], f"the built-in prices have none of {gpu}, only {names}")
     if settings.get("region"):
-        raise UsageError("--set region: the built-in prices have no regions")
+        raise SettingError(["region"], "the built-in prices have no regions")
     found = dict(settings)
     notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
     for kind, tier in tiers.items():
@@ -135,7 +135,7 @@ def _from_list(
         notes.append(_conventional_alone(found, gpu, any(o.kind == "on_demand" for o in listed)))
         return _done(found, gpu, notes)
     if not market:
-        raise UsageError(f"--set gpu={gpu}: the built-in prices have no marketplace with it")
+        raise SettingError(["gpu"], f"the built-in prices have no marketplace with {gpu}")
     typical = {name: one.typical or 0.0 for name, one in market.items()}
     one = market[_provider(settings.get("provider"), typical, "provider")]
     for part, usd in (("min", one.least), ("median", one.typical), ("max", one.most)):
@@ -168,7 +168,7 @@ def _fixed(
         return f"{word} price: as set{idle}"
     if not prices:
         if found.get(named):
-            raise UsageError(f"--set {named}={found[named]}: the prices have no {word} one")
+            raise SettingError([named], f"the prices have no {word} one")
         if gpu is not None:
             raise UsageError(
                 f"--prices: no {word} price of {gpu}\n  next: --set {price}=N, or choose another "
@@ -190,9 +190,7 @@ def _conventional_alone(found: dict[str, Any], gpu: str, is_there: bool) -> str:
     """Leave a cluster without offers, as prices have none of its GPU; return that it is so."""
     for name in ("provider", "region", *LADDER):
         if found.get(name) is not None:
-            raise UsageError(
-                f"--set {name}={found[name]}: the prices have no marketplace with {gpu}"
-            )
+            raise SettingError([name], f"the prices have no marketplace with {gpu}")
     if not (is_there or "conventional_usd_per_gpu_h" in found):
         raise UsageError(
             f"--prices: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
@@ -281,8 +279,8 @@ def _check_region(region: str | None, book: PriceBook, gpu: str, provider: str, 
     }
     if region not in regions:
         only = f"expected one of {listed(sorted(regions))}" if regions else "it names no region"
-        raise UsageError(
-            f"--set region={region}: the prices have no {gpu} of {provider} there; {only}"
+        raise SettingError(
+            ["region"], f"the prices have no {gpu} of {provider} in {region}; {only}"
         )
 
 
@@ -290,9 +288,10 @@ def _check_asked(found: Mapping[str, Any], price: FloatArray, provider: str, kin
     """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
     for name in ASKED:
         if name in found:
-            raise UsageError(
-                f"--set {name}={found[name]:g}: --prices has what offers of {provider} ({kind}) "
-                "ask\n  next: leave it out, or give no --prices"
+            raise SettingError(
+                [name],
+                f"--prices has what offers of {provider} ({kind}) ask",
+                "leave it out, or give no --prices",
             )
     if price.size and price.max() > MOST_USD:
         raise UsageError(
@@ -333,9 +332,7 @@ def _gpu(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> 
     if named := settings.get("gpu"):
         every = sorted({gpu for _, gpu, _ in _sources(book)})
         if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
-            raise UsageError(
-                f"--set gpu={named}: the prices have nothing of it, only {listed(every)}"
-            )
+            raise SettingError(["gpu"], f"the prices have nothing of {named}, only {listed(every)}")
         return gpu_name(named)
     if len(offered) == 1:
         return offered[0]
@@ -368,5 +365,5 @@ def _provider(named: str | None, prices: Mapping[str, float], setting: str) -> s
     found = exact or [name for name in prices if name.lower().startswith(word)]
     if len(found) != 1:
         has = ", ".join(sorted(prices))
-        raise UsageError(f"--set {setting}={named}: expected one of {has}")
+        raise SettingError([setting], f"found {named}, expected one of {has}")
     return found[0]
