@@ -55,10 +55,11 @@ def rent(
 
 
 @kernel
-def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> None:
+def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> Any:
     """Mark a worker as idle and enter it in both orders of price where it is not yet there.
 
-    Both have room for every worker.
+    Both have room for every worker. What is returned says nothing: where the last use of an array
+    lies in a branch, numba counts references to it, and this is called for each GPU of each job.
     """
     workers[IDLE, worker] = 1
     if not workers[LISTED_UP, worker]:
@@ -67,18 +68,19 @@ def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> None:
     if not workers[LISTED_DOWN, worker]:
         workers[LISTED_DOWN, worker] = 1
         insert(dearest, -workers[PRICE, worker], -worker)
+    return workers.size + cheapest.size + dearest.size
 
 
 @kernel
 def take_idle(workers: Any, order: Any, listed: int) -> int:
     """Return the first idle worker of an order of price, no longer idle; there must be one."""
-    while True:
+    worker = -1
+    while worker < 0 or not workers[IDLE, worker]:
         worker = abs(order[1, 1])
         pop(order)
         workers[listed, worker] = 0
-        if workers[IDLE, worker]:
-            workers[IDLE, worker] = 0
-            return worker  # type: ignore[no-any-return]
+    workers[IDLE, worker] = 0
+    return worker
 
 
 @kernel
