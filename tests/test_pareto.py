@@ -212,6 +212,7 @@ def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):
         (["--budget", "plenty"], 2, "60gpu"),
         (["--budget", "$12/h", "--speedup", "profile:t4"], 2, "--price 1.29"),
         (["--price", "-1"], 2, "--price must be above 0"),
+        (["--price", "1e308"], 2, "at most 1,000,000 dollars per GPU-hour, got 1e+308"),
         (["--speedup", ""], 2, "expected one of amdahl:SIGMA"),
         (["--speedup", "warp:9"], 2, "amdahl:SIGMA"),
         (["--horizon", "soon"], 2, "--horizon"),

@@ -10,6 +10,9 @@ from gpuplan.analysis.errors import UsageError
 
 NAMED = 6  # offers that a text lists
 
+MOST_USD = 1_000_000
+"""What costs more an hour is a mistake of units."""
+
 
 @dataclass(frozen=True, slots=True)
 class Quote:
@@ -30,9 +33,10 @@ class Quote:
     as_of: datetime | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.usd_per_gpu_h < float("inf"):
+        if not 0 < self.usd_per_gpu_h <= MOST_USD:
             raise UsageError(
-                f"--price must be above 0 dollars per GPU-hour, got {self.usd_per_gpu_h:g}"
+                f"--price must be above 0 and at most {MOST_USD:,} dollars per GPU-hour, got "
+                f"{self.usd_per_gpu_h:g}"
             )
 
     @property
