@@ -38,6 +38,7 @@ TODAY = "today"
 """What the policy of ``--against`` is called beside the thresholds."""
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
+MARKED = "marked"
 MARKS = ("recommended", "knee", "non_dominated")
 
 
@@ -101,12 +102,15 @@ def _bill(point: SweepPoint | Rival) -> str:
     return f"{show_usd(point.cost_usd)} for {show_duration(point.mean_jct_s)}"
 
 
-def sweep_tables(found: Sweep) -> tuple[Table, ...]:
-    """Return the points, the choice in each case, where the money goes and the closed form."""
-    return (_points(found), _cases(found), _money(found), _closed_form(found))
+def sweep_tables(found: Sweep, marked_s: float | None = None) -> tuple[Table, ...]:
+    """Return the points, the choice in each case, where the money goes and the closed form.
+
+    Among the points a fixed threshold may be marked, in seconds.
+    """
+    return (_points(found, marked_s), _cases(found), _money(found), _closed_form(found))
 
 
-def _points(found: Sweep) -> Table:
+def _points(found: Sweep, marked_s: float | None) -> Table:
     several = _capacities(found) > 1 or len(_ratios(found)) > 1
     named = (
         *_grid_columns(found),
@@ -129,6 +133,7 @@ def _points(found: Sweep) -> Table:
     for index, point in enumerate(found.points):
         values, marks = point.summary(), found.marks(index)
         words = [mark for mark in ("recommended", "knee") if marks[mark]]
+        words += [MARKED] if point.is_fixed_at(marked_s) else []
         words += [] if marks["non_dominated"] else ["dominated"]
         rows.append(
             [

@@ -28,6 +28,12 @@ def parse_thresholds(text: str) -> list[float]:
     return found
 
 
+def parse_mark(text: str) -> float:
+    """Return one threshold in seconds; ``none`` is inf. Raises `UsageError`."""
+    plain = text.strip().lower()
+    return math.inf if plain in NO_LIMIT else parse_duration(plain, "--mark")
+
+
 def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[float]:
     low, high = (parse_duration(part, "--threshold") for part in (low_text, high_text))
     if not count_text.isdecimal() or not 2 <= int(count_text) <= MOST or not low < high:

@@ -1,5 +1,6 @@
 """The style of the pictures: reproducible, swappable to dark, text as text."""
 
+import json
 from dataclasses import replace
 from itertools import combinations
 
@@ -307,3 +308,33 @@ def test_price_ratios_without_a_panel_are_told(gpuplan, lab, tmp_path):
     assert "no panel for the price ratio 0.7, 0.9" in gpuplan(*drawn, "0.3,0.5,1,0.7,0.9")[2]
     assert "no panel" not in gpuplan(*drawn, "0.3,0.5,1")[2]
     assert "no panel" not in gpuplan(*asked, "--price-ratio", "0.3,0.5,1,0.7")[2]
+
+
+def test_a_threshold_of_ones_own_is_marked_at_the_prices_of_each_panel(gpuplan, lab, tmp_path):
+    picture = tmp_path / "s.svg"
+    asked = ("sweep", lab, "--threshold", "60", "--capacity", "8,none", "--price-ratio", "0.5,1")
+    code, out, err = gpuplan(*asked, "--mark", "7m", "--plot", picture, "--output-format", "json")
+    assert code == 0, err
+    document = json.loads(out)
+    assert document["parameters"]["mark"] == "7m"
+    points = [p for p in document["results"]["points"] if p["threshold_s"] == 420]
+    assert [(p["capacity"], p["price_ratio"]) for p in points] == [
+        *((8, 0.5), (None, 0.5), (8, 1), (None, 1))
+    ]
+    assert ">marked: 7 min<" in picture.read_text()
+    table = gpuplan(*asked, "--mark", "7m", "--quiet")[1].partition("Against")[0]
+    marked = [line for line in table.splitlines() if "marked" in line]
+    assert len(marked) == 4 and all(" 7 min " in line for line in marked)
+    alone = gpuplan("sweep", lab, "--policy", "adaptive", "--mark", "none", "--quiet")[1]
+    assert [line.split()[0] for line in alone.splitlines() if "marked" in line] == ["none"]
+
+
+def test_a_marked_threshold_has_a_square_around_it(grid_of_many):
+    figure = draw_sweep(grid_of_many, 300.0)
+    for axes, case in zip(figure.axes, grid_of_many.cases, strict=False):
+        squares = [line for line in axes.lines if line.get_markersize() == 12]
+        assert [line.get_ydata()[0] for line in squares] == [
+            point.cost_usd
+            for point in grid_of_many.points
+            if point.is_fixed_at(300.0) and point.price_ratio == case.price_ratio
+        ]

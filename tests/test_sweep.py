@@ -210,6 +210,7 @@ def test_a_gate_on_the_recommendation(gpuplan, lab):
         (["--price-ratio", "0.5,inf"], "--price-ratio '0.5,inf': expected numbers"),
         (["--price-ratio", "0"], "--price-ratio '0': expected numbers above 0"),
         (["--price-ratio", "1", "--set", "serverless_usd_per_gpu_h=0"], "price above 0"),
+        (["--mark", "30,60"], "--mark '30,60': expected a duration"),
         (["--value-of-time", "much"], "--value-of-time 'much': expected numbers"),
         (["--ci", "99.9"], "--resamples 200 is too few for --ci 99.9"),
         (["--ci", "100"], "--ci must be above 1 and below 100"),

@@ -102,6 +102,14 @@ def sweep(
             show_default=False,
         ),
     ] = None,
+    mark: Annotated[
+        str | None,
+        typer.Option(
+            help="A fixed threshold of your own, such as 10m or none: it is replayed with the "
+            "others, noted in the table, and marked in the picture at the prices of each panel.",
+            show_default=False,
+        ),
+    ] = None,
     value_of_time: Annotated[
         str | None,
         typer.Option(
@@ -128,7 +136,7 @@ def sweep(
     from gpuplan.analysis.characterize.intervals import check_level
     from gpuplan.cli.contenders import read_contender, read_rival
     from gpuplan.cli.sweep_tables import headline, sweep_tables
-    from gpuplan.cli.thresholds import parse_capacities, parse_numbers, parse_thresholds
+    from gpuplan.cli.thresholds import parse_capacities, parse_mark, parse_numbers, parse_thresholds
     from gpuplan.planner.allpass.prices import with_prices
     from gpuplan.planner.allpass.settings import parameters_from, settings_of
     from gpuplan.planner.allpass.sweep import Grid
@@ -140,6 +148,7 @@ def sweep(
     check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
+    marked = [] if mark is None else [parse_mark(mark)]
     ours = read_contender("allpass", settings or [])
     values = ours.settings
     _check_swept(ours, capacity, rules)
@@ -182,7 +191,7 @@ def sweep(
             read.jobs,
             base,
             Grid(
-                thresholds_s=thresholds if Rule.fixed in rules else (),
+                thresholds_s=[*(thresholds if Rule.fixed in rules else ()), *marked],
                 adaptive=Rule.adaptive in rules,
                 capacities=capacities,
                 price_ratios=ratios,
@@ -203,7 +212,7 @@ def sweep(
         missing = ", ".join(f"{ratio:g}" for ratio in ratios_without_panel(found))
         if missing:
             talk.note(f"the picture has no panel for the price ratio {missing}")
-        return draw_sweep(found)
+        return draw_sweep(found, *marked)
 
     shared = settings_of(base)
     for swept in ("controller", "capacity"):
@@ -211,10 +220,11 @@ def sweep(
     report = Report(
         command="sweep",
         results=found.summary(),
-        tables=sweep_tables(found),
+        tables=sweep_tables(found, *marked),
         inputs=(trace_input(read.trace), *files.inputs),
         parameters={
             "threshold_s": sorted(set(thresholds)),
+            "mark": mark,
             "policy": sorted(rules),
             "capacity": capacities,
             "price_ratio": ratios or None,

@@ -37,6 +37,7 @@ BETWEEN = (3.0, 0.0)  # points between two labels, across and up
 STEP = 2.0  # points between two dots of what is kept clear along a line
 ON_LINE = 10.0  # a label on a line or a label is as bad as this many times its area on a point
 THROUGH = 100.0  # and a line through a label
+FAR = 1.0  # what a pixel of such a line weighs, in pixels of area
 
 Array = NDArray[np.float64]
 """Points in pixels, shape (n, 2), or boxes, shape (n, 4): left, bottom, right, top."""
@@ -180,6 +181,7 @@ class _Room:
         crowd = _overlap(box, self.marks) + area - _overlap(box, self.inside)
         crowd += ON_LINE * (_overlap(box, self.lines) + _overlap(box, self.written))
         if leader is not None:
+            crowd += FAR * float(np.hypot(*(leader - self.points[place])))
             off = self._gaps(place, self.lines) > POINT_RADIUS * self.scale  # not its own line
             crossed = np.concatenate([self.marks[self._others(place)], self.lines[off]])
             for dot in self._along(self.points[place], leader):

@@ -72,7 +72,8 @@ def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     named = _apart([curves[group[0]] for group in groups])
     lines: list[tuple[float, float]] = []
     for curve in curves:
-        lines += [(np.nan, np.nan), *zip(curve[::4].tolist(), LEVELS[::4].tolist(), strict=True)]
+        steps = zip(np.repeat(curve, 2)[1:], np.repeat(LEVELS, 2)[:-1], strict=True)
+        lines += [(np.nan, np.nan), *steps]
     place_labels(
         axes,
         named,

@@ -36,17 +36,25 @@ LOOK = {
     EVERYTHING: look_of("serverless-only"),
 }
 MARKS = ("o", "s", "^", "v", "P", "X")  # one per capacity
+MARKED: dict[str, Any] = {
+    "marker": "s",
+    "markersize": 12,
+    "markerfacecolor": "none",
+    "markeredgecolor": COLOURS["purple"],
+    "markeredgewidth": 2,
+}
 ALONE = {EVERYTHING: "*", TODAY: "p"}
 Place = tuple[float, float]
 
 
-def draw_sweep(found: Sweep) -> Figure:
+def draw_sweep(found: Sweep, marked_s: float | None = None) -> Figure:
     """Draw every replay and everything serverless; one panel per price ratio, up to three.
 
     Fixed thresholds, the adaptive one and everything serverless have the colours of these policies,
     and each capacity a mark of its own. A line joins the points that are not dominated at their
     prices, whose marks are full. Of several values of time the first is marked. What the sweep is
-    set against, today, has a mark of its own and is neither on the line nor beneath it.
+    set against, today, has a mark of its own and is neither on the line nor beneath it. A square is
+    around every point at the fixed threshold that is marked, in seconds.
     """
     shown = _first_cases(found)[:PANELS]
     figure = new_figure(rows=(1.0,) * len(shown), height_in=0.9 + 4.0 * len(shown))
@@ -55,12 +63,15 @@ def draw_sweep(found: Sweep) -> Figure:
     at = [(point.mean_jct_s / size, point.cost_usd) for point in every]
     for axes, case in zip(figure.axes, shown, strict=True):
         _panel(axes, found, case, at)
+        for index in _indices(found, case):
+            if index < len(found.points) and found.points[index].is_fixed_at(marked_s):
+                axes.plot(*at[index], linestyle="", zorder=5, **MARKED)
         axes.margins(0.16 if len(_capacities(found)) == 1 else 0.22)  # longer names
         axes.fmt_ydata = show_usd
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
     _scale(figure, found, shown, at, unit)
     _write_title(figure, shown)
-    _write_legend(figure, found)
+    _write_legend(figure, found, marked_s)
     for axes, case in zip(figure.axes, shown, strict=True):
         _label_points(axes, found, case, at)
     return figure
@@ -250,7 +261,7 @@ def _capacity(workers: int | None) -> str:
     return "1 worker" if workers == 1 else f"{workers:,} workers"
 
 
-def _write_legend(figure: Figure, found: Sweep) -> None:
+def _write_legend(figure: Figure, found: Sweep, marked_s: float | None) -> None:
     """Say what colours and marks mean, below the panels."""
     rules = list(dict.fromkeys(point.policy for point in found.points))
     dot: dict[str, Any] = {"linestyle": "", "markersize": 7}
@@ -265,6 +276,9 @@ def _write_legend(figure: Figure, found: Sweep) -> None:
         swatches.append(
             Line2D([], [], marker=ALONE[rule], color=_colour(found, index), label=name, **dot)
         )
+    if marked_s is not None:
+        name = f"marked: {show_threshold(marked_s)}"
+        swatches.append(Line2D([], [], label=name, linestyle="", **MARKED | {"markersize": 9}))
     capacities = _capacities(found)
     if len(capacities) > 1:
         dot |= {"color": SOFT, "markerfacecolor": PAPER}

@@ -132,6 +132,10 @@ class SweepPoint(Judged):
     never_pays: bool = False
     timeline: pl.DataFrame | None = field(default=None, compare=False)
 
+    def is_fixed_at(self, threshold_s: float | None) -> bool:
+        """Return whether its threshold is fixed, at these seconds."""
+        return self.policy == "fixed" and self.threshold_s == threshold_s
+
     def summary(self) -> dict[str, Any]:
         """Return the point as plain values; keys carry their unit."""
         return {

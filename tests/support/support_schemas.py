@@ -87,7 +87,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "pareto", [*some, "--ci=90", "--sensitivity"]
     yield "sweep", some
     yield "sweep", [*some, "--threshold=60,5m", "--capacity=10,none", "--price-ratio=0.5,1"]
-    yield "sweep", [*some, "--policy=fixed", "--value-of-time=0,5", "--resamples=0"]
+    yield "sweep", [*some, "--policy=fixed", "--value-of-time=0,5", "--resamples=0", "--mark=7m"]
     yield "sweep", [*some, "--threshold=60", "--against=fifo:gpus=64"]
     yield "sweep", [one, "--against=fifo:gpus=64"]  # too few jobs for an interval
     yield "simulate", some
