@@ -32,6 +32,7 @@ from gpuplan.simkit.allpass.pool import (
     rent,
     take_idle,
 )
+from gpuplan.simkit.allpass.reclaim import stop_gang
 from gpuplan.simkit.allpass.room import (
     AWAY,
     CHAIN,
@@ -235,25 +236,15 @@ def replay(
                         idle -= 1
                     else:  # its whole gang stops, goes back to what is saved, and queues again
                         job = workers[JOB, worker]
-                        ran = now - jobs[SINCE, job]
-                        kept = max(0, ran - restore[job])
-                        if rules.save_every_us:
-                            kept -= kept % rules.save_every_us
-                        jobs[LEFT_US, job] -= kept
-                        jobs[VAIN, job] += ran - kept
+                        lost = stop_gang(
+                            jobs, workers, job, worker, now, restore[job], cheapest, dearest, rules
+                        )
                         row = settled(demand, bucket[job], due, now)
                         demand[row, RATE] -= gpus[job]
-                        demand[row, WORK] += gpus[job] * (ran - kept)
-                        member = jobs[CHAIN, job]
-                        while member >= 0:
-                            workers[BUSY, member] -= jobs[FINISH, job] - now
-                            if member != worker:
-                                list_idle(workers, member, cheapest, dearest)
-                                idle += 1
-                            member = workers[NEXT, member]
-                        jobs[STATE, job], jobs[SINCE, job] = AWAY, now
+                        demand[row, WORK] += gpus[job] * lost
                         key = submit[job] if rules.by_submission else deadline[job]
                         insert(queue, key, job)
+                        idle += gpus[job] - 1
                         ready -= 1
                         changed = True
                     workers[RECLAIMED, worker] = 1
