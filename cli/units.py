@@ -79,6 +79,11 @@ def show_share(value: float) -> str:
     return f"{100 * value:.1f}%"
 
 
+def tick_usd(usd: float, _place: int | None = None) -> str:
+    """Write dollars for an axis: $250, $1,500, $2.5M."""
+    return f"${usd / 1e6:,g}M" if usd >= 1e6 else f"${usd:,g}"
+
+
 def show_usd(value: float) -> str:
     """Return dollars: cents below 1,000, whole above."""
     sign = "-" if value < 0 else ""

@@ -13,6 +13,7 @@ from gpuplan.cli.units import (
     show_number,
     show_share,
     show_usd,
+    tick_usd,
 )
 
 
@@ -77,6 +78,12 @@ def test_counts_shares_and_money():
     assert show_share(0.93267) == "93.3%"
     assert [show_usd(v) for v in (0, 3.456, 999.5, 1234.5, -5, -12345.6)] == [
         "$0.00", "$3.46", "$999.50", "$1,234", "-$5.00", "-$12,346",
+    ]  # fmt: skip
+
+
+def test_dollars_on_an_axis_have_no_powers_of_ten():
+    assert [tick_usd(v) for v in (0, 0.5, 250, 1500, 999_999, 1e6, 2.5e6)] == [
+        "$0", "$0.5", "$250", "$1,500", "$999,999", "$1M", "$2.5M",
     ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure, on_paper
-from gpuplan.cli.units import show_duration, show_usd
+from gpuplan.cli.units import show_duration, show_usd, tick_usd
 from gpuplan.planner.compare import Comparison
 from gpuplan.simkit.workload import FloatArray
 
@@ -173,7 +173,7 @@ def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
     axes.set_yticks(list(places), [in_lines(one.label) for one in found.outcomes])
     axes.invert_yaxis()
     axes.fmt_xdata = show_usd
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("cost of the whole trace (US dollars)")
     figure.draw_without_rendering()  # settles how wide texts and axes are

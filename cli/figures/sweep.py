@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_figure
-from gpuplan.cli.units import show_threshold, show_usd
+from gpuplan.cli.units import show_threshold, show_usd, tick_usd
 from gpuplan.planner.allpass.choice import Case
 from gpuplan.planner.allpass.front import non_dominated
 from gpuplan.planner.allpass.rival import Rival
@@ -106,7 +106,7 @@ def _scale(
                 axis.set_minor_formatter(NullFormatter())
         if far_x:
             axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:g}"))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda usd, _: f"${usd:,g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(tick_usd))
         axes.set_ylim(bottom=max(axes.get_ylim()[0], 0.0))
         axes.set_xlim(left=max(axes.get_xlim()[0], 0.0))
         axes.set_ylabel(f"cost (US dollars{LOG if far_y else ''})")
