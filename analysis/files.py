@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,6 +29,47 @@ def existing_file(path: Path) -> Path:
     if not os.access(path, os.R_OK):
         raise InputError(path, "no permission to read it", hint="check its mode and owner")
     return path
+
+
+def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
+    """Return what may be files named in arguments, relative to a folder.
+
+    A file may stand in any part of an argument (``--speedup=table:FILE``); none of them need exist.
+    """
+    names = {
+        text[start:]
+        for text in texts
+        for start in (0, *(i + 1 for i, sign in enumerate(text) if sign in "=:,"))
+    }
+    return [folder / name for name in sorted(names - {""})]
+
+
+def spare(written: Iterable[Path], read: Iterable[Path]) -> None:
+    """Refuse outputs that would harm an input or each other, through links too.
+
+    Args:
+        written: files to be written.
+        read: what the result is computed from; what is no file is passed over.
+
+    Raises:
+        OutputError: an output is one of the inputs, or stands there twice.
+    """
+    outputs, inputs = list(written), list(read)
+    for position, path in enumerate(outputs):
+        for source in inputs:
+            if same_file(path, source):
+                name = "" if path == source else f" {source}"
+                raise OutputError(f"{path}: is the input{name}; write to another file")
+        if any(same_file(path, other) for other in outputs[:position]):
+            raise OutputError(f"{path}: two outputs go to this file; name another for one of them")
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Tell whether two paths are one file, also through links; neither need exist."""
+    try:
+        return one.resolve() == other.resolve() or one.samefile(other)
+    except (OSError, RuntimeError, ValueError):  # none there, a loop of links, or no path at all
+        return False
 
 
 def sha256_of(path: Path) -> str:

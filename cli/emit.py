@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.files import atomic_output, files_named_in, spare
 from gpuplan.cli import talk
 from gpuplan.cli.options import Format, Output
 from gpuplan.cli.report import Report
@@ -42,7 +42,7 @@ def check_output(
     *,
     picture: bool,
     rows: bool,
-    inputs: Iterable[Path | str | None] = (),
+    inputs: Collection[Path | str | None] = (),
     others: Iterable[Path | None] = (),
 ) -> None:
     """Refuse an output that cannot be made, before the work and not after it.
@@ -51,7 +51,8 @@ def check_output(
         output: the options.
         picture: whether the command draws one.
         rows: whether the command has rows for a Parquet file.
-        inputs: what the command reads; None and what is no file are passed over.
+        inputs: what the command reads, also as part of a text (``table:FILE``); None and what is no
+            file are passed over.
         others: files the command writes beside those of ``output``.
 
     Raises:
@@ -81,11 +82,9 @@ def check_output(
         for condition in output.fail_if:
             read_condition(condition)
     written = [*_files(output), *(path for path in others if path is not None)]
-    read = [Path(path) for path in inputs if path is not None]
-    for position, path in enumerate(written):
-        _spare(path, read)
-        if any(_same_file(path, other) for other in written[:position]):
-            raise OutputError(f"{path}: two outputs go to this file; name another for one of them")
+    named = files_named_in(*(text for text in inputs if isinstance(text, str)))
+    spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
+    for path in written:
         with suppress(_OnlyAsked), atomic_output(path):
             raise _OnlyAsked
 
@@ -108,9 +107,7 @@ def emit(report: Report, output: Output) -> None:
     if reports is not None:
         reports.append(report)
         return
-    inputs = [Path(source.path) for source in report.inputs]
-    for path in _files(output):
-        _spare(path, inputs)
+    spare(_files(output), (Path(source.path) for source in report.inputs))
     for warning in report.warnings:
         talk.warn(warning)
     for plot in output.plot or ():
@@ -134,22 +131,6 @@ def _judge(report: Report, conditions: Sequence[str]) -> None:
 
 def _files(output: Output) -> list[Path]:
     return [*(output.out or ()), *(output.plot or ())]
-
-
-def _spare(path: Path, inputs: Iterable[Path]) -> None:
-    """Refuse to write over a file that the result is computed from."""
-    for source in inputs:
-        if _same_file(path, source):
-            name = "" if path == source else f" {source}"
-            raise OutputError(f"{path}: is the input{name}; write to another file")
-
-
-def _same_file(one: Path, other: Path) -> bool:
-    """Tell whether two paths are one file, also through links; neither need exist."""
-    try:
-        return one.resolve() == other.resolve() or one.samefile(other)
-    except (OSError, RuntimeError):  # one of them does not exist, or is a loop of links
-        return False
 
 
 def write_stdout(text: str) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.files import existing_file, same_file
 from gpuplan.analysis.ingest.archives import archive_kind, members_of
 from gpuplan.analysis.ingest.rejects import REJECTS, rejects_path
 from gpuplan.analysis.ingest.source import Source, copy
@@ -165,5 +165,5 @@ def _check(sources: Sequence[Source], output: Path) -> None:
             raise UsageError(f"{source.path}: given twice; every row of it would be a duplicate")
         seen.add(key)
         for written in (output, rejects_path(output)):
-            if written.resolve() == key[0] or (written.exists() and written.samefile(source.file)):
+            if same_file(written, source.file):
                 raise OutputError(f"{written}: is also a source; write to another file")

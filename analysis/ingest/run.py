@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.files import atomic_output, spare
 from gpuplan.analysis.ingest.detect import Guess, guesses, left_out_notes
 from gpuplan.analysis.ingest.format import Choices, Format
 from gpuplan.analysis.ingest.inputs import Inputs, opened_inputs, share_of_bytes
@@ -95,6 +95,7 @@ def ingest(
         source_format = "csv"
     forced = None if source_format is None else format_named(source_format)
     rejects = rejects_path(output)
+    spare([output, rejects], [] if choices.throughputs is None else [choices.throughputs])
     with opened_inputs(sources, output) as inputs:
         logs, left_out = _logs(inputs, forced, choices)
         known, evidence = logs[0].format, logs[0].evidence

@@ -20,7 +20,7 @@ from gpuplan.cli.market_options import (
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.replays import COMPILING, ReplayChoice
 from gpuplan.cli.report import Column, Report, Table, trace_input
-from gpuplan.cli.units import show_duration, show_number, show_share, show_usd
+from gpuplan.cli.units import show_duration, show_jobs, show_number, show_share, show_usd
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +88,13 @@ def compare(
     from gpuplan.planner.compare import price
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
+    check_output(
+        output,
+        picture=True,
+        rows=True,
+        inputs=[trace, market.prices, market.checkpoints],
+        others=[timeline.timeline],
+    )
     contenders = read_contenders(policy or USUAL, settings or [], gpus)
     timeline.check()
     runner = engine.build()
@@ -149,13 +155,19 @@ def compare(
 
 def _headline(found: Comparison) -> str:
     cheapest, fastest = found.outcomes[found.cheapest], found.outcomes[found.fastest]
-    best, count = _price(found, found.cheapest), cheapest.results["jobs"]
-    jobs = "1 job" if count == 1 else f"{count:,} jobs"
+    best = _price(found, found.cheapest)
+    jobs = show_jobs(cheapest.results["jobs"], found.span_s)
+    if len(found.outcomes) == 1:
+        return f"{jobs} under {cheapest.label}: {best}."
     if cheapest is fastest:
         return f"{jobs}: {cheapest.label} is the cheapest and the fastest, {best}."
+    more = fastest.results["cost_usd"] - cheapest.results["cost_usd"]
+    sooner_s = cheapest.results["mean_jct_s"] - fastest.results["mean_jct_s"]
+    trade = f": {show_usd(more)} more buys {show_duration(sooner_s)} a job"
     return (
         f"{jobs}: {cheapest.label} is the cheapest, {best}; {fastest.label} is the "
-        f"fastest, {_price(found, found.fastest)}."
+        f"fastest, {_price(found, found.fastest)}"
+        f"{trade if round(more, 2) and round(sooner_s, 3) else ''}."
     )
 
 

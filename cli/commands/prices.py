@@ -130,9 +130,11 @@ def register(app: typer.Typer) -> None:
         """
         out = the_only(outs)
         output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
-        check_output(output, picture=True, rows=False, inputs=sources, others=[out])
+        from gpuplan.analysis.ingest.rejects import Limit, rejects_path
+
+        written = [out, rejects_path(out)]
+        check_output(output, picture=True, rows=False, inputs=sources, others=written)
         from gpuplan.analysis.errors import UsageError
-        from gpuplan.analysis.ingest.rejects import Limit
         from gpuplan.analysis.prices.book import book_of
         from gpuplan.analysis.prices.format import PriceChoices
         from gpuplan.analysis.prices.run import ingest_prices

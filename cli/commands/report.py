@@ -140,16 +140,16 @@ def report(
                 f"{source} says itself which studies, jobs and prices\n"
                 "  next: change a value with --set, for example --set workload.seed=7"
             )
-        make, studies, own = _of_scenario(source, settings or (), cache, no_cache=no_cache)
+        make, studies, inputs, own = _of_scenario(source, settings or (), cache, no_cache=no_cache)
     else:
         if cache is not None or no_cache:
             raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
-        make, studies = _of_trace(source, study, settings or (), shared, prices)
+        make, studies, inputs = _of_trace(source, study, settings or (), shared, prices)
         own = tuple(FORMS)
     for condition in fail_if or ():
         read_condition(condition, studies)
     forms = own if formats is None else read_forms(formats)
-    check_folder(out, forms)
+    check_folder(out, forms, inputs)
     document = make()
     gates = (*document.gates, *judge_all(document.studies, fail_if or ()))
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
@@ -166,16 +166,17 @@ def _of_trace(
     settings: Sequence[str],
     shared: Mapping[str, Any],
     prices: str | None,
-) -> tuple[Callable[[], Document], Mapping[str, str]]:
-    """Return what runs the studies of a trace, and their commands by name.
+) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path]]:
+    """Return what runs the studies of a trace, their commands by name, and what they may read.
 
     Raises:
         GpuplanError: an option that cannot be meant, or no such trace.
     """
     from gpuplan.analysis.errors import UsageError
-    from gpuplan.analysis.files import existing_file
+    from gpuplan.analysis.files import existing_file, files_named_in
     from gpuplan.cli.document.assemble import USUAL, check_all, read_options, run_all
     from gpuplan.cli.document.study import Document
+    from gpuplan.cli.studies import arguments_of
 
     options = read_options(names or USUAL, settings, shared)
     if prices is not None:
@@ -193,13 +194,14 @@ def _of_trace(
         results, notes = run_all(trace, options, needed=needed)
         return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
 
-    return make, {name: name for name in options}
+    named = [text for name, chosen in options.items() for text in arguments_of(name, chosen)]
+    return make, {name: name for name in options}, [trace, *files_named_in(*named)]
 
 
 def _of_scenario(
     path: Path, settings: Sequence[str], cache_folder: Path | None, *, no_cache: bool
-) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[str]]:
-    """Return what runs a scenario, the commands of its studies, and the forms of its documents."""
+) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
+    """Return as `_of_trace` for a scenario, and the forms of its documents."""
     from gpuplan.cli.document.write import FORMS
     from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
@@ -213,4 +215,5 @@ def _of_scenario(
             return run_scenario(scenario, cache)
 
     forms = tuple(FORMS) if scenario.documents is None else scenario.documents.forms
-    return make, {study.name: study.command for study in scenario.studies}, forms
+    commands = {study.name: study.command for study in scenario.studies}
+    return make, commands, scenario.inputs, forms

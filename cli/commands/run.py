@@ -101,7 +101,7 @@ def run(
             folder = out or scenario.folder / scenario.documents.folder
             forms = scenario.documents.forms
         if folder is not None:
-            check_folder(folder, forms)
+            check_folder(folder, forms, scenario.inputs)
         document = run_scenario(scenario, kept, time=time_stamp(None))
     for path in write_document(document, folder, forms) if folder is not None else ():
         talk.note(f"wrote {path}")

@@ -23,6 +23,7 @@ from gpuplan.cli.shapes import replay_shapes
 from gpuplan.cli.units import (
     show_count,
     show_duration,
+    show_jobs,
     show_number,
     show_share,
     show_threshold,
@@ -83,7 +84,13 @@ def simulate(
     from gpuplan.planner.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
+    check_output(
+        output,
+        picture=True,
+        rows=True,
+        inputs=[trace, market.prices, market.checkpoints],
+        others=[timeline.timeline],
+    )
     timeline.check()
     chosen = read_contender(policy, settings or [], gpus)
     if market.checkpoints is not None:
@@ -130,9 +137,8 @@ def simulate(
 
 def _headline(result: Simulation) -> str:
     found = result.results
-    jobs = "1 job" if found["jobs"] == 1 else f"{found['jobs']:,} jobs"
     return (
-        f"{jobs} under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
+        f"{show_jobs(found['jobs'])} under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
         f"{show_duration(found['mean_jct_s'])}, of which {show_duration(found['mean_service_s'])} "
         "is run time."
     )

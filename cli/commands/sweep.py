@@ -145,7 +145,13 @@ def sweep(
     from gpuplan.planner.settings import OF_PRICES
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace, market.prices, market.checkpoints])
+    check_output(
+        output,
+        picture=True,
+        rows=True,
+        inputs=[trace, market.prices, market.checkpoints],
+        others=[timeline.timeline],
+    )
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
     marked = [] if mark is None else [parse_mark(mark)]

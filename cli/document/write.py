@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.files import atomic_output, spare
 from gpuplan.cli.document.study import Document
 
 FIGURES = "figures"
@@ -16,25 +16,25 @@ FIGURES = "figures"
 def _html(document: Document) -> Iterator[tuple[str, str | bytes]]:
     from gpuplan.cli.document.page import as_html
 
-    yield "report.html", as_html(document)
+    yield NAMES["html"], as_html(document)
 
 
 def _markdown(document: Document) -> Iterator[tuple[str, str | bytes]]:
     from gpuplan.cli.document.markdown import as_markdown
 
-    yield "report.md", as_markdown(document)
+    yield NAMES["md"], as_markdown(document)
 
 
 def _json(document: Document) -> Iterator[tuple[str, str | bytes]]:
     from gpuplan.cli.document.contract import as_json
 
-    yield "report.json", as_json(document)
+    yield NAMES["json"], as_json(document)
 
 
 def _junit(document: Document) -> Iterator[tuple[str, str | bytes]]:
     from gpuplan.cli.document.junit import as_junit
 
-    yield "junit.xml", as_junit(document)
+    yield NAMES["junit"], as_junit(document)
 
 
 def _svg(document: Document) -> Iterator[tuple[str, str | bytes]]:
@@ -56,6 +56,15 @@ FORMS: dict[str, Callable[[Document], Iterator[tuple[str, str | bytes]]]] = {
     "png": _png,
 }
 """What a document can be written as, by the names that options and scenario files use."""
+NAMES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "report.json",
+    "junit": "junit.xml",
+    "svg": f"{FIGURES}/*.svg",
+    "png": f"{FIGURES}/*.png",
+}
+"""What the files of a form are called."""
 
 
 def write_document(
@@ -96,12 +105,20 @@ def read_forms(text: str) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
-def check_folder(folder: Path, forms: Sequence[str] = tuple(FORMS)) -> None:
+def check_folder(
+    folder: Path, forms: Sequence[str] = tuple(FORMS), inputs: Iterable[Path] = ()
+) -> None:
     """Refuse a folder that cannot be written in, before the work; leave nothing behind.
 
+    Args:
+        folder: where the document goes.
+        forms: as what.
+        inputs: what it is made from; what is no file is passed over.
+
     Raises:
-        OutputError: it cannot be made or written in.
+        OutputError: it cannot be made or written in, or a file of the document is an input.
     """
+    spare((path for form in forms for path in sorted(folder.glob(NAMES[form]))), inputs)
     within = [FIGURES] if forms_draw(forms) else []
     with suppress(_OnlyAsked), _folders(folder, within):
         for place in (folder, *(folder / name for name in within)):

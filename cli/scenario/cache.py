@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, sha256_of
+from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
 
@@ -69,17 +69,10 @@ def key_of(kind: str, **parts: Any) -> str:
 def hashes_of(*texts: str) -> dict[str, str]:
     """Return the hashes of the files and folders that are named in arguments.
 
-    A file may stand in any part of an argument (``--speedup=table:FILE``), and a name that is
-    one by chance does no harm.
+    A name that is one by chance does no harm.
     """
-    names = {
-        text[start:]
-        for text in texts
-        for start in (0, *(i + 1 for i, sign in enumerate(text) if sign in "=:,"))
-    }
     found: dict[str, str] = {}
-    for name in sorted(names - {""}):
-        path = Path(name)
+    for path in files_named_in(*texts):
         try:
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
             found |= {str(one): sha256_of(one) for one in inside if one.is_file()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.files import files_named_in
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
@@ -134,3 +135,13 @@ class Scenario:
     def folder(self) -> Path:
         """The folder that paths in the scenario are relative to."""
         return self.path.absolute().parent
+
+    @property
+    def inputs(self) -> list[Path]:
+        """The file, and what may be files that it names for its trace and its studies."""
+        named = [
+            self.workload.trace,
+            *self.workload.arguments,
+            *(text for study in self.studies for text in study.arguments),
+        ]
+        return [self.path, *files_named_in(*named, folder=self.folder)]
