@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.report import Column, Shown, Table
 from gpuplan.cli.shapes import shapes_table, sparkline, timeline_row
-from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
+from gpuplan.cli.units import (
+    show_count,
+    show_duration,
+    show_ends,
+    show_jobs,
+    show_number,
+    show_share,
+)
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
@@ -86,8 +93,7 @@ SHARE_COLUMNS = (
 
 def headline(result: Characterization) -> str:
     """Return one sentence that says what the workload is."""
-    jobs = f"{result.jobs:,} job{'s' if result.jobs != 1 else ''}"
-    start = f"{jobs} over {show_duration(result.span_s)}" if result.span_s else f"{jobs} at once"
+    start = show_jobs(result.jobs, result.span_s)
     facts = []
     if result.duration.p50 is not None:
         facts.append(f"half finish within {show_duration(result.duration.p50)}")

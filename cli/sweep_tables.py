@@ -9,6 +9,7 @@ from gpuplan.cli.units import (
     show_between,
     show_count,
     show_duration,
+    show_jobs,
     show_number,
     show_share,
     show_threshold,
@@ -38,6 +39,8 @@ TODAY = "today"
 """What the policy of ``--against`` is called beside the thresholds."""
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
+LEAST_LESS = 0.01
+"""A bill that is smaller by less is not worth a sentence."""
 MARKED = "marked"
 MARKS = ("recommended", "knee", "non_dominated")
 
@@ -53,22 +56,46 @@ def headline(found: Sweep) -> str:
         else f"the least of {tried} with an hour of a job worth {show_usd(case.value_of_time)}"
     )
     at = f" at a price ratio of {case.price_ratio:g}" if len(_ratios(found)) > 1 else ""
-    most = chosen.capacity
-    limit = " without a limit on workers" if most is None else f" with at most {most:,} workers"
-    name = "everything serverless" if case.recommended is None else _name(chosen)
-    if case.recommended is not None and _capacities(found) > 1:
-        name += limit
+    jobs = show_jobs(case.closed_form.jobs, found.span_s)
+    first = (
+        f"Recommended{at} for {jobs}: {_called(found, case.recommended)}, "
+        f"{show_usd(chosen.cost_usd)} for a mean JCT of {show_duration(chosen.mean_jct_s)}; {why}."
+    )
+    return " ".join(filter(None, (first, _saving(case, found), _cheaper(case, found))))
+
+
+def _called(found: Sweep, index: int | None) -> str:
+    """Return what a sentence calls a point of a case."""
+    if index is None:
+        return "everything serverless"
+    point = found.points[index]
+    if _capacities(found) == 1:
+        return _name(point)
+    most = point.capacity
+    return f"{_name(point)} with" + (
+        "out a limit on workers" if most is None else f" at most {most:,} workers"
+    )
+
+
+def _cheaper(case: Case, found: Sweep) -> str:
+    """Return what the least bill of all saves and takes, where the rule of `NEARLY` hides it."""
+    cheapest, chosen = found.point(case.cheapest), found.chosen(case)
+    less = chosen.cost_usd - cheapest.cost_usd
+    if case.value_of_time is not None or less < LEAST_LESS * chosen.cost_usd or not less:
+        return ""
     return (
-        f"Recommended{at}: {name}, {show_usd(chosen.cost_usd)} for a mean JCT of "
-        f"{show_duration(chosen.mean_jct_s)}; {why}. {_saving(case, found)}"
-    ).rstrip()
+        f"The cheapest, {_called(found, case.cheapest)}, costs {show_usd(less)} "
+        f"({show_share(less / chosen.cost_usd)}) less for "
+        f"{show_duration(cheapest.mean_jct_s - chosen.mean_jct_s)} more a job; --value-of-time "
+        "weighs the two."
+    )
 
 
 def _saving(case: Case, found: Sweep) -> str:
     sure, rival, other = case.confidence, found.against, case.against
     best = "" if sure is None else f"is best in {show_share(sure.best_share)} of resamples"
     if rival is not None and other is not None:
-        says = _less(other.saving_usd, other.saving_share, other.level, other.share)
+        says = _less(other.saving_usd, other.saving_share, other.level, other.usd)
         instead = f"{rival.label} ({_bill(rival)}), whose mean JCT is "
         change_s = other.mean_jct_change_s
         if round(change_s, 6):
@@ -78,8 +105,8 @@ def _saving(case: Case, found: Sweep) -> str:
         return f"{says} {instead}" + (f"; it {best}." if best else ".")
     if case.recommended is None:
         return f"It {best}." if best else ""
-    level, share = (sure.level, sure.saving_share) if sure else (None, None)
-    says = _less(case.saving_usd, case.saving_share, level, share)
+    level, between = (sure.level, sure.saving_usd) if sure else (None, None)
+    says = _less(case.saving_usd, case.saving_share, level, between)
     return f"{says} everything serverless ({_bill(found.reference)})" + (
         f" and {best}." if best else "."
     )
@@ -89,11 +116,11 @@ def _less(
     saving_usd: float,
     saving_share: float | None,
     level: float | None,
-    between: tuple[float, float] | None,
+    between_usd: tuple[float, float] | None,
 ) -> str:
     details = [] if saving_share is None else [show_share(abs(saving_share))]
-    if saving_usd >= 0 and between is not None:
-        details.append(f"{level:g}% interval {show_between(*between, show_share)}")
+    if saving_usd >= 0 and between_usd is not None:
+        details.append(f"{level:g}% interval {show_between(*between_usd, show_usd)}")
     much = show_usd(abs(saving_usd)) + (f" ({'; '.join(details)})" if details else "")
     return f"It saves {much} against" if saving_usd >= 0 else f"It costs {much} more than"
 

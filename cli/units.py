@@ -74,6 +74,14 @@ def show_count(value: float) -> str:
     return f"{value:,.0f}"
 
 
+def show_jobs(jobs: int, span_s: float | None = None) -> str:
+    """Return how many jobs, and over how long they were submitted: ``1,119 jobs over 13.9 d``."""
+    if jobs == 1:
+        return "1 job"
+    over = "" if span_s is None else f" over {show_duration(span_s)}" if span_s else " at once"
+    return f"{jobs:,} jobs{over}"
+
+
 def show_share(value: float) -> str:
     """Return a fraction as a percentage."""
     return f"{100 * value:.1f}%"

@@ -13,7 +13,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.words import counted
 from gpuplan.planner.deadlines import check_factor, soft_deadlines
-from gpuplan.simkit.workload import IntArray, Workload, to_micros
+from gpuplan.simkit.workload import MICROS, IntArray, Workload, to_micros
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
 CENTURY_S = 100 * 365.25 * 86_400
@@ -35,6 +35,11 @@ class TraceJobs:
     job_id: pl.Series
     notes: tuple[str, ...]
     first_submit_us: int | None = None
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first submission to the last."""
+        return float(self.workload.submit_us[-1] - self.workload.submit_us[0]) / MICROS
 
 
 def jobs_of(

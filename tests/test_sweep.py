@@ -159,7 +159,7 @@ def test_csv_has_raw_values_under_the_names_of_the_json(gpuplan, lab):
 def test_the_table_fits_a_terminal_and_says_what_to_take(gpuplan, lab):
     code, out, _ = gpuplan("sweep", lab, "--quiet")
     assert code == 0
-    assert out.startswith("Recommended: ")
+    assert out.startswith("Recommended for ")
     assert max(map(len, out.splitlines())) <= 100
     for word in ("adaptive", "all serverless", "recommended", "best for these durations"):
         assert word in out
@@ -185,7 +185,7 @@ def test_one_replay_is_enough_for_a_picture(gpuplan, lab, tmp_path):
         *("--plot", tmp_path / "s.svg"),
     )
     assert code == 0, err
-    assert out.startswith("Recommended: everything serverless, $")
+    assert out.startswith("Recommended for 400 jobs over 47.9 h: everything serverless, $")
     assert "the cheapest of 1 replay and everything serverless" in out.replace("\n", " ")
 
 

@@ -275,7 +275,7 @@ def test_the_text_of_a_grid(gpuplan, lab, tmp_path):
         *("--value-of-time", "1", "--plot", tmp_path / "s.svg", "--quiet"),
     )
     assert code == 0
-    assert out.startswith("Recommended at a price ratio of 0.5: ")
+    assert out.startswith("Recommended at a price ratio of 0.5 for 400 jobs over 47.9 h: ")
     assert max(map(len, out.splitlines())) <= 100
     for words in ("with an hour of a job worth $1.00", "90% interval", "no limit", "break-even"):
         assert words in " ".join(out.split())

@@ -64,6 +64,7 @@ class Case:
             has fewer than three.
         recommended: the point to take, see `gpuplan.planner.allpass.front.objective`; None for
             everything serverless, which is judged with the points and preferred to equal ones.
+        cheapest: the point of the least bill, of equals the fastest; None as for ``recommended``.
         saving_usd: what it costs less than everything serverless.
         saving_share: that over the cost of everything serverless; None where that is 0.
         net_saving_usd: that less the worth of the longer completion times; None without a value of
@@ -78,6 +79,7 @@ class Case:
     non_dominated: tuple[int, ...]
     knee: int | None
     recommended: int | None
+    cheapest: int | None
     saving_usd: float
     saving_share: float | None
     net_saving_usd: float | None
@@ -132,6 +134,7 @@ def choose(
     choices = [everything, *some]
     cost, jct = np.append(everything.cost_usd, cost), np.append(everything.mean_jct_s, jct)
     best = int(best_of(objective(cost, jct, jobs, value_of_time), jct))
+    cheapest = int(best_of(cost, jct))
     saving = float(everything.cost_usd - cost[best])
     price_ratio, form = some[0].price_ratio, forms[choices[best].capacity]
     net = None
@@ -144,6 +147,7 @@ def choose(
         non_dominated=tuple(indices[point] for point in front),
         knee=knee,
         recommended=indices[best - 1] if best else None,
+        cheapest=indices[cheapest - 1] if cheapest else None,
         saving_usd=saving,
         saving_share=saving / everything.cost_usd if everything.cost_usd else None,
         net_saving_usd=net,

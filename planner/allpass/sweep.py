@@ -22,7 +22,6 @@ from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.timelines import together
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.workload import MICROS
 
 RESAMPLES = 200
 
@@ -73,6 +72,7 @@ class Sweep:
         points: for each price ratio and capacity the fixed thresholds, ascending, then the adaptive
             one.
         reference: everything serverless, which is a choice too.
+        span_s: seconds from the first submission to the last.
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: what a reader must know.
         against: what the choices are set against, such as the scheduler of today; None for none.
@@ -80,6 +80,7 @@ class Sweep:
 
     points: tuple[SweepPoint, ...]
     reference: SweepPoint
+    span_s: float
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
     against: Rival | None = None
@@ -91,7 +92,11 @@ class Sweep:
 
     def chosen(self, case: Case) -> SweepPoint:
         """Return the point to take in a case, or the reference."""
-        return self.reference if case.recommended is None else self.points[case.recommended]
+        return self.point(case.recommended)
+
+    def point(self, index: int | None) -> SweepPoint:
+        """Return a point of a case; None is the reference."""
+        return self.reference if index is None else self.points[index]
 
     def case_of(self, point: SweepPoint) -> Case:
         """Return the first case at the prices of a point, the one that marks it."""
@@ -108,10 +113,18 @@ class Sweep:
 
     def summary(self) -> dict[str, Any]:
         """Return the sweep as plain values; keys are stable and carry their unit."""
-        cases = [case.summary() | {"recommended": self._named(case)} for case in self.cases]
+        cases = [
+            case.summary()
+            | {
+                "recommended": self._named(case, case.recommended),
+                "cheapest": self._named(case, case.cheapest),
+            }
+            for case in self.cases
+        ]
         first = cases[0]
         return {
             "jobs": self.cases[0].closed_form.jobs,
+            "span_s": self.span_s,
             "points": [
                 point.summary() | self.marks(index) for index, point in enumerate(self.points)
             ],
@@ -159,10 +172,10 @@ class Sweep:
         )
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
-    def _named(self, case: Case) -> dict[str, Any]:
-        point = self.chosen(case)
+    def _named(self, case: Case, index: int | None) -> dict[str, Any]:
+        point = self.point(index)
         return {
-            "policy": "serverless_only" if case.recommended is None else point.policy,
+            "policy": "serverless_only" if index is None else point.policy,
             "threshold_s": point.threshold_s,
             "capacity": point.capacity,
             "price_ratio": case.price_ratio,
@@ -212,8 +225,7 @@ def sweep(
     _check_ratios(grid.price_ratios, base)
     as_it_was = deepcopy(rng)
     draws = Draws.sample(base, jobs.workload.size, rng)
-    span_s = float(jobs.workload.submit_us[-1] - jobs.workload.submit_us[0]) / MICROS
-    block_jobs = block_length(jobs.workload.size, span_s)
+    block_jobs = block_length(jobs.workload.size, jobs.span_s)
     blocks, few = None, level is not None and jobs.workload.size < LEAST_BLOCKS
     if few:
         level = None
@@ -265,6 +277,7 @@ def sweep(
     return Sweep(
         points=tuple(points),
         reference=reference,
+        span_s=jobs.span_s,
         cases=tuple(cases),
         warnings=(
             *warnings_of(rules, taken.results),
