@@ -89,9 +89,15 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All outcomes, in the order of the contenders; the first is what ratios refer to."""
+    """What all policies made of the same jobs.
+
+    Attributes:
+        outcomes: in the order of the contenders; the first is what ratios refer to.
+        span_s: seconds from the first submission to the last.
+    """
 
     outcomes: tuple[Outcome, ...]
+    span_s: float
 
     @property
     def cheapest(self) -> int:
@@ -109,6 +115,7 @@ class Comparison:
         front = non_dominated(self._values("cost_usd"), self._values("mean_jct_s"))
         return {
             "jobs": first["jobs"],
+            "span_s": self.span_s,
             "first": self.outcomes[0].label,
             "cheapest": self.outcomes[self.cheapest].label,
             "fastest": self.outcomes[self.fastest].label,
@@ -202,7 +209,7 @@ def compare(
         raise ValueError(f"expected contenders with different labels, got {contenders}")
     shared = (jobs, rng, timelines, len(contenders) == 1)
     found = run_all(_replayed, contenders, shared=shared, engine=engine, progress=progress)
-    return Comparison(tuple(found))
+    return Comparison(tuple(found), jobs.span_s)
 
 
 def _replayed(

@@ -216,3 +216,24 @@ def test_every_policy_has_a_look_of_its_own():
     renting = ("allpass", "fixed", "serverless-only", "serverful-only", "hpa")
     colours = [look.colour for look in LOOKS.values()]
     assert all(colours.count(LOOKS[policy].colour) == 1 for policy in renting)
+
+
+def test_what_more_money_buys(gpuplan, tmp_path):
+    # A cluster of 1 GPU at $1.80 an hour: 700 s, $0.35; the second job waits 90 s. Two at once at
+    # $9: 610 s, $3.05, and nobody waits, 45 s sooner on average.
+    trace = write_trace(tmp_path / "t.parquet", [0, 10], [100.0, 600.0])
+    one, two = "fifo:gpus=1,usd_per_gpu_h=1.8", "fifo:gpus=2,usd_per_gpu_h=9"
+    for policies, told in (
+        ((one,), f"2 jobs over 10 s under {one}: $0.35 for a mean JCT of 6.58 min."),
+        (
+            (one, two),
+            "is the fastest, $3.05 for a mean JCT of 5.83 min: $2.70 more buys 45 s a job.",
+        ),
+        ((one, f"{two},preemptive=true", two), "$2.70 more buys 45 s a job."),
+        ((one, "sjf:gpus=1,usd_per_gpu_h=9"), f"{one} is the cheapest and the fastest, $0.35 for"),
+    ):
+        code, out, err = gpuplan("compare", trace, *given(policies), "-q")
+        assert code == 0, err
+        assert told in " ".join(out.split())
+    out = gpuplan("compare", trace, *given([one]), "-q", "--output-format", "json")[1]
+    assert json.loads(out)["results"]["span_s"] == 10

@@ -137,8 +137,9 @@ def simulate(
 
 def _headline(result: Simulation) -> str:
     found = result.results
+    jobs = show_jobs(found["jobs"])
     return (
-        f"{show_jobs(found['jobs'])} under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
+        f"{jobs} under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
         f"{show_duration(found['mean_jct_s'])}, of which {show_duration(found['mean_service_s'])} "
         "is run time."
     )
