@@ -30,11 +30,19 @@ def read_checkpoints(path: Path) -> dict[str, tuple[float, float]]:
         Class -> seconds to save and to load a job of it.
 
     Raises:
-        InputError: no such file, not a CSV, a column missing, a cell that breaks a rule, or a
-            class that comes twice.
+        InputError: no such file, not a CSV, a column missing, columns of both kinds, a cell that
+            breaks a rule, or a class that comes twice.
     """
     hint = "for example job_class,checkpoint_s,restore_s or job_class,state_gb,gb_per_s"
     cells = read_cells(path, ("job_class",), rows="class", hint=hint)
+    both = [name for name in (*TIMES, *SIZES) if name in cells.raw.columns]
+    if {*both} & {*TIMES} and {*both} & {*SIZES}:
+        raise InputError(
+            path,
+            f"found the columns {listed(both)}",
+            expected=f"{' and '.join(TIMES)}, or {' and '.join(SIZES)}",
+            hint="give one of the two",
+        )
     names = next((one for one in (TIMES, SIZES) if set(one) <= set(cells.raw.columns)), None)
     if names is None:
         raise InputError(

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.named import find_named, perhaps
-from gpuplan.cli.settings import LOOSELY, parse_settings
+from gpuplan.cli.settings import LOOSELY, check_once, parse_settings
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies import POLICIES, Policy
 
@@ -31,9 +31,10 @@ def read_contenders(
         gpus: GPUs that any policy may hold: a cluster's size, or the most workers rented.
 
     Raises:
-        UsageError: no such policy or setting, a value of another kind, a policy given twice, or
-            two sizes for all.
+        UsageError: no such policy or setting, a value of another kind, a policy or a setting given
+            twice, or two sizes for all.
     """
+    check_once(settings)
     known: dict[str, Policy] = {}
     names: dict[str, str] = {}
     for text in map(str.strip, policies):
@@ -68,8 +69,9 @@ def read_rival(text: str, settings: Sequence[str]) -> Contender:
     `TRIED`, which are what the sweep chooses.
 
     Raises:
-        UsageError: no such policy or setting, or a value of another kind.
+        UsageError: no such policy or setting, a setting given twice, or a value of another kind.
     """
+    check_once(settings)
     name, policy = _named(text, "--against")
     given = _Given(policy)
     for one in settings:
@@ -83,9 +85,10 @@ def read_contender(name: str, settings: Sequence[str], gpus: int | None = None) 
     """Return the one policy of a replay; arguments as those of `read_contenders`.
 
     Raises:
-        UsageError: no such policy or setting, a value of another kind, two sizes, or a size for a
-            policy that has none.
+        UsageError: no such policy or setting, a setting given twice, a value of another kind, two
+            sizes, or a size for a policy that has none.
     """
+    check_once(settings)
     policy = find_named(name, POLICIES, "--policy")
     given = _Given(policy)
     for setting, option in _size(gpus, settings, {name: name}, {name: policy}):

@@ -21,7 +21,7 @@ FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 def parse_settings(
     texts: Sequence[str], known: Mapping[str, Setting], row: str | None = None
 ) -> dict[str, Any]:
-    """Return the values of ``key=value`` texts; the last of equal keys counts.
+    """Return the values of ``key=value`` texts.
 
     Args:
         texts: the settings.
@@ -29,9 +29,11 @@ def parse_settings(
         row: the option that they stood in together, where they were not given by ``--set``.
 
     Raises:
-        UsageError: a key that is not known (with the nearest one), or a value of another kind.
+        UsageError: a key that is not known (with the nearest one) or comes twice, or a value of
+            another kind.
     """
     where = "--set " if row is None else f"{row}: "
+    check_once(texts, *(() if row is None else ("", where)))
     values: dict[str, Any] = {}
     key = ""
     for text in texts:
@@ -48,6 +50,24 @@ def parse_settings(
             )
         values[key] = _value(where + key, value, known[key])
     return values
+
+
+def check_once(texts: Sequence[str], before: str = "--set ", row: str = "") -> None:
+    """Raise `UsageError` where two ``key=value`` texts have one key.
+
+    Args:
+        texts: the settings.
+        before: what was typed before each.
+        row: what was typed before all of them.
+    """
+    first: dict[str, str] = {}
+    for text in texts:
+        key, found, _ = text.partition("=")
+        key = key.strip()
+        if found and key in first:
+            both = f"{before}{first[key]} and {before}{text}"
+            raise UsageError(f"{row}{both}: give one of the two")
+        first[key] = text
 
 
 def show_setting(value: Any) -> str:

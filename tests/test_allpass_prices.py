@@ -142,7 +142,7 @@ def test_prices_fill_in_what_is_not_set():
     ("chosen", "problem"),
     [
         ({"provider": "lambda"}, "expected one of vast.ai"),
-        ({"gpu": "H100"}, "the prices have nothing of H100, only A100"),
+        ({"gpu": "H100"}, "have nothing of H100, only A100"),
         ({"region": "mars"}, "--set region: .* in mars; it names no region"),
         ({"serverless_provider": "modal"}, "have no serverless one"),
     ],
@@ -230,7 +230,7 @@ def test_prices_too_high_for_a_replay_are_refused():
         ((0, "modal", "A100", None, "serverless", 501.0), "serverless_usd_per_gpu_h=N"),
         ((0, "vast.ai", "A100", None, "marketplace", 9999.0, 1), r"asks \$9,999 .*at most \$500"),
     ):
-        with pytest.raises(UsageError, match=rf"(?s)^--prices: .*{problem}"):
+        with pytest.raises(UsageError, match=rf"(?s)^--prices prices.parquet: .*{problem}"):
             with_prices({}, book([*DAY, row]), None)
 
 
@@ -240,12 +240,14 @@ def test_too_many_offers_are_refused_before_they_are_listed():
 
 
 def test_a_region_or_gpu_that_prices_lack_is_told_beside_those_they_have():
-    with pytest.raises(UsageError, match="the prices have nothing of L4, only A100, H100"):
+    with pytest.raises(UsageError, match="have nothing of L4, only A100, H100"):
         with_prices({"gpu": "L4"}, book(RICH), None)
     with pytest.raises(UsageError, match=r"--set region: .* in mars; expected one of eu, us"):
         with_prices({"gpu": "A100", "region": "mars"}, book(RICH), None)
     only = [*DAY, (0, "aws", "H100", None, "on_demand", 4.0)]
-    with pytest.raises(UsageError, match=r"only A100\n.* or do without .*marketplace_offers=0"):
+    with pytest.raises(
+        UsageError, match=r"only it on-demand, and on .* A100\n.* or .*marketplace_offers=0"
+    ):
         with_prices({"gpu": "H100"}, book(only), None)
 
 
@@ -272,6 +274,12 @@ def test_checkpoints_by_class(tmp_path):
         ("job_class,checkpoint_s,restore_s\na,1,-2\n", "seconds, at least 0"),
         ("job_class,checkpoint_s,restore_s\na,1,2\na,1,2\n", "one row per class"),
         ("job_class,state_gb,gb_per_s\na,1,0\n", "above 0"),
+        (
+            "job_class,checkpoint_s,restore_s,state_gb,gb_per_s\na,1,2,3,4\n",
+            "found the columns checkpoint_s, restore_s, state_gb, gb_per_s; expected checkpoint_s"
+            " and restore_s, or state_gb and gb_per_s\n  next: give one of the two",
+        ),
+        ("job_class,checkpoint_s,restore_s,state_gb\na,1,2,3\n", "give one of the two"),
     ):
         path.write_text(text)
         with pytest.raises(InputError, match=problem):

@@ -137,6 +137,24 @@ def test_settings_go_to_the_policies_that_have_them(folder):
     assert list(found["small"]) == [*shared, "--set=threshold_s=5m", "--policy=fixed"]
 
 
+def test_what_is_nearer_to_a_study_counts_and_is_given_once(folder):
+    text = """
+        [clouds]
+        checkpoint_s = 1
+        restore_s = 1
+        tick_s = 1
+        [policies.allpass]
+        restore_s = 2
+        tick_s = 2
+        [study.sweep]
+        set = {}
+        """
+    for own in ("{ tick_s = 3 }", '["tick_s=3"]', '"tick_s=3"'):
+        assert set(arguments(folder, text.format(own))["sweep"]) == {
+            *("--set=checkpoint_s=1", "--set=restore_s=2", "--set=tick_s=3"),
+        }
+
+
 def test_a_size_of_a_study_counts_before_that_of_all(folder):
     text = """
 [workload]

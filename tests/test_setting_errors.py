@@ -104,6 +104,11 @@ def told(gpuplan, trace, command, arguments):
             "most 10 may be",
             "set min_workers=10 or less, or a larger capacity",
         ),
+        (
+            "--set tick_s=3 --set tick_s=3",
+            "--set tick_s=3 and --set tick_s=3: give one of the two",
+            "",
+        ),
         ("--policy fifo --set region=x", "--set region=x: needs --prices FILE or builtin", ""),
     ],
 )
@@ -153,6 +158,18 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
             "--policy allpass:region=EU: the built-in prices have no regions",
         ),
         (
+            "--policy fifo:gpus=32,gpus=64",
+            "--policy fifo:gpus=32,gpus=64: gpus=32 and gpus=64: give one of the two",
+        ),
+        (
+            "--set tick_s=3 --set tick_s=4",
+            "--set tick_s=3 and --set tick_s=4: give one of the two",
+        ),
+        (
+            "--policy hpa --set hpa.tick_s=3 --set hpa.tick_s=4",
+            "--set hpa.tick_s=3 and --set hpa.tick_s=4: give one of the two",
+        ),
+        (
             "--policy serverless-only --gpus 8",
             "--gpus 8: serverless-only has no cluster and rents no workers",
         ),
@@ -195,6 +212,18 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
             "--capacity 10 and --set capacity=5: give one of the two",
             "",
         ),
+        ("--mark 5m --mark 7m", "--mark 5m and --mark 7m: give one of the two", ""),
+        (
+            "--against fifo --against hpa --against allpass",
+            "--against fifo and --against hpa and --against allpass: give one of them",
+            "",
+        ),
+        (
+            "--against fifo:gpus=32,gpus=64",
+            "--against fifo:gpus=32,gpus=64: gpus=32 and gpus=64: give one of the two",
+            "",
+        ),
+        ("--set tick_s=3 --set tick_s=4", "--set tick_s=3 and --set tick_s=4: give one of", ""),
         (
             "--set serverless_limit=2",
             "--set serverless_limit=2: the widest job takes 4 GPUs at once and starts in the "

@@ -103,11 +103,10 @@ def test_settings_are_read_by_their_kind():
         "serverless_usd_per_gpu_h=$1.80",
         "threshold_rule=admission",
         "max_pressure=7",
-        "capacity=3",
     ]
     assert parse_settings(texts, SETTINGS) == {
         "threshold_s": 300.0,
-        "capacity": 3,
+        "capacity": None,
         "serverless_usd_per_gpu_h": 1.8,
         "threshold_rule": "admission",
         "max_pressure": 7.0,

@@ -90,7 +90,7 @@ def sweep(
         ),
     ] = None,
     against: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="What to set the choice against, such as the scheduler of today: a policy of "
             "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64; lists "
@@ -103,7 +103,7 @@ def sweep(
         ),
     ] = None,
     mark: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help="A fixed threshold of your own, such as 10m or none: it is replayed with the "
             "others, noted in the table, and marked in the picture at the prices of each panel.",
@@ -154,14 +154,15 @@ def sweep(
     )
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
-    marked = [] if mark is None else [parse_mark(mark)]
+    one_mark, today = _once(mark, "--mark"), _once(against, "--against")
+    marked = [] if one_mark is None else [parse_mark(one_mark)]
     ours = read_contender("allpass", settings or [])
     values = ours.settings
     _check_swept(ours, capacity, rules)
     kept = OF_PRICES if market.prices is not None else ()
     with ours.blamed(is_alone=True):
         base = parameters_from({name: value for name, value in values.items() if name not in kept})
-    rival = None if against is None else read_rival(against, settings or [])
+    rival = None if today is None else read_rival(today, settings or [])
     rival_choice = {} if rival is None else price_choice(rival.settings)
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
     ratios: list[float] = []
@@ -187,7 +188,7 @@ def sweep(
         notes = priced.notes
         if rival is not None:
             (rival,), more = price([rival], files.book, read.jobs.first_submit_us)
-            notes = (*notes, *(f"{against}: {note}" for note in more if note not in notes))
+            notes = (*notes, *(f"{today}: {note}" for note in more if note not in notes))
     with (
         talk.progress("replaying") as progress,
         compiling(lambda: talk.note(COMPILING)),
@@ -230,7 +231,7 @@ def sweep(
         inputs=(trace_input(read.trace), *files.inputs),
         parameters={
             "threshold_s": sorted(set(thresholds)),
-            "mark": mark,
+            "mark": one_mark,
             "policy": sorted(rules),
             "capacity": capacities,
             "price_ratio": ratios or None,
@@ -256,6 +257,14 @@ def sweep(
     )
     timeline.write(found.timeline)
     emit(report, output)
+
+
+def _once(given: list[str] | None, option: str) -> str | None:
+    """Return what was given of an option. Raises `UsageError` where it was given twice."""
+    if given and len(given) > 1:
+        both = " and ".join(f"{option} {one}" for one in given)
+        raise UsageError(f"{both}: give one of {'the two' if len(given) == 2 else 'them'}")
+    return given[0] if given else None
 
 
 def _check_swept(ours: Contender, capacity: str | None, rules: set[Rule]) -> None:

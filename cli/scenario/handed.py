@@ -65,7 +65,17 @@ class Common:
         return handed
 
     def settings_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
-        """Return the settings that a replay with these options takes, each ``key=value``."""
+        """Return the settings that a replay with these options takes, each ``key=value``.
+
+        The last of equal keys counts, and what the options set themselves before all.
+        """
+        own = options.get("set") or ()
+        texts = [own] if isinstance(own, str) else map(str, own)  # of a table its keys
+        set_there = {text.partition("=")[0].strip() for text in texts}
+        last = {text.partition("=")[0]: text for text in self._settings(command, options)}
+        return [text for key, text in last.items() if key not in set_there]
+
+    def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
         from gpuplan.cli.commands.compare import USUAL
         from gpuplan.cli.contenders import taken
         from gpuplan.planner.policies import POLICIES
