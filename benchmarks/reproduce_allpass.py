@@ -16,10 +16,13 @@ import numpy as np
 
 from benchmarks.equal_gpus import table
 from benchmarks.seren_samples import (
+    CLUSTERS,
     HOURLY,
     JOBS,
+    LIMITED,
     MEASURES,
     ORDERINGS,
+    PERCENTILES,
     READINGS,
     WORKERS,
     Kept,
@@ -112,6 +115,16 @@ def cell(found: Sequence[float]) -> str:
     return f"{np.median(values):{shown}} ({values.min():{shown}} to {values.max():{shown}})"
 
 
+def show_percentiles(runs: Sequence[Results]) -> None:
+    """Figure 6: JCT at each percentile, the median of the samples."""
+    print("\n## Figure 6, full length: JCT in s at percentiles, medians of the samples")
+    rows = []
+    for name in (LIMITED, *CLUSTERS, "Modal"):
+        medians = [np.median([one[name][f"jct_p{at}_s"] for one in runs]) for at in PERCENTILES]
+        rows.append((name, *(f"{jct_s:,.1f}" for jct_s in medians)))
+    table(("", *(f"P{at}" for at in PERCENTILES)), rows)
+
+
 def show_orderings(columns: Mapping[str, Sequence[Results]]) -> None:
     """How many samples keep each ordering, by how much the median one does, and the middle one."""
     lambda_usd = Allpass().conventional_price
@@ -173,6 +186,7 @@ def main() -> None:
             for figure, what, paper, of in MEASURES
         ],
     )
+    show_percentiles(columns["full length"])
     show_orderings(columns)
 
 

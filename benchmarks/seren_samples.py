@@ -240,6 +240,10 @@ def _value(of: str, key: str, factor: float = 1.0) -> Callable[[Results], float]
     return lambda found: factor * float(found[of][key] or np.nan)
 
 
+def _part(key: str) -> Callable[[Results], float]:
+    return lambda found: 100 * float(found[LIMITED][key] / found[LIMITED][COST])
+
+
 def _price_under(usd: float) -> Callable[[Results], float]:
     paid = _value("Allpass", PAID)
     return lambda found: 100 * (1 - paid(found) / usd)
@@ -270,6 +274,9 @@ MEASURES: tuple[tuple[str, str, str, Callable[[Results], float]], ...] = (
     ("", "HPA", "1.9", _ratio("HPA", COST, LIMITED)),
     ("", "HPA on Lambda alone", "1.9", _ratio("HPA, Lambda", COST, LIMITED)),
     ("", "Modal", "2.95", _ratio("Modal", COST, LIMITED)),
+    ("", "of Allpass' serverless, %", "7.6", _part("cost_serverless_usd")),
+    ("", "Allpass, workers without limit, $", "-", _value("Allpass", COST)),
+    ("", "late there, %", "-", _value("Allpass", "deadline_miss_share", 100)),
     ("Fig. 10", "most workers: Allpass", "27", _value("Allpass", "workers_peak")),
     ("", "HPA", "above 60", _value("HPA", "workers_peak")),
     ("", "highest threshold, s", "above 300", _value("Allpass", "peak_threshold_s")),
@@ -279,6 +286,7 @@ MEASURES: tuple[tuple[str, str, str, Callable[[Results], float]], ...] = (
     ("", "200 containers: than Fixed-60, %", "71.0", _less(f"Allpass{FEW}", f"Fixed-60{FEW}")),
     ("", "200 containers: than Fixed-600, %", "35.9", _less(f"Allpass{FEW}", f"Fixed-600{FEW}")),
     ("Fig. 12", "marketplace price paid, $ per GPU-h", "0.74", _value("Allpass", PAID)),
+    ("", "on 30 workers, $ per GPU-h", "-", _value(LIMITED, PAID)),
     ("", "below Lambda, %", "42.6", _price_under(1.29)),
     ("", "below Modal, %", "64.7", _price_under(2.10)),
 )
