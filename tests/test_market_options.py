@@ -183,11 +183,13 @@ def test_a_cluster_has_the_prices_that_there_are():
     for name in ("hpa", "fifo"):
         found = priced(name, market)
         assert found.settings.keys() == {"market"}
-        assert found.notes[0] == "on-demand price: the default, as the prices have none"
+        assert found.notes[0] == (
+            "on-demand price: $1.29, the default of an A100, as the prices have none"
+        )
     found = priced("fifo", market, usd_per_gpu_h=9.0, gpu="H100")
     assert found.settings == {"usd_per_gpu_h": 9.0}
     assert found.notes == ("price of every GPU: as set, whatever --prices says",)
-    with pytest.raises(UsageError, match="the prices have nothing of H100, only A100"):
+    with pytest.raises(UsageError, match="have nothing of H100, only A100"):
         priced("fifo", alone, gpu="H100")
     other = book(
         [(0, "lambda", "A100", None, "on_demand", 1.4), (0, "m", "H100", None, "serverless", 9)]
@@ -198,12 +200,16 @@ def test_a_cluster_has_the_prices_that_there_are():
     assert own.settings == {"conventional_usd_per_gpu_h": 2.0, "marketplace_offers": 0}
     with pytest.raises(UsageError, match="nothing of A100 on a marketplace or as spot"):
         priced("hpa", alone, gpu="A100")
-    with pytest.raises(UsageError, match="provider: the prices have no marketplace with A100"):
+    with pytest.raises(
+        UsageError, match=r"provider: the prices of .* have no marketplace with A100"
+    ):
         priced("fifo", alone, provider="vast")
-    with pytest.raises(UsageError, match="conventional_provider: the prices have no on-demand"):
+    with pytest.raises(
+        UsageError, match=r"conventional_provider: the prices of .* have no on-demand"
+    ):
         priced("fifo", market, conventional_provider="aws")
     modal = book([(0, "modal", "A100", None, "serverless", 2.5)])
-    with pytest.raises(UsageError, match="say which GPU with --set gpu=NAME; there is none as on-"):
+    with pytest.raises(UsageError, match="nothing of A100 on a marketplace, as spot or on demand"):
         priced("fifo", modal)
 
 
@@ -226,3 +232,38 @@ def test_policies_are_priced_on_one_gpu_unless_their_own_are_chosen():
     same, notes = price(both[1:] * 2, rows, START)
     assert same[0] == same[1]
     assert notes == ("serverless price: modal, $3 per GPU-hour",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "t.parquet"),
+        ("sweep", "t.parquet"),
+        ("compare", "t.parquet"),
+        ("report", "t.parquet", "--study", "sweep", "--set", "sweep.prices=p.parquet", "-o", "r"),
+        ("run", "s.toml"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_pays_a100_prices_for_another_gpu(gpuplan, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    write_trace(tmp_path / "t.parquet", [0.0, 60.0], [600.0, 60.0])
+    (tmp_path / "p.csv").write_text(
+        f"{HEADER}\n"
+        "2025-01-01T00:00:00Z,vast.ai,H100,,marketplace,2.0,4\n"
+        "2025-01-01T00:00:00Z,lambda,H100,,on-demand,3.0,\n"
+    )
+    assert gpuplan("prices", "p.csv", "-o", "p.parquet")[0] == 0
+    text = '[workload]\ntrace = "t.parquet"\n[study.sweep]\nprices = "p.parquet"\nSET'
+    (tmp_path / "s.toml").write_text(text.replace("SET", ""))
+    given = words[0] in ("simulate", "sweep", "compare")
+    words = (*words, "--prices", "p.parquet") if given else words
+    code, _, told = gpuplan(*words)
+    assert code == 2 and "no serverless price of H100" in told and "p.parquet" in told
+    assert "next: --set serverless_usd_per_gpu_h=N" in told
+    (tmp_path / "s.toml").write_text(text.replace("SET", 'set = ["serverless_usd_per_gpu_h=4"]'))
+    setting = f"{'' if given else 'sweep.set='}serverless_usd_per_gpu_h=4"
+    code, _, told = gpuplan(*words, *(() if words[0] == "run" else ("--set", setting)))
+    assert code == 0, told
+    said = (tmp_path / "r" / "report.md").read_text() if words[0] == "report" else told
+    assert "serverless price: as set" in said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +11,20 @@ import numpy as np
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.book import PriceBook
-from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
+from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
 from gpuplan.analysis.words import listed
-from gpuplan.planner.allpass.settings import LADDER, SETTINGS
+from gpuplan.planner.allpass.choosing import (
+    check_region,
+    gpu_of,
+    gpus_offered,
+    option_of,
+    provider_of,
+    sources_of,
+    the_prices,
+)
+from gpuplan.planner.allpass.settings import LADDER, SETTINGS, default_settings
 from gpuplan.planner.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.market import MOST_USD, Market
 from gpuplan.simkit.allpass.parameters import price_ladder
@@ -27,6 +36,8 @@ TIERS = {  # kind of price -> the setting that names its provider, and the one t
     "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
 }
 USUAL_GPU = "A100"
+"""What the defaults of the settings are prices of, and of what the built-in list is looked up."""
+NO_MARKET = "--set marketplace_offers=0 rents from the conventional cloud alone"
 ASKED = tuple(name for name in LADDER if name != "marketplace_offers")
 """Settings that are the prices of offers."""
 
@@ -58,7 +69,8 @@ def with_prices(
     ``marketplace_offers`` where that is set; with 0 there is no marketplace. The serverless and the
     conventional price are the means of theirs over time. A provider that is not named is one of
     which the start-up times are known, or else the cheapest. A cluster does without a marketplace
-    where the prices have none, and without prices where ``usd_per_gpu_h`` is set.
+    where the prices have none, and without prices where ``usd_per_gpu_h`` is set. For a price that
+    is missing the default stands where the GPU is an A100, of which it is one, and none elsewhere.
 
     Args:
         settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
@@ -69,8 +81,8 @@ def with_prices(
         known: the settings of the policy; it gets no prices that it does not pay.
 
     Raises:
-        UsageError: the prices have no such GPU, provider or region, not the only price that the
-            policy pays, prices of what is set by name too, or too many or too dear offers.
+        UsageError: the prices have no such GPU, provider or region, not a price that the policy may
+            have to pay, prices of what is set by name too, or too many or too dear offers.
     """
     if settings.get("usd_per_gpu_h") is not None:
         return _done(settings, "", ("price of every GPU: as set, whatever --prices says",))
@@ -79,21 +91,20 @@ def with_prices(
     if book is None:
         return _from_list(settings, tiers, rents, held)
     kinds = MARKET_KINDS if rents else tuple(tiers)
-    dispensable = held or _without_market(settings)
-    if dispensable and not any(kind in kinds for _, _, kind in _sources(book)):
-        kinds = tuple(tiers)
-    gpu = _gpu(settings, book, kinds)
+    gpu = gpu_of(settings, book, kinds)
     found, notes = dict(settings), []
     means: dict[str, dict[str, float]] = {}
     for one in hourly_prices(book, gpu):
         means.setdefault(one.kind, {}).setdefault(one.provider, one.mean)
-    for kind, tier in tiers.items():
-        notes.append(_fixed(found, means.get(kind, {}), kind, *tier, gpu=None if rents else gpu))
     if rents and _without_market(settings):
         notes.append(_no_market(settings))
     elif rents:
         notes += _market(found, book, gpu, means, first_submit_us, held)
-    return _done(found, gpu, notes)
+    fixed = [
+        _fixed(found, means.get(kind, {}), kind, *tier, gpu=gpu, book=book, is_all=not rents)
+        for kind, tier in tiers.items()
+    ]
+    return _done(found, gpu, [*fixed, *notes])
 
 
 def _word(kind: str) -> str:
@@ -115,29 +126,35 @@ def _from_list(
     settings: Mapping[str, Any], tiers: Mapping[str, tuple[str, str]], rents: bool, held: bool
 ) -> Priced:
     gpu = gpu_name(settings.get("gpu") or USUAL_GPU)
-    listed = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
-    if not listed:
-        names = ", ".join(sorted({one.gpu_type for one in CATALOGUE}))
-        raise SettingError(["gpu"], f"the built-in prices have none of {gpu}, only {names}")
+    offered = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
+    if not offered:
+        every = sorted({one.gpu_type for one in CATALOGUE})
+        raise SettingError(["gpu"], f"the built-in prices have none of {gpu}, only {listed(every)}")
     if settings.get("region"):
         raise SettingError(["region"], "the built-in prices have no regions")
     found = dict(settings)
     notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
     for kind, tier in tiers.items():
-        prices = {one.provider: one.typical or 0.0 for one in listed if one.kind == kind}
-        notes.append(_fixed(found, prices, kind, *tier, gpu=None if rents else gpu))
+        prices = {one.provider: one.typical or 0.0 for one in offered if one.kind == kind}
+        notes.append(_fixed(found, prices, kind, *tier, gpu=gpu, book=None, is_all=not rents))
     if not rents:
         return _done(found, gpu, notes)
     if _without_market(settings):
         return _done(found, gpu, [*notes, _no_market(settings)])
-    market = {one.provider: one for one in listed if one.kind == "marketplace"}
+    market = {one.provider: one for one in offered if one.kind == "marketplace"}
     if held and not market:
-        notes.append(_conventional_alone(found, gpu, any(o.kind == "on_demand" for o in listed)))
+        is_there = any(one.kind == "on_demand" for one in offered)
+        notes.append(_conventional_alone(found, gpu, book=None, is_there=is_there))
         return _done(found, gpu, notes)
     if not market:
-        raise SettingError(["gpu"], f"the built-in prices have no marketplace with {gpu}")
+        names = sorted({one.gpu_type for one in CATALOGUE if one.kind == "marketplace"})
+        raise SettingError(
+            ["gpu"],
+            f"the built-in prices have no marketplace with {gpu}, only with {listed(names)}",
+            NO_MARKET,
+        )
     typical = {name: one.typical or 0.0 for name, one in market.items()}
-    one = market[_provider(settings.get("provider"), typical, "provider")]
+    one = market[provider_of(settings.get("provider"), typical, "provider")]
     for part, usd in (("min", one.least), ("median", one.typical), ("max", one.most)):
         found.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
     notes.append(f"marketplace: {one.provider}, {one.gpu_type}")
@@ -156,11 +173,13 @@ def _fixed(
     named: str,
     price: str,
     *,
-    gpu: str | None,
+    gpu: str,
+    book: PriceBook | None,
+    is_all: bool,
 ) -> str:
     """Fill in the price of a tier that does not change; return where it comes from.
 
-    ``gpu`` is given where that is the only price, for which nothing else may stand.
+    Where ``is_all`` it is the only price that is paid: nothing else may stand for it.
     """
     word = _word(kind)
     if price in found:
@@ -168,32 +187,36 @@ def _fixed(
         return f"{word} price: as set{idle}"
     if not prices:
         if found.get(named):
-            raise SettingError([named], f"the prices have no {word} one")
-        if gpu is not None:
+            raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
+        usual = default_settings()[price]
+        if is_all or not same_gpu(gpu, USUAL_GPU):
+            why = "" if is_all else f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
             raise UsageError(
-                f"--prices: no {word} price of {gpu}\n  next: --set {price}=N, or choose another "
-                "GPU with --set gpu=NAME"
+                f"{option_of(book)}: no {word} price of {gpu}{why}\n  next: --set {price}=N, or "
+                "choose another GPU with --set gpu=NAME"
             )
-        return f"{word} price: the default, as the prices have none"
-    provider = _provider(found.get(named), prices, named)
+        return f"{word} price: ${usual:.2f}, the default of an {USUAL_GPU}, as the prices have none"
+    provider = provider_of(found.get(named), prices, named)
     if prices[provider] > MOST_USD:
         raise UsageError(
-            f"--prices: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is too much "
-            f"for a replay, at most ${MOST_USD:g}\n  next: --set {price}=N, or another provider "
-            f"with --set {named}=NAME"
+            f"{option_of(book)}: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is "
+            f"too much for a replay, at most ${MOST_USD:g}\n  next: --set {price}=N, or another "
+            f"provider with --set {named}=NAME"
         )
     found[price] = prices[provider]
     return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
 
 
-def _conventional_alone(found: dict[str, Any], gpu: str, is_there: bool) -> str:
+def _conventional_alone(
+    found: dict[str, Any], gpu: str, *, book: PriceBook | None, is_there: bool
+) -> str:
     """Leave a cluster without offers, as prices have none of its GPU; return that it is so."""
     for name in ("provider", "region", *LADDER):
         if found.get(name) is not None:
-            raise SettingError([name], f"the prices have no marketplace with {gpu}")
+            raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
     if not (is_there or "conventional_usd_per_gpu_h" in found):
         raise UsageError(
-            f"--prices: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
+            f"{option_of(book)}: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
             "--set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
         )
     found["marketplace_offers"] = 0
@@ -209,7 +232,7 @@ def _market(
     held: bool,
 ) -> Iterable[str]:
     """Fill in the marketplace; return where it comes from."""
-    sources = [source for source in _sources(book) if same_gpu(gpu, source[1])]
+    sources = [source for source in sources_of(book) if same_gpu(gpu, source[1])]
     providers = {
         provider: means.get(kind, {}).get(provider, np.inf)
         for kind in reversed(MARKET_KINDS)
@@ -217,18 +240,21 @@ def _market(
         if its == kind
     }
     if held and not providers:
-        yield _conventional_alone(found, gpu, "on_demand" in means)
+        yield _conventional_alone(found, gpu, book=book, is_there="on_demand" in means)
         return
     if not providers:
+        alone = " and ".join(sorted({_word(kind) for _, _, kind in sources}))
+        others = gpus_offered(book, MARKET_KINDS)
+        there = f", only of {listed(others)}; it has" if others else ", only"
+        another = "choose another GPU with --set gpu=NAME, or " if others else ""
         raise UsageError(
-            f"--prices: nothing of {gpu} on a marketplace or as spot, only "
-            f"{listed(_offered(book, MARKET_KINDS))}\n  next: choose another GPU with "
-            "--set gpu=NAME, or do without a marketplace with --set marketplace_offers=0"
+            f"{option_of(book)}: nothing of {gpu} on a marketplace or as spot{there} {alone} "
+            f"prices\n  next: {another}{NO_MARKET}"
         )
-    provider = _provider(found.get("provider"), providers, "provider")
+    provider = provider_of(found.get("provider"), providers, "provider")
     kinds = {kind for name, _, kind in sources if name == provider}
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
-    _check_region(found.get("region"), book, gpu, provider, kind)
+    check_region(found.get("region"), book, gpu, provider, kind)
     values = LADDER | {name: found[name] for name in LADDER if name in found}
     size = "gpus" if held else "capacity"
     try:
@@ -244,12 +270,18 @@ def _market(
         )
     except TooManyOffers as error:
         raise UsageError(
-            f"--prices: {error}\n  next: keep the cheapest that matter with --set {size}=N"
+            f"{option_of(book)}: {error}\n  next: keep the cheapest that matter with --set {size}=N"
         ) from error
     except ValueError as error:
-        raise UsageError(f"--prices: {error}") from error
+        raise UsageError(f"{option_of(book)}: {error}") from error
     if ladder.price is not None:
-        _check_asked(found, ladder.price, provider, kind)
+        _check_asked(found, ladder.price, provider, kind, book)
+    elif not same_gpu(gpu, USUAL_GPU) and (missing := [one for one in ASKED if one not in found]):
+        raise UsageError(
+            f"{option_of(book)}: {provider} ({kind}) has availability of {gpu} alone, and the "
+            f"default prices of offers are of an {USUAL_GPU}\n  next: "
+            f"{', '.join(f'--set {name}=N' for name in missing)}"
+        )
     found["market"], is_dated = _in_run(ladder, values, first_submit_us)
     days = (ladder.edges_us[-1] - ladder.edges_us[0]) / 86_400e6
     yield f"marketplace: {provider} ({kind}), {days:,.1f} days of prices and offers"
@@ -266,37 +298,22 @@ def _market(
         yield "the prices are of another time than the trace: they begin with it, and repeat"
 
 
-def _check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
-    """Raise `UsageError` where a source has nothing in a region, naming those that it has."""
-    if not region:
-        return
-    regions = {
-        str(its)
-        for table in (book.prices, book.supply)
-        for *source, its in table.select("provider", "gpu_type", "kind", "region").unique().rows()
-        if its is not None and (source[0], source[2]) == (provider, kind)
-        if same_gpu(gpu, source[1])
-    }
-    if region not in regions:
-        only = f"expected one of {listed(sorted(regions))}" if regions else "it names no region"
-        raise SettingError(
-            ["region"], f"the prices have no {gpu} of {provider} in {region}; {only}"
-        )
-
-
-def _check_asked(found: Mapping[str, Any], price: FloatArray, provider: str, kind: str) -> None:
+def _check_asked(
+    found: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
+) -> None:
     """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
     for name in ASKED:
         if name in found:
             raise SettingError(
                 [name],
-                f"--prices has what offers of {provider} ({kind}) ask",
+                f"{the_prices(book)} say what offers of {provider} ({kind}) ask",
                 "leave it out, or give no --prices",
             )
     if price.size and price.max() > MOST_USD:
         raise UsageError(
-            f"--prices: an offer of {provider} ({kind}) asks ${price.max():,.4g} per GPU-hour, too "
-            f"much for a replay, at most ${MOST_USD:g}\n  next: another with --set provider=NAME"
+            f"{option_of(book)}: an offer of {provider} ({kind}) asks ${price.max():,.4g} per "
+            f"GPU-hour, too much for a replay, at most ${MOST_USD:g}\n  next: another with "
+            "--set provider=NAME"
         )
 
 
@@ -324,46 +341,3 @@ def _in_run(
     return Market(
         again, ladder.offers[order], np.concatenate([prices[i] for i in order.tolist()]), period
     ), is_dated
-
-
-def _gpu(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
-    """Return the GPU to price: the one named, or the only one with prices of these kinds."""
-    offered = _offered(book, kinds)
-    if named := settings.get("gpu"):
-        every = sorted({gpu for _, gpu, _ in _sources(book)})
-        if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
-            raise SettingError(["gpu"], f"the prices have nothing of {named}, only {listed(every)}")
-        return gpu_name(named)
-    if len(offered) == 1:
-        return offered[0]
-    have = listed(offered) or f"none as {' or '.join(map(_word, kinds))}"
-    raise UsageError(f"--prices: say which GPU with --set gpu=NAME; there is {have}")
-
-
-def _offered(book: PriceBook, kinds: Sequence[str]) -> list[str]:
-    """Return the GPUs that a book has as one of these kinds."""
-    return sorted({gpu for _, gpu, kind in _sources(book) if kind in kinds})
-
-
-def _sources(book: PriceBook) -> list[tuple[str, str, str]]:
-    """Return provider, GPU and kind of everything in a book, each once."""
-    rows = {
-        (str(provider), str(gpu), str(kind))
-        for table in (book.prices, book.supply)
-        for provider, gpu, kind in table.select("provider", "gpu_type", "kind").unique().rows()
-    }
-    return sorted(rows)
-
-
-def _provider(named: str | None, prices: Mapping[str, float], setting: str) -> str:
-    """Return a provider by its name or the beginning of it; without one as `with_prices` says."""
-    if not named:
-        known = [name for name in prices if name in STARTUP]
-        return min(known or prices, key=lambda name: (prices[name], name))
-    word = named.lower()
-    exact = [name for name in prices if name.lower() == word]
-    found = exact or [name for name in prices if name.lower().startswith(word)]
-    if len(found) != 1:
-        has = ", ".join(sorted(prices))
-        raise SettingError([setting], f"found {named}, expected one of {has}")
-    return found[0]
