@@ -6,9 +6,12 @@ from support_traces import write_trace
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.market_options import MOST_GPUS as OPTION_MOST
 from gpuplan.cli.settings import parse_settings, show_setting
+from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.policies import POLICIES
 from gpuplan.simkit.allpass.market import MOST_OFFERS, MOST_USD
-from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
+from gpuplan.simkit.allpass.parameters import CENTURY_S, Allpass, StartUp, price_ladder
+from gpuplan.simkit.allpass.run import _rules
+from gpuplan.simkit.allpass.scalers import next_threshold
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.workload import MOST_GPUS
 
@@ -58,6 +61,24 @@ def test_what_is_shown_of_a_long_duration_can_be_read_again():
 def test_the_simulators_have_the_same_limits(bad):
     with pytest.raises(ValueError, match=rf"{next(iter(bad))} must .*(500|16,777,216|1,000,000)"):
         Allpass(**bad)
+
+
+@pytest.mark.parametrize("name", [name for name in ALLPASS_SETTINGS if name in Allpass.__slots__])
+def test_no_time_of_a_run_is_longer_than_a_century(name):
+    one = ALLPASS_SETTINGS[name]
+    if one.kind != "duration" or one.unlimited or one.at_most:
+        return
+    assert one.most == CENTURY_S
+    with pytest.raises(ValueError, match=rf"{name} must .* 3155760000, got 1e\+14"):
+        Allpass(**{name: 1e14})
+
+
+def test_the_longest_steps_of_the_threshold_do_not_overflow():
+    with pytest.raises(ValueError, match="start-up mean and sd must be 0 to 3155760000 s"):
+        StartUp(1e14, 0.0)
+    steps = {"gain_up_s": CENTURY_S, "limit_up_s": CENTURY_S, "max_threshold_s": CENTURY_S}
+    rules = _rules(Allpass(**steps))
+    assert next_threshold(rules.max_threshold_us, 100.0, rules) == rules.max_threshold_us
 
 
 def test_gpus_and_offers_are_limited_before_anything_is_made_of_them():

@@ -20,6 +20,8 @@ RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
 LONGEST_S = 100 * 86_400.0
 """Longest time that the scalers look ahead, or back."""
+CENTURY_S = 100 * 365.25 * 86_400.0
+"""Longest time that may be set: one added to another stays within int64 microseconds."""
 MOST_KEPT = 1_000_000
 """Workers that may always be kept: they are rented one by one, whether jobs come or not."""
 WINDOW_STEP_S = 60.0
@@ -57,8 +59,11 @@ class StartUp:
     sd_s: float
 
     def __post_init__(self) -> None:
-        if not (0 <= self.mean_s < np.inf and 0 <= self.sd_s < np.inf):
-            raise ValueError(f"start-up mean and sd must be >= 0, got {self.mean_s}, {self.sd_s}")
+        if not (0 <= self.mean_s <= CENTURY_S and 0 <= self.sd_s <= CENTURY_S):
+            raise ValueError(
+                f"start-up mean and sd must be 0 to {CENTURY_S:.10g} s, got {self.mean_s:g}, "
+                f"{self.sd_s:g}"
+            )
 
     def draw_us(self, size: int, rng: np.random.Generator) -> IntArray:
         """Return ``size`` independent draws in microseconds."""
@@ -176,7 +181,7 @@ class Allpass:
             "billing_step_s",
             "checkpoint_s",
             "restore_s",
-            "least_threshold_s",
+            "min_threshold_s",
             "max_threshold_s",
             "gain_up_s",
             "limit_up_s",
@@ -185,9 +190,10 @@ class Allpass:
             "max_pressure",
             "utilization_tolerance",
         ):
-            value = getattr(self, name)
-            if not 0 <= value < np.inf:
-                raise ValueError(f"{name} must be a number of at least 0, got {value:g}")
+            value, most = getattr(self, name), CENTURY_S if name.endswith("_s") else np.inf
+            if value is not None and not (0 <= value <= most and value < np.inf):
+                limit = f" and at most {most:.10g}" if value > most else ""
+                raise ValueError(f"{name} must be a number of at least 0{limit}, got {value:g}")
         if not 0 < self.target_utilization <= 1:
             raise ValueError(
                 f"target_utilization must be above 0 and at most 1, got {self.target_utilization:g}"
@@ -212,8 +218,10 @@ class Allpass:
                 raise ValueError(f"{name} must be 0 to {MOST_USD:g}, got {getattr(self, name):g}")
         if not self.save_every_s >= 0:
             raise ValueError(f"save_every_s must be at least 0, got {self.save_every_s:g}")
-        if self.tick_s < 1:
-            raise ValueError(f"tick_s must be at least 1, got {self.tick_s:g}")
+        if not 1 <= self.tick_s <= CENTURY_S:
+            raise ValueError(
+                f"tick_s must be at least 1 and at most {CENTURY_S:.10g}, got {self.tick_s:g}"
+            )
         if not WINDOW_STEP_S <= self.window_s <= LONGEST_S or self.window_s % WINDOW_STEP_S:
             raise ValueError(
                 f"window_s must be a multiple of 60, at most {LONGEST_S:g}, got {self.window_s:g}"
