@@ -100,7 +100,9 @@ def setting_error(
     return SettingError((name for name in known if name in words), said)
 
 
-def check_widest(widest: int, most: int | None, name: str, otherwise: str) -> None:
+def check_widest(
+    widest: int, most: int | None, name: str, otherwise: str, least: int | None = None
+) -> None:
     """Raise `SettingError` where a setting allows fewer GPUs than the widest job holds at once.
 
     Args:
@@ -108,13 +110,14 @@ def check_widest(widest: int, most: int | None, name: str, otherwise: str) -> No
         most: what is allowed; None for any number.
         name: the setting.
         otherwise: what comes of it.
+        least: what must be allowed where that is more than the job takes.
     """
     if most is not None and widest > most:
         narrower = f", or leave wide jobs out with --where 'num_gpus <= {most}'" if most else ""
         raise SettingError(
             [name],
             f"the widest job takes {widest} GPUs at once and {otherwise}",
-            f"allow at least {widest}{narrower}",
+            f"allow at least {least or widest}{narrower}",
         )
 
 

@@ -63,6 +63,21 @@ def told(gpuplan, trace, command, arguments):
             "allow 8",
         ),
         (
+            "--policy fifo --gpus 7 --set gpus_per_node=3",
+            "--gpus 7 and --set gpus_per_node=3: 7 GPUs are no whole nodes of 3",
+            "allow 6 or 9",
+        ),
+        (
+            "--policy fifo --gpus 4 --set gpus_per_node=3",  # of which 3 would be refused next
+            "--gpus 4 and --set gpus_per_node=3: 4 GPUs are no whole nodes of 3",
+            "allow 6",
+        ),
+        (
+            "--policy fifo --gpus 3 --set gpus_per_node=3",
+            f"--gpus 3: {WIDEST}",
+            "allow at least 6, or leave wide jobs out with --where 'num_gpus <= 3'",
+        ),
+        (
             "--policy las --set restore_s=1 --set reference=true",
             "--set restore_s=1 and --set reference=true: the published simulator is run with "
             "restore_s=0",

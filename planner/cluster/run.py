@@ -13,7 +13,7 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.cluster.bill import Bill, bill_of, terms_of
-from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS, Scheduler
+from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
 from gpuplan.planner.settings import OF_PRICES, SettingError, check_widest, refuse_choice
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
@@ -33,7 +33,9 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     refuse_choice(settings)
     values = scheduler.complete(settings)
     cluster = _sized(scheduler, jobs.workload, values)
-    check_widest(int(jobs.workload.gpus.max()), cluster.gpus, "gpus", "would never start")
+    widest = int(jobs.workload.gpus.max())
+    least = whole_nodes(widest, cluster.gpus_per_node)
+    check_widest(widest, cluster.gpus, "gpus", "would never start", least)
     if cluster.as_published and jobs.workload.checkpoint_us is not None:
         raise SettingError(
             ["reference"],
@@ -65,7 +67,7 @@ def _sized(scheduler: Scheduler, workload: Workload, values: Mapping[str, Any]) 
         UsageError: values that no cluster can have.
     """
     if values["gpus"] is not None:
-        return scheduler.cluster(values, values["gpus"])
+        return scheduler.cluster(values, values["gpus"], int(workload.gpus.max()))
     one = scheduler.cluster(values, values["gpus_per_node"] or 1)
     with _replayable():
         return replace(one, gpus=enough_gpus(workload, one))

@@ -80,13 +80,15 @@ class Scheduler:
             usual |= {name: value for name, value in AS_PUBLISHED.items() if name in usual}
         return usual | dict(settings)
 
-    def cluster(self, values: Mapping[str, Any], gpus: int) -> Cluster:
+    def cluster(self, values: Mapping[str, Any], gpus: int, widest: int = 1) -> Cluster:
         """Return the cluster of ``gpus`` GPUs that complete settings make.
+
+        Where they are no whole nodes, sizes on which the ``widest`` job fits are advised.
 
         Raises:
             SettingError: values that no cluster can have, alone or together.
         """
-        self._check(values, gpus)
+        self._check(values, gpus, widest)
         names = {"limits_s": "limits", "limits_gpu_s": "limits", "reference": "as_published"}
         given = {names.get(name, name): value for name, value in values.items()}
         plain = {field.name for field in fields(Cluster)}
@@ -96,15 +98,16 @@ class Scheduler:
         except ValueError as error:
             raise setting_error(error, self.settings, {}) from error
 
-    def _check(self, values: Mapping[str, Any], gpus: int) -> None:
+    def _check(self, values: Mapping[str, Any], gpus: int, widest: int) -> None:
         """Raise `SettingError` where `Cluster` would tell of no setting, or of no next step."""
         each = values["gpus_per_node"]
         if each and gpus % each:
-            near = [str(whole) for whole in (gpus // each * each, -(-gpus // each) * each) if whole]
+            least = whole_nodes(widest, each)
+            near = {max(gpus // each * each, least), max(whole_nodes(gpus, each), least)}
             raise SettingError(
                 ["gpus", "gpus_per_node"],
                 f"{counted(gpus, 'GPU')} are no whole nodes of {each}",
-                f"allow {' or '.join(near)}",
+                f"allow {' or '.join(map(str, sorted(near)))}",
             )
         for name in ("limits_s", "limits_gpu_s"):
             limits = values.get(name, ())
@@ -128,6 +131,11 @@ class Scheduler:
                     f"the published simulator is run with {run}",
                     f"leave out {' and '.join(other)}, or reference",
                 )
+
+
+def whole_nodes(gpus: int, each: int | None) -> int:
+    """Return the fewest GPUs of whole nodes that are at least so many; None is no nodes."""
+    return -(-gpus // each) * each if each else gpus
 
 
 def _shown(value: float | None) -> str:
