@@ -10,7 +10,7 @@ from gpuplan.analysis.errors import UsageError
 
 NAMED = 6  # offers that a text lists
 
-MOST_USD = 1_000_000
+MOST_QUOTED_USD = 1_000_000
 """What costs more an hour is a mistake of units."""
 
 
@@ -33,10 +33,10 @@ class Quote:
     as_of: datetime | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.usd_per_gpu_h <= MOST_USD:
+        if not 0 < self.usd_per_gpu_h <= MOST_QUOTED_USD:
             raise UsageError(
-                f"--price must be above 0 and at most {MOST_USD:,} dollars per GPU-hour, got "
-                f"{self.usd_per_gpu_h:g}"
+                f"--price must be above 0 and at most {MOST_QUOTED_USD:,} dollars per GPU-hour, "
+                f"got {self.usd_per_gpu_h:g}"
             )
 
     @property
