@@ -85,7 +85,11 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
 
 @kernel
 def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
-    """Order the idle workers again after prices have changed."""
+    """Order the idle workers again after prices have changed.
+
+    The rows of ``dearest`` keep the list of them meanwhile, so that no array need be made: a heap
+    that is filled anew has never reached further than the worker read last.
+    """
     for entry in range(1, dearest[0, 0] + 1):
         workers[LISTED_DOWN, -dearest[entry, 1]] = 0
     idle = 0
@@ -96,7 +100,7 @@ def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
             idle += 1
             dearest[idle, 1] = worker
     cheapest[0, 0] = dearest[0, 0] = 0
-    for entry in range(1, idle + 1):  # which the heap reaches only now
+    for entry in range(1, idle + 1):
         list_idle(workers, dearest[entry, 1], cheapest, dearest)
 
 
