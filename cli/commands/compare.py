@@ -84,6 +84,7 @@ def compare(
 ) -> None:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.contenders import read_contenders
+    from gpuplan.cli.price_notes import tell_prices
     from gpuplan.planner.compare import compare as run_all
     from gpuplan.planner.compare import price
     from gpuplan.simkit.jit import compiling
@@ -149,6 +150,8 @@ def compare(
         figure=figure,
         frame=found.to_frame,
     )
+    if market.prices is None:
+        tell_prices(contenders)
     timeline.write(found.timeline)
     emit(report, output)
 

@@ -80,6 +80,7 @@ def simulate(
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
     from gpuplan.cli.contenders import read_contender
+    from gpuplan.cli.price_notes import tell_prices
     from gpuplan.planner.compare import price
     from gpuplan.planner.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
@@ -131,6 +132,8 @@ def simulate(
         figure=figure,
         frame=result.to_frame,
     )
+    if market.prices is None:
+        tell_prices([chosen])
     timeline.write(lambda: timeline_frame(result.detail))
     emit(report, output)
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
+ALONE = (
+    "the saving is against everything serverless: --against fifo:gpus=N sets it against a cluster "
+    "as it may run today, --against serverful-only against rented GPUs alone"
+)
 MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
 
@@ -135,6 +139,7 @@ def sweep(
     """Replay a trace under many serverless thresholds: cost against completion time."""
     from gpuplan.analysis.characterize.intervals import check_level
     from gpuplan.cli.contenders import read_contender, read_rival
+    from gpuplan.cli.price_notes import tell_prices
     from gpuplan.cli.sweep_tables import headline, sweep_tables
     from gpuplan.cli.thresholds import parse_capacities, parse_mark, parse_numbers, parse_thresholds
     from gpuplan.planner.allpass.prices import with_prices
@@ -157,8 +162,8 @@ def sweep(
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
     marked = [] if one_mark is None else [parse_mark(one_mark)]
     ours = read_contender("allpass", settings or [])
-    values = ours.settings
     _check_swept(ours, capacity, rules)
+    values = {**ours.settings, "controller": "adaptive" if Rule.adaptive in rules else "fixed"}
     kept = OF_PRICES if market.prices is not None else ()
     with ours.blamed(is_alone=True):
         base = parameters_from({name: value for name, value in values.items() if name not in kept})
@@ -255,6 +260,10 @@ def sweep(
         figure=figure,
         frame=found.to_frame,
     )
+    if market.prices is None:
+        tell_prices([ours, *filter(None, [rival])], are_scaled=bool(ratios))
+    if rival is None:
+        talk.note(ALONE)
     timeline.write(found.timeline)
     emit(report, output)
 

@@ -1,0 +1,76 @@
+"""The notes of replays: which prices count where none are given, and what else to compare with."""
+
+import pytest
+from support_traces import write_trace
+
+ALL = (
+    "A100 prices: serverless $2.10, marketplace 50 offers of $0.38 to $1.66 (median $1.08), "
+    "conventional $1.29 per GPU-hour (--prices FILE or builtin for others)"
+)
+AGAINST = "--against fifo:gpus=N sets it against a cluster"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trace") / "t.parquet"
+    return write_trace(path, [0, 60, 120], [900.0, 60.0, 30.0])
+
+
+@pytest.fixture
+def notes(gpuplan, trace):
+    def run(command, arguments):
+        code, _, err = gpuplan(command, trace, *arguments.split())
+        assert code == 0, err
+        quiet = gpuplan(command, trace, *arguments.split(), "-q")[2].splitlines()
+        assert all(line.startswith("warning: ") for line in quiet)
+        said = [line for line in err.splitlines() if line not in quiet]
+        return [line for line in said if not line.startswith("compiling ")]
+
+    return run
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(
+    ("command", "arguments", "told"),
+    [
+        ("simulate", "", ALL),
+        ("compare", "", ALL),
+        ("simulate", "--policy serverless-only", "A100 prices: serverless $2.10 per GPU-hour ("),
+        ("simulate", "--policy fifo", "A100 prices: marketplace 50 offers of $0.38 to $1.66 ("),
+        (
+            "simulate",
+            "--policy serverless-only --set serverless_usd_per_gpu_h=1.8125",
+            "prices as set: serverless $1.8125 per GPU-hour (",
+        ),
+        (
+            "simulate",
+            "--set conventional_usd_per_gpu_h=2 --set marketplace_offers=0",
+            "prices as set, else of an A100: serverless $2.10, marketplace none, conventional "
+            "$2.00 per GPU-hour (",
+        ),
+        (
+            "compare",
+            "--policy serverless-only --policy hpa:conventional_usd_per_gpu_h=2 --policy hpa",
+            "conventional $2.00 or $1.29 per GPU-hour (",
+        ),
+    ],
+)
+def test_prices_in_force(notes, command, arguments, told):
+    (said,) = notes(command, arguments)
+    assert told in said
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("arguments", ["--prices builtin", "--policy fifo --set usd_per_gpu_h=1"])
+def test_prices_that_one_gave_are_not_told(notes, arguments):
+    assert notes("simulate", arguments) == []
+
+
+@pytest.mark.kernels
+def test_a_sweep_tells_what_else_it_may_be_set_against(notes):
+    prices, against = notes("sweep", "--threshold 60")
+    assert prices == ALL and AGAINST in against
+    (against,) = notes("sweep", "--threshold 60 --prices builtin")
+    assert AGAINST in against
+    (prices,) = notes("sweep", "--threshold 60 --against serverful-only --price-ratio 0.5,1")
+    assert prices == ALL.replace("GPU-hour (", "GPU-hour, before --price-ratio (")
