@@ -10,6 +10,8 @@ from gpuplan.simkit.workload import MOST_GPUS
 
 FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
 MOST = 10_000
+DIGITS = 6
+"""Decimals of a threshold in seconds: a replay counts whole microseconds."""
 
 
 def parse_thresholds(text: str) -> list[float]:
@@ -25,13 +27,13 @@ def parse_thresholds(text: str) -> list[float]:
             found.append(parse_duration(parts[0], "--threshold"))
         else:
             raise UsageError(f"--threshold {text!r}: expected {FORMS}")
-    return found
+    return [round(threshold_s, DIGITS) for threshold_s in found]
 
 
 def parse_mark(text: str) -> float:
     """Return one threshold in seconds; ``none`` is inf. Raises `UsageError`."""
     plain = text.strip().lower()
-    return math.inf if plain in NO_LIMIT else parse_duration(plain, "--mark")
+    return math.inf if plain in NO_LIMIT else round(parse_duration(plain, "--mark"), DIGITS)
 
 
 def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[float]:

@@ -76,6 +76,28 @@ def test_every_point_is_the_replay_it_names(lab):
         sweep(jobs, Allpass(), Grid([], adaptive=False), np.random.default_rng(0))
 
 
+def test_thresholds_of_one_microsecond_are_one(gpuplan, lab):
+    jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
+    grid = Grid([60.0, 60.0000001, 60.000002], adaptive=False)
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
+    assert [point.threshold_s for point in found.points] == [60.0, 60.000002]
+    code, out, _ = gpuplan(
+        *("sweep", lab, "--threshold", "60,60.0000002", "--mark", "60.0000001"),
+        *("--policy", "fixed", "--resamples", 0),
+    )
+    table = out.partition("Cost and job completion time")[2].partition("all serverless")[0]
+    (row,) = [line for line in table.splitlines() if line.startswith(" 60 s")]
+    assert code == 0 and row.endswith("marked")
+
+
+def test_limits_of_the_adaptive_threshold_bind_no_fixed_one(gpuplan, lab):
+    asked = ("sweep", lab, "--threshold", 60, "--set", "max_threshold_s=200")
+    code, out, _ = gpuplan(*asked, "--policy", "fixed", "--resamples", 0)
+    assert code == 0 and "60 s" in out
+    code, _, err = gpuplan(*asked)
+    assert code == 2 and "next: set threshold_s=200 too" in err
+
+
 def test_the_number_of_workers_does_not_change_a_byte(gpuplan, lab):
     outputs = []
     for workers in (1, 2, 4):

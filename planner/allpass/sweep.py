@@ -31,7 +31,8 @@ class Grid:
     """What a sweep tries, in all combinations.
 
     Attributes:
-        thresholds_s: fixed thresholds, seconds; none tries the adaptive rule alone.
+        thresholds_s: fixed thresholds, seconds, to the microsecond; none tries the adaptive rule
+            alone.
         adaptive: whether the adaptive rule is tried too.
         capacities: most workers rented at once, None for no limit; empty for the parameters' own.
         price_ratios: serverful over serverless price: all serverful prices are scaled until the
@@ -52,9 +53,8 @@ class Grid:
         Raises:
             ValueError: there is nothing to try.
         """
-        rules = [
-            replace(base, controller="fixed", threshold_s=f) for f in sorted(set(self.thresholds_s))
-        ]
+        fixed = sorted({round(threshold_s, 6) for threshold_s in self.thresholds_s})
+        rules = [replace(base, controller="fixed", threshold_s=each) for each in fixed]
         if self.adaptive:
             rules.append(replace(base, controller="adaptive"))
         if not rules or not self.values_of_time:
