@@ -108,6 +108,8 @@ def emit(report: Report, output: Output) -> None:
         reports.append(report)
         return
     spare(_files(output), (Path(source.path) for source in report.inputs))
+    for note in report.notes:
+        talk.note(note)
     for warning in report.warnings:
         talk.warn(warning)
     for plot in output.plot or ():

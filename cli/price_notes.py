@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpuplan.cli import talk
 from gpuplan.cli.units import show_count
 from gpuplan.planner.allpass.prices import USUAL_GPU
 from gpuplan.planner.allpass.settings import LADDER
@@ -19,8 +18,8 @@ TIERS = {
 """Tier -> the settings that are its prices."""
 
 
-def tell_prices(contenders: Iterable[Contender], *, are_scaled: bool = False) -> None:
-    """Note the prices in force, of the tiers that these policies pay.
+def price_notes(contenders: Iterable[Contender], *, are_scaled: bool = False) -> tuple[str, ...]:
+    """Return a note of the prices in force, of the tiers that these policies pay, if any.
 
     Args:
         contenders: with their settings.
@@ -38,14 +37,13 @@ def tell_prices(contenders: Iterable[Contender], *, are_scaled: bool = False) ->
                 were_set |= {name in one.settings for name in names}
     told = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
     if not told:
-        return
+        return ()
     whose = f"{USUAL_GPU} prices"
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
-    talk.note(
-        f"{whose}: {', '.join(told)} per GPU-hour{scaled} (--prices FILE or builtin for others)"
-    )
+    others = "(--prices FILE or builtin for others)"
+    return (f"{whose}: {', '.join(told)} per GPU-hour{scaled} {others}",)
 
 
 def _tier(names: tuple[str, ...], values: Mapping[str, Any]) -> str:

@@ -97,6 +97,7 @@ class Report:
         parameters: every effective option.
         headline: one sentence that says the answer.
         warnings: what the reader must know to use the result.
+        notes: what helps whoever typed the command; no part of the result.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
     """
@@ -108,6 +109,7 @@ class Report:
     parameters: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
 

@@ -84,7 +84,7 @@ def compare(
 ) -> None:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.contenders import read_contenders
-    from gpuplan.cli.price_notes import tell_prices
+    from gpuplan.cli.price_notes import price_notes
     from gpuplan.planner.compare import compare as run_all
     from gpuplan.planner.compare import price
     from gpuplan.simkit.jit import compiling
@@ -147,11 +147,10 @@ def compare(
         },
         headline=_headline(found),
         warnings=(*read.notes, *notes, *own),
+        notes=price_notes(contenders) if market.prices is None else (),
         figure=figure,
         frame=found.to_frame,
     )
-    if market.prices is None:
-        tell_prices(contenders)
     timeline.write(found.timeline)
     emit(report, output)
 

@@ -80,7 +80,7 @@ def simulate(
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
     from gpuplan.cli.contenders import read_contender
-    from gpuplan.cli.price_notes import tell_prices
+    from gpuplan.cli.price_notes import price_notes
     from gpuplan.planner.compare import price
     from gpuplan.planner.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
@@ -129,11 +129,10 @@ def simulate(
         },
         headline=_headline(result),
         warnings=(*read.notes, *notes, *result.warnings),
+        notes=price_notes([chosen]) if market.prices is None else (),
         figure=figure,
         frame=result.to_frame,
     )
-    if market.prices is None:
-        tell_prices([chosen])
     timeline.write(lambda: timeline_frame(result.detail))
     emit(report, output)
 

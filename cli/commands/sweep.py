@@ -139,7 +139,7 @@ def sweep(
     """Replay a trace under many serverless thresholds: cost against completion time."""
     from gpuplan.analysis.characterize.intervals import check_level
     from gpuplan.cli.contenders import read_contender, read_rival
-    from gpuplan.cli.price_notes import tell_prices
+    from gpuplan.cli.price_notes import price_notes
     from gpuplan.cli.sweep_tables import headline, sweep_tables
     from gpuplan.cli.thresholds import parse_capacities, parse_mark, parse_numbers, parse_thresholds
     from gpuplan.planner.allpass.prices import with_prices
@@ -227,6 +227,9 @@ def sweep(
         return draw_sweep(found, *marked)
 
     shared = settings_of(base)
+    hints: tuple[str, ...] = () if rival else (ALONE,)
+    if market.prices is None:
+        hints = (*price_notes([ours, *filter(None, [rival])], are_scaled=bool(ratios)), *hints)
     for swept in ("controller", "capacity"):
         del shared[swept]
     report = Report(
@@ -257,13 +260,10 @@ def sweep(
         },
         headline=headline(found),
         warnings=(*read.notes, *notes, *found.warnings),
+        notes=hints,
         figure=figure,
         frame=found.to_frame,
     )
-    if market.prices is None:
-        tell_prices([ours, *filter(None, [rival])], are_scaled=bool(ratios))
-    if rival is None:
-        talk.note(ALONE)
     timeline.write(found.timeline)
     emit(report, output)
 
