@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.named import find_named, perhaps
-from gpuplan.cli.settings import LOOSELY, check_once, parse_settings
+from gpuplan.analysis.named import find_named
+from gpuplan.cli.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies import POLICIES, Policy
 
@@ -89,6 +89,13 @@ def read_contender(name: str, settings: Sequence[str], gpus: int | None = None) 
             sizes, or a size for a policy that has none.
     """
     check_once(settings)
+    plain = name.partition(":")[0].strip()
+    if plain in POLICIES and _own(name):
+        listed = " ".join(f"--set {part.strip()}" for part in _own(name))
+        raise UsageError(
+            f"--policy {name!r}: one policy has its settings in --set\n"
+            f"  next: --policy {plain} {listed}"
+        )
     policy = find_named(name, POLICIES, "--policy")
     given = _Given(policy)
     for setting, option in _size(gpus, settings, {name: name}, {name: policy}):
@@ -171,8 +178,8 @@ def _check_known(text: str, policies: dict[str, Policy]) -> None:
         return
     key = text.partition("=")[0].strip()
     every = sorted({name for policy in policies.values() for name in policy.settings})
-    meant = perhaps(key, every, LOOSELY)
     raise UsageError(
-        f"--set {text!r}: none of {', '.join(policies)} has a setting {key!r}{meant}\n"
+        f"--set {text!r}: none of {', '.join(policies)} has a setting {key!r}"
+        f"{perhaps_set(key, every)}\n"
         "  next: gpuplan list policies"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.settings import Setting
 
 LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or left out
+SIZES = ("capacity", "gpus")
+"""What the most GPUs held are called: of workers that are rented, and of a cluster."""
 LISTS = ("numbers", "durations")  # kinds of several values
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
@@ -44,12 +46,21 @@ def parse_settings(
                 example = f"and / between the parts of a list: {before}=100/200"
             raise UsageError(f"{where}{text!r}: expected key=value, {example}")
         if key not in known:
-            meant = perhaps(key, known, LOOSELY)
             raise UsageError(
-                f"{where}{text!r}: no setting {key!r}{meant}\n  next: one of {', '.join(known)}"
+                f"{where}{text!r}: no setting {key!r}{perhaps_set(key, known)}\n"
+                f"  next: one of {', '.join(known)}"
             )
         values[key] = _value(where + key, value, known[key])
     return values
+
+
+def perhaps_set(key: str, known: Iterable[str]) -> str:
+    """Return `` (did you mean x?)`` for the setting that is meant by another name, or nothing."""
+    known = list(known)
+    sizes = [size for size in SIZES if size in known]
+    return (
+        f" (did you mean {sizes[0]}?)" if key in SIZES and sizes else perhaps(key, known, LOOSELY)
+    )
 
 
 def check_once(texts: Sequence[str], before: str = "--set ", row: str = "") -> None:

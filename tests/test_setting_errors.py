@@ -124,6 +124,11 @@ def told(gpuplan, trace, command, arguments):
             "--set tick_s=3 and --set tick_s=3: give one of the two",
             "",
         ),
+        (
+            "--policy fifo:gpus=32,skipping=true",
+            "--policy 'fifo:gpus=32,skipping=true': one policy has its settings in --set",
+            "--policy fifo --set gpus=32 --set skipping=true",
+        ),
         ("--policy fifo --set region=x", "--set region=x: needs --prices FILE or builtin", ""),
     ],
 )
@@ -139,6 +144,15 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
         ("--policy fifo:gpus", "--policy fifo:gpus: 'gpus': expected key=value, for example"),
         ("--policy fifo:gpus=x", "--policy fifo:gpus=x: gpus 'x': expected a whole number"),
         ("--policy fifo:foo=2", "--policy fifo:foo=2: 'foo=2': no setting 'foo'"),
+        ("--policy fixed:gpus=60", "{0}: 'gpus=60': no setting 'gpus' (did you mean capacity?)"),
+        (
+            "--policy fifo:capacity=60",
+            "{0}: 'capacity=60': no setting 'capacity' (did you mean gpus?)",
+        ),
+        (
+            "--policy allpass --set gpus=60",
+            "--set 'gpus=60': none of allpass has a setting 'gpus' (did you mean capacity?)",
+        ),
         (
             "--policy 2d-las:limits_gpu_s=100,200",
             "--policy 2d-las:limits_gpu_s=100,200: '200': expected key=value, and / between the "
@@ -192,7 +206,8 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
 )
 @pytest.mark.kernels
 def test_of_rows(gpuplan, trace, arguments, problem):
-    assert told(gpuplan, trace, "compare", arguments)[0].startswith(problem)
+    found, _ = told(gpuplan, trace, "compare", arguments)
+    assert found.startswith(problem.format(arguments))
 
 
 def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
@@ -207,7 +222,7 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
         (
             "--against fifo --set gpus=2",
             "--set 'gpus=2': no setting 'gpus'",
-            None,
+            "--capacity 2 for the most workers rented, or --against NAME:gpus=2 for a cluster",
         ),
         ("--against fifo:foo=2", "--against fifo:foo=2: 'foo=2': no setting 'foo'", None),
         (

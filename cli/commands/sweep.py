@@ -161,6 +161,7 @@ def sweep(
     thresholds = parse_thresholds(threshold)
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
     marked = [] if one_mark is None else [parse_mark(one_mark)]
+    _check_size(settings or [])
     ours = read_contender("allpass", settings or [])
     _check_swept(ours, capacity, rules)
     values = {**ours.settings, "controller": "adaptive" if Rule.adaptive in rules else "fixed"}
@@ -274,6 +275,17 @@ def _once(given: list[str] | None, option: str) -> str | None:
         both = " and ".join(f"{option} {one}" for one in given)
         raise UsageError(f"{both}: give one of {'the two' if len(given) == 2 else 'them'}")
     return given[0] if given else None
+
+
+def _check_size(settings: list[str]) -> None:
+    """Raise `UsageError` where ``--set`` has what is an option here, or of another policy."""
+    for text in settings:
+        key, _, value = (part.strip() for part in text.partition("="))
+        if key == "gpus":
+            raise UsageError(
+                f"--set {text!r}: no setting 'gpus'\n  next: --capacity {value} for the most "
+                f"workers rented, or --against NAME:gpus={value} for a cluster"
+            )
 
 
 def _check_swept(ours: Contender, capacity: str | None, rules: set[Rule]) -> None:
