@@ -180,10 +180,10 @@ def simulate(
         frame = frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])
     return Simulation(
         policy=policy,
-        settings=elastic.effective(parameters),
+        settings=elastic.effective(run.parameters),
         results={key: value for key, value in results.items() if key not in elastic.hidden},
         frame=frame,
-        warnings=warnings_of(parameters, results),
+        warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         detail=run,
     )
 

@@ -309,6 +309,25 @@ def test_the_threshold_falls_to_what_a_move_takes_unless_set_otherwise():
 
 
 @pytest.mark.kernels
+def test_the_threshold_falls_to_the_mean_of_what_moves_take_where_jobs_have_own_times():
+    calm = Workload.from_seconds([0, 50_000], [10, 10], [1, 1], [50_000, 100_000])
+    own = replace(
+        calm, checkpoint_us=np.array([5, 90]) * S, restore_us=np.array([15, 10]) * S
+    )  # 20 s and 100 s
+    plain = Allpass()
+    assert plain.move_s(calm) == 84 and plain.move_s(own) == 60
+    for rules, least in (
+        (plain, 60),
+        (Allpass(threshold_s=40.0), 40),
+        (Allpass(max_threshold_s=50.0, threshold_s=50.0), 50),
+        (Allpass(min_threshold_s=7.0), 7),
+    ):
+        run = run_allpass(own, rules, np.random.default_rng(0))
+        assert run.timeline.threshold_us.min() == least * S
+        assert run.parameters.min_threshold_s == least
+
+
+@pytest.mark.kernels
 def test_a_late_deadline_waits_for_the_window_unless_the_queue_is_served():
     # In the queue at 42, due at 9000. The window of 30 min reaches 9000 at the tick at 7200; a
     # pool that serves the queue rents at the tick at 60.

@@ -108,6 +108,23 @@ def test_a_point_of_a_sweep_is_a_replay_at_these_prices(gpuplan, files):
     assert form["migration_usd_per_gpu"] > 0
 
 
+def test_the_threshold_falls_to_what_moves_of_these_classes_take(gpuplan, files):
+    trace, market = files
+    takes = {"bert": 15, "gpt": 150}
+    mean_s = pl.read_parquet(trace)["job_class"].replace_strict(takes).mean()
+    given = (trace, *market[2:4])
+    found = as_json(gpuplan, "simulate", *given)
+    assert found["parameters"]["settings"]["min_threshold_s"] == pytest.approx(mean_s)
+    swept = as_json(gpuplan, "sweep", *given, "--threshold", "60")
+    assert swept["parameters"]["settings"]["min_threshold_s"] == pytest.approx(mean_s)
+    point = next(one for one in swept["results"]["points"] if one["policy"] == "adaptive")
+    assert point["cost_usd"] == found["results"]["cost_usd"]
+    low = as_json(gpuplan, "simulate", *given, "--set", "threshold_s=5", "--set", "gain_up_s=0")
+    (told,) = [one for one in low["warnings"] if "less than the" in one]
+    assert f"less than the {mean_s:g} s that a move takes" in told
+    assert f"--set min_threshold_s={mean_s:g} keeps" in told
+
+
 def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path):
     trace, market = files
     plain = ("simulate", trace, "--policy", "srtf", "--gpus", 4, *market)

@@ -227,7 +227,7 @@ def sweep(
             talk.note(f"the picture has no panel for the price ratio {missing}")
         return draw_sweep(found, *marked)
 
-    shared = settings_of(base)
+    shared = settings_of(base.on(read.jobs.workload))
     hints: tuple[str, ...] = () if rival else (ALONE,)
     if market.prices is None:
         hints = (*price_notes([ours, *filter(None, [rival])], are_scaled=bool(ratios)), *hints)

@@ -40,10 +40,10 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
     results = measure(run)
     return Simulation(
         policy="allpass",
-        settings=settings_of(parameters),
+        settings=settings_of(run.parameters),
         results=results,
         frame=job_frame(jobs, run),
-        warnings=warnings_of(parameters, results),
+        warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         detail=run,
     )
 
@@ -178,8 +178,11 @@ def timeline_frame(run: AllpassRun) -> pl.DataFrame:
     )
 
 
-def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a reader of the numbers of `measure` must know beside them."""
+def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) -> tuple[str, ...]:
+    """Return what a reader of the numbers of `measure` must know beside them.
+
+    ``move_s`` is what a move of these jobs takes (`Allpass.move_s`).
+    """
     found = []
     if results["never_demotable_jobs"]:
         found.append(
@@ -204,7 +207,6 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any]) -> tuple[str, .
             f"deadlines less than {parameters.window_s / 60:g} min ahead; --set scale_out=queue "
             "rents for every job that waits (docs/allpass.md)"
         )
-    move_s = parameters.checkpoint_s + parameters.restore_s
     if parameters.controller == "adaptive" and results["mean_threshold_s"] < move_s:
         found.append(
             f"the adaptive threshold was {results['mean_threshold_s']:.3g} s on average, less than "

@@ -280,7 +280,7 @@ def sweep(
         span_s=jobs.span_s,
         cases=tuple(cases),
         warnings=(
-            *warnings_of(rules, taken.results),
+            *warnings_of(rules, taken.results, rules.move_s(jobs.workload)),
             *(rival.warnings if rival else ()),
             *([_too_few(jobs.workload.size)] if few else []),
         ),

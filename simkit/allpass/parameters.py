@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from gpuplan.simkit.allpass.market import MOST_OFFERS, MOST_USD, Market
-from gpuplan.simkit.workload import MOST_GPUS, IntArray, to_micros
+from gpuplan.simkit.workload import MICROS, MOST_GPUS, IntArray, Workload, to_micros
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
@@ -117,7 +117,7 @@ class Allpass:
         tick_s: time between two decisions of the scalers.
         window_s: longest window T, a multiple of 60 s.
         min_threshold_s, max_threshold_s: limits of the adaptive threshold; None for the lower one
-            is `least_threshold_s`.
+            is `least_threshold_s`, and what the jobs make of it (`on`) in a run.
         gain_up_s, limit_up_s, gain_down_s, limit_down_s: G and R of Algorithm 1, seconds per tick.
         max_pressure: pressure where there is work and no worker, and the cap elsewhere.
         queue_order: which job is first in the serverful queue: of the earliest ``deadline`` or
@@ -253,6 +253,20 @@ class Allpass:
         if self.min_threshold_s is not None:
             return self.min_threshold_s
         return min(self.checkpoint_s + self.restore_s, self.threshold_s, self.max_threshold_s)
+
+    def move_s(self, workload: Workload) -> float:
+        """Return what a move takes, seconds: the mean over the jobs where these have own times."""
+        if workload.checkpoint_us is None and workload.restore_us is None:
+            return self.checkpoint_s + self.restore_s
+        save_us, load_us = workload.overheads_us(self.checkpoint_s, self.restore_s)
+        return float(save_us.mean() + load_us.mean()) / MICROS
+
+    def on(self, workload: Workload) -> Allpass:
+        """Return the parameters of a run of these jobs: `least_threshold_s` with their `move_s`."""
+        if self.min_threshold_s is not None:
+            return self
+        lowest = min(self.move_s(workload), self.threshold_s, self.max_threshold_s)
+        return replace(self, min_threshold_s=lowest)
 
     @property
     def offers(self) -> Market:

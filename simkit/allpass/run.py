@@ -100,7 +100,7 @@ class AllpassRun:
 
     Attributes:
         workload: the jobs, in whose order all arrays of shape (n,) are.
-        parameters: of the run.
+        parameters: of the run, as `Allpass.on` completes them for its jobs.
         start_us: when the job first ran.
         finish_us: when it ended.
         serverless_us: its run time in a container; the rest of its service was on workers.
@@ -203,6 +203,7 @@ def run_allpass(
         raise ValueError(
             f"draws for {draws.container_us.size} containers, but {workload.size} jobs"
         )
+    parameters = parameters.on(workload)
     rules = _rules(parameters)
     if workload.gpus.max() > rules.serverless_limit:
         raise ValueError(

@@ -102,6 +102,9 @@ class Twin:
         self.draws = {"market": list(draws.marketplace_us), "cloud": list(draws.conventional_us)}
         self.counts = {"market": 0, "cloud": 0}
         self.threshold = micros(p.threshold_s)
+        moves = [(job.checkpoint + job.restore) / 1e6 for job in self.jobs]
+        lowest = min(sum(moves) / len(moves), p.threshold_s, p.max_threshold_s)
+        self.lowest = micros(lowest if p.min_threshold_s is None else p.min_threshold_s)
         market = p.market or Market.constant(p.marketplace_prices)
         ladders = np.split(market.price, np.cumsum(market.offers)[:-1])
         self.ladders = [[nanos(price) for price in ladder] for ladder in ladders]
@@ -384,7 +387,7 @@ class Twin:
         else:
             change = -min(p.limit_down_s, p.gain_down_s * (1 - pressure))
         moved = self.threshold + math.floor(change * 1_000_000 + 0.5)
-        limits = micros(p.least_threshold_s), micros(p.max_threshold_s)
+        limits = self.lowest, micros(p.max_threshold_s)
         before, self.threshold = self.threshold, min(max(moved, limits[0]), limits[1])
         if p.threshold_rule == "live" and self.threshold != before:
             for job in self.inside.values():
