@@ -146,19 +146,25 @@ class Comparison:
 
 
 def price(
-    contenders: Sequence[Contender], book: PriceBook | None, first_submit_us: int | None
+    contenders: Sequence[Contender],
+    book: PriceBook | None,
+    first_submit_us: int | None,
+    *,
+    beside: tuple[str, str] | None = None,
 ) -> tuple[list[Contender], tuple[str, ...]]:
     """Return contenders with the prices of one book, each as it pays, and where those come from.
 
-    Arguments are those of `gpuplan.planner.allpass.prices.with_prices`.
+    Arguments are those of `gpuplan.planner.allpass.prices.with_prices`; ``beside`` is the GPU of
+    what else they are compared with, and its label.
 
     Raises:
-        UsageError: as there, or the prices would be of several GPUs that nobody chose.
+        UsageError: as there, or the prices would be of several GPUs.
     """
+    from gpuplan.planner.allpass.choosing import option_of
     from gpuplan.planner.allpass.prices import with_prices
 
     found: list[Contender] = []
-    gpus: dict[str, None] = {}
+    gpus = {} if beside is None else dict([beside])
     told: dict[str, list[str]] = {}
     for one in contenders:
         known = find_policy(one.policy).settings
@@ -166,13 +172,14 @@ def price(
             priced = with_prices(one.settings, book, first_submit_us, known)
         found.append(replace(one, settings=priced.settings))
         if priced.gpu:
-            gpus[priced.gpu] = None
+            gpus.setdefault(priced.gpu, one.label)
         for note in priced.notes:
             told.setdefault(note, []).append(one.label)
-    if len(gpus) > 1 and not all(one.settings.get("gpu") for one in contenders):
+    if len(gpus) > 1:
+        each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
-            f"--prices: say which GPU with --set gpu=NAME; the policies would pay for different "
-            f"ones, {' and '.join(gpus)}"
+            f"{option_of(book)}: the policies would pay for different GPUs, {each}\n"
+            "  next: --set gpu=NAME alone, one for all"
         )
     notes = (
         note if len(labels) == len(found) else f"{', '.join(labels)}: {note}"

@@ -230,7 +230,7 @@ def test_a_cluster_has_the_prices_that_there_are():
         priced("fifo", modal)
 
 
-def test_policies_are_priced_on_one_gpu_unless_their_own_are_chosen():
+def test_policies_are_priced_on_one_gpu():
     rows = book(
         [
             (0, "vast.ai", "A100", None, "marketplace", 1.0, 2),
@@ -238,17 +238,35 @@ def test_policies_are_priced_on_one_gpu_unless_their_own_are_chosen():
         ]
     )
     both = [Contender("hpa", "hpa", {}), Contender("modal", "serverless-only", {})]
-    with pytest.raises(UsageError, match="different ones, A100 and H100"):
+    different = (
+        r"^--prices prices.parquet: .*different GPUs, A100 \({}\) and H100 \(modal\)\n  next"
+    )
+    with pytest.raises(UsageError, match=different.format("hpa")):
         price(both, rows, START)
+    with pytest.raises(UsageError, match=different.format("a sweep")):
+        price(both[1:], rows, START, beside=("A100", "a sweep"))
+    own = [Contender("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
+    with pytest.raises(UsageError, match=different.format("a")):
+        price(own, rows, START)
     owned = Contender("fifo", "fifo", {"usd_per_gpu_h": 1.0})
     assert price([both[0], owned], rows, START)[0][1] == owned  # of any GPU
-    own = [Contender("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
-    found, notes = price(own, rows, START)
-    assert found[1].settings == {"serverless_usd_per_gpu_h": 3.0}
-    assert "modal: serverless price: modal, $3 per GPU-hour" in notes
-    same, notes = price(both[1:] * 2, rows, START)
-    assert same[0] == same[1]
-    assert notes == ("serverless price: modal, $3 per GPU-hour",)
+    for beside in (None, ("H100", "a sweep")):
+        same, notes = price(both[1:] * 2, rows, START, beside=beside)
+        assert same[0] == same[1] and same[0].settings == {"serverless_usd_per_gpu_h": 3.0}
+        assert notes == ("serverless price: modal, $3 per GPU-hour",)
+
+
+def test_no_command_compares_different_gpus(gpuplan, files):
+    trace, _ = files
+    prices = ("--prices", "builtin")
+    both = ("--policy", "fifo:gpu=H100", "--policy", "allpass", "--set", "gpu=A100")
+    for words in (
+        ("compare", trace, *both, *prices),
+        ("sweep", trace, "--against", "fifo:gpus=32,gpu=H100", "--threshold", "60", *prices),
+    ):
+        code, _, told = gpuplan(*words)
+        assert code == 2 and "--prices builtin: the policies would pay for different GPUs" in told
+        assert "A100 (allpass)" in told and "next: --set gpu=NAME alone, one for all" in told
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,8 @@ def sweep(
             base = parameters_from({**priced.settings, "capacity": base.capacity})
         notes = priced.notes
         if rival is not None:
-            (rival,), more = price([rival], files.book, read.jobs.first_submit_us)
+            ours_on = (priced.gpu, ours.label)
+            (rival,), more = price([rival], files.book, read.jobs.first_submit_us, beside=ours_on)
             notes = (*notes, *(f"{today}: {note}" for note in more if note not in notes))
     with (
         talk.progress("replaying") as progress,
