@@ -14,7 +14,7 @@ from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
-from gpuplan.cli.figures.policies import _alike, _name, cost_by_kind, draw_policies
+from gpuplan.cli.figures.policies import LEVELS, _alike, _apart, _name, cost_by_kind, draw_policies
 from gpuplan.cli.figures.style import (
     DARK,
     INK,
@@ -338,3 +338,12 @@ def test_a_marked_threshold_has_a_square_around_it(grid_of_many):
             for point in grid_of_many.points
             if point.is_fixed_at(300.0) and point.price_ratio == case.price_ratio
         ]
+
+
+def test_a_name_stands_where_a_curve_is_alone_and_not_where_one_step_is():
+    curve = np.linspace(10.0, 100.0, LEVELS.size)
+    other = curve.copy()
+    other[40:43] *= 0.5  # a step that comes a little sooner
+    other[120:160] *= 0.8
+    (_, level), _ = _apart([curve, other])
+    assert LEVELS[124] <= level <= LEVELS[155]

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
@@ -26,6 +27,7 @@ LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
 NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.96)  # where a curve's name may stand
 LINE = 22  # letters of a line of a label
 ALIKE = 0.08  # times whose logarithms differ by no more are one to the eye
+BESIDE = 4  # levels up and down on which a curve must be alone too, as steps may be apart on one
 SEEN = 0.05  # share of the levels at which curves must differ by more to be told apart
 LINES = 4  # of the names of curves that look the same
 
@@ -121,6 +123,7 @@ def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
         gap = np.abs(times - times[index])
         gap[index] = np.inf
         alone = np.minimum(gap.min(axis=0), 0.5)  # in time, by a factor of 1.6 at most
+        alone = sliding_window_view(np.pad(alone, BESIDE), 2 * BESIDE + 1).min(axis=1)
         clear = np.min([np.abs(LEVELS - level) for level in taken] or [np.ones(1)], axis=0)
         worth = np.where(NAMED, 4 * alone + 2 * np.minimum(clear, 0.12), -1.0)
         level = int(np.argmax(worth))
