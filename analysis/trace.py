@@ -215,7 +215,7 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
             f"no column {', '.join(missing)}; found {', '.join(found.names()[:12])}",
             expected=f"a canonical trace with {', '.join(REQUIRED)}",
             hint=f"name its columns: gpuplan ingest {path} -o trace.parquet "
-            "--map submit_time=COLUMN --map num_gpus=COLUMN ...",
+            + " ".join(f"--map {name}=COLUMN" for name in missing),
         )
     columns = []
     for name, kind in CANONICAL.items():

@@ -79,8 +79,9 @@ def jobs_of(
             f"none of its {jobs.height:,} jobs has a duration",
             column="duration_s",
             expected="seconds of run time on the recorded GPUs",
-            hint="a replay needs run times; gpuplan pareto can take job sizes from a --speedup "
-            "profile instead",
+            hint="a replay needs run times: gpuplan ingest LOG -o trace.parquet --map "
+            "duration_s=COLUMN (or start_time and end_time); gpuplan pareto can take job sizes "
+            "from a --speedup profile instead",
         )
     timed = jobs.filter(~timeless & ~gpuless)
     kept = timed if include_running else timed.filter(pl.col("state") != "running")
