@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +31,18 @@ def kernel(function: Function) -> Function:
         # the code of helpers in other files too; so let every file of the package count.
         kept = compiled._cache._cache_file
         kept._source_stamp = (kept._source_stamp, _sources_stamp())
+        compiled._cache.save_overload = _if_there_is_room(compiled._cache.save_overload)
     return compiled  # type: ignore[no-any-return]
+
+
+def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
+    """Let a full disk cost the next run a compilation instead of ending this one."""
+
+    def saved(*what: Any) -> None:
+        with suppress(OSError):
+            save(*what)
+
+    return saved
 
 
 @contextmanager

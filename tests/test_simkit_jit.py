@@ -85,3 +85,20 @@ def test_without_a_directory_for_the_cache_the_kernel_still_works(tmp_path):
 def test_disabled_compilation_leaves_python(tmp_path):
     script = "from doubling import double; print(double(21), type(double).__name__)"
     assert run(tmp_path, script, NUMBA_DISABLE_JIT="1") == "42 function\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits are of POSIX systems")
+def test_a_disk_without_room_for_the_machine_code_ends_no_run(tmp_path):
+    import resource
+
+    script = "from gpuplan.simkit.heap import new_heap; print(new_heap(3).shape)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000)),
+    )
+    assert (done.returncode, done.stdout) == (0, "(4, 2)\n"), done.stderr
+    assert not list(tmp_path.rglob("*.nbc"))
