@@ -302,3 +302,25 @@ def test_no_command_pays_a100_prices_for_another_gpu(gpuplan, tmp_path, monkeypa
     assert code == 0, told
     said = (tmp_path / "r" / "report.md").read_text() if words[0] == "report" else told
     assert "serverless price: as set" in said
+
+
+def test_what_needs_offers_that_change_is_told_to_change_nothing_elsewhere(gpuplan, files):
+    trace, market = files
+    for policy, given, idle in (
+        (
+            "allpass",
+            ("reclaim=true", "pricing=in-force"),
+            "reclaim=true and pricing=in-force change",
+        ),
+        ("hpa", ("reclaim=true",), "reclaim=true changes"),
+        ("fifo", ("pricing=in-force",), "pricing=in-force changes"),
+        ("fifo", ("pricing=in-force", "usd_per_gpu_h=1"), None),
+        ("allpass", (), None),
+    ):
+        sets = [word for one in given for word in ("--set", one)]
+        words = ("simulate", trace, "--policy", policy, *sets)
+        told = [one for one in as_json(gpuplan, *words)["warnings"] if "the offers stay" in one]
+        assert len(told) == (idle is not None)
+        assert all(one.startswith(f"{idle} nothing: the offers stay as they are") for one in told)
+        priced = as_json(gpuplan, *words, *market[:2], *market[4:])["warnings"]
+        assert not any("the offers stay" in one for one in priced)

@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
-from gpuplan.planner.allpass.settings import parameters_from, settings_of
+from gpuplan.planner.allpass.settings import idle_of_market, parameters_from, settings_of
 from gpuplan.planner.settings import check_widest
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
@@ -183,7 +183,7 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
 
     ``move_s`` is what a move of these jobs takes (`Allpass.move_s`).
     """
-    found = []
+    found = [*idle_of_market(parameters)]
     if results["never_demotable_jobs"]:
         found.append(
             f"{counted(results['never_demotable_jobs'], 'job')} of more GPUs than the capacity of "

@@ -156,6 +156,18 @@ def _check(values: Mapping[str, Any]) -> None:
         )
 
 
+def idle_of_market(parameters: Allpass) -> tuple[str, ...]:
+    """Return what to say of settings that need offers which change, where these never do."""
+    idle = ["reclaim=true"] if parameters.reclaim else []
+    idle += ["pricing=in-force"] if parameters.pricing == "in-force" else []
+    if not idle or parameters.offers.start_us.size > 1:
+        return ()
+    change = "changes" if len(idle) == 1 else "change"
+    return (
+        f"{' and '.join(idle)} {change} nothing: the offers stay as they are; those of a history come and go: --prices FILE, a table of gpuplan prices",
+    )
+
+
 def default_settings() -> dict[str, Any]:
     """Return the value that every setting has where it is not set."""
     usual = settings_of(Allpass()) | LADDER

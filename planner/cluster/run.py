@@ -12,6 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
+from gpuplan.planner.allpass.settings import idle_of_market
 from gpuplan.planner.cluster.bill import Bill, bill_of, terms_of
 from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
 from gpuplan.planner.settings import OF_PRICES, SettingError, check_widest, refuse_choice
@@ -55,6 +56,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         warnings=(
             *(() if values["gpus"] is not None else (_told(cluster),)),
             *_without_effect(policy, settings, cluster),
+            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
         ),
         detail=run,
     )
