@@ -164,7 +164,8 @@ def idle_of_market(parameters: Allpass) -> tuple[str, ...]:
         return ()
     change = "changes" if len(idle) == 1 else "change"
     return (
-        f"{' and '.join(idle)} {change} nothing: the offers stay as they are; those of a history come and go: --prices FILE, a table of gpuplan prices",
+        f"{' and '.join(idle)} {change} nothing: the offers stay as they are; those of a "
+        "history come and go: --prices FILE, a table of gpuplan prices",
     )
 
 
