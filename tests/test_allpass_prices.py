@@ -268,7 +268,7 @@ def test_a_price_of_an_a100_fills_no_hole_of_another_gpu(policy, kind):
     if setting not in known:
         return
     word = kind.replace("_", "-")
-    with pytest.raises(UsageError, match=rf"no {word} price of H100.*\n  next: --set {setting}=N"):
+    with pytest.raises(UsageError, match=rf"no {word} price of H100.*\n  next: --set {setting}=N$"):
         with_prices({}, book(rows), None, known)
     found = with_prices({setting: 5.0}, book(rows), None, known)
     assert found.settings[setting] == 5.0 and f"{word} price: as set" in found.notes
