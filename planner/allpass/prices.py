@@ -194,7 +194,8 @@ def _fixed(
             is_alone = book is not None and len({its for _, its, _ in sources_of(book)}) == 1
             another = "" if is_alone else ", or choose another GPU with --set gpu=NAME"
             raise UsageError(
-                f"{option_of(book)}: no {word} price of {gpu}{why}\n  next: --set {price}=N{another}"
+                f"{option_of(book)}: no {word} price of {gpu}{why}\n"
+                f"  next: --set {price}=N{another}"
             )
         return f"{word} price: ${usual:.2f}, the default of an {USUAL_GPU}, as the prices have none"
     provider = provider_of(found.get(named), prices, named)
