@@ -54,6 +54,7 @@ OF_CONTAINERS = (
     "cost_if_serverless_usd",
     "cost_serverless_usd",
     "finished_serverless_share",
+    "mean_container_queue_s",
     "mean_demotion_s",
     "mean_startup_s",
     "mean_threshold_s",

@@ -16,6 +16,12 @@ UNITS = {"duration": "s", "durations": "s", "usd": "USD"}
 MOST = {"duration": CENTURY_S, "durations": CENTURY_S, "usd": MOST_USD, "count": MOST_GPUS}
 """The greatest value by kind, where a setting has no other; prices are of a GPU-hour."""
 
+FEWER_JOBS = (
+    "leave the longest and the widest jobs out with --where, or shorten all with --scale-duration"
+)
+LOWER = "set {} lower"
+"""What to do about times that are too long: those of jobs, and one that is set."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:

@@ -26,7 +26,15 @@ MOST_GPUS = 1 << 24
 
 
 class TimeOverflow(ValueError):
-    """Times so long that whole microseconds could leave the range of 64 bits."""
+    """Times so long that whole microseconds could leave the range of 64 bits.
+
+    Attributes:
+        longest: the parameter that takes most of them; None where that are the jobs.
+    """
+
+    def __init__(self, problem: str, longest: str | None = None) -> None:
+        super().__init__(problem)
+        self.longest = longest
 
 
 def to_micros(seconds: Any) -> IntArray:

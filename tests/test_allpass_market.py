@@ -3,11 +3,15 @@
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_allpass import as_lists, run_twin
 
+from gpuplan.planner.allpass.run import replay
+from gpuplan.planner.settings import SettingError
+from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.market import Market
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.run import run_allpass
@@ -128,6 +132,25 @@ def test_a_worker_that_is_still_starting_can_be_reclaimed():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize(
+    "helps", [{"reclaim": False}, {"save_every_s": 5.0, "restore_s": 1.0}, {"capacity": 0}]
+)
+def test_a_run_ends_in_which_offers_vanish_before_any_job_gets_on(helps):
+    # Four offers for 44 s of each 48 s: after its start-up a worker is there for a few seconds.
+    steps, offers = np.array([0, 44_000_000]), np.array([4, 0])
+    market = Market(steps, offers, np.ones(4), 48_000_000)
+    fixed = Allpass(controller="fixed", threshold_s=60.0, capacity=4)
+    never = replace(fixed, market=market, reclaim=True, save_every_s=60.0)
+    work = Workload.from_seconds([0.0, 5.0], [4000.0, 900.0], [4, 1], [9000.0, 9000.0])
+    jobs = TraceJobs(work, pl.Series(["a", "b"]), ())
+    with pytest.raises(SettingError, match="offers vanish before any job") as told:
+        replay(jobs, never, np.random.default_rng(0))
+    assert told.value.names == ("reclaim", "save_every_s")
+    assert all(name in str(told.value.hint) for name in ("save_every_s", "restore_s", "reclaim"))
+    run = replay(jobs, replace(never, **helps), np.random.default_rng(0))
+    assert (run.finish_us > 0).all() and run.rentals.offer.size < 100_000
+
+
 @pytest.mark.parametrize("turn_s", [130, 162])
 def test_jobs_take_what_is_cheapest_now(turn_s):
     # The offer at 1.0 and the cloud at 1.29 are held from 60, busy to 160, and idle at 165, when

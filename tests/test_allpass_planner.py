@@ -1,5 +1,7 @@
 """From a trace to an Allpass run: what is left out, deadlines, settings, the bill."""
 
+import re
+
 import numpy as np
 import pytest
 from support_traces import lab_trace, write_trace
@@ -213,6 +215,21 @@ def test_long_waits_are_explained(tmp_path):
     assert served.warnings == ()
 
 
+def test_waits_for_containers_are_told_from_waits_for_workers(tmp_path):
+    # Ten jobs of 900 s, one container at a time, start-up 3 s: they wait 0, 902, ... 9 x 902 s.
+    path = write_trace(tmp_path / "t.parquet", range(10), [900.0] * 10)
+    few = {"serverless_limit": 1, "serverless_startup_s": 3.0, "serverless_startup_sd_s": 0.0}
+    for policy, more in (("allpass", {"capacity": 0}), ("serverless-only", {})):
+        found = POLICIES[policy].run(jobs_from(path), few | more, np.random.default_rng(0))
+        assert found.results["mean_container_queue_s"] == 4.5 * 902
+        assert found.results["mean_queue_s"] == 4.5 * 902
+        told = found.warnings[-1]
+        assert "wait longer for containers than they run: at most 1 GPU may be serverless" in told
+        assert not any("workers of the capacity" in warning for warning in found.warnings)
+    found = simulate(jobs_from(path, (9.0, 9.0)), {"capacity": 1}, np.random.default_rng(0))
+    assert found.results["mean_container_queue_s"] == 0 < found.results["mean_queue_s"]
+
+
 def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
     # A job an hour with much time: the pressure stays low, and F falls by 2 s a minute.
     path = write_trace(tmp_path / "t.parquet", range(0, 36_000, 3_600), [900.0] * 10)
@@ -229,6 +246,24 @@ def test_a_threshold_that_falls_below_what_a_move_takes_is_told(tmp_path):
         assert [
             f"was {average_s:.3g} s on average, less than the 84 s" in w for w in found.warnings
         ] == ([True] if told else [])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"min_threshold_s": 0.0},
+        {"threshold_s": 60.0},
+        {"checkpoint_s": 600.0, "restore_s": 600.5},
+        {"checkpoint_s": 3000.0, "restore_s": 1500.0},
+    ],
+)
+def test_what_is_advised_about_a_low_threshold_can_be_done_and_helps(tmp_path, settings):
+    path = write_trace(tmp_path / "t.parquet", range(0, 36_000, 3_600), [900.0] * 10)
+    jobs = jobs_from(path, (9.0, 9.0))
+    (told,) = simulate(jobs, settings, np.random.default_rng(0)).warnings
+    advised = {name: float(value) for name, value in re.findall(r"--set (\w+)=(\d+)", told)}
+    assert set(advised) <= {"min_threshold_s", "threshold_s", "max_threshold_s"}
+    assert simulate(jobs, settings | advised, np.random.default_rng(0)).warnings == ()
 
 
 def test_a_bill_above_all_serverless_is_told(tmp_path):

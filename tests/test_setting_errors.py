@@ -8,7 +8,9 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.schema import CENTURY_S
 from gpuplan.planner.allpass import run
+from gpuplan.planner.policies import POLICIES
 from gpuplan.planner.settings import SettingError, check_widest, setting_error
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -273,9 +275,9 @@ def test_of_a_sweep(gpuplan, trace, arguments, problem, hint):
     [
         (ValueError, "literal", "set scaling=bounded, or a lower capacity"),
         (ValueError, "bounded", "set a lower capacity"),
-        (ValueError, "utilization", "set a lower min_workers or capacity"),
-        (TimeOverflow, "bounded", "leave the longest jobs out with --where"),
-        (TimeOverflow, "literal", "leave the longest jobs out with --where"),
+        (ValueError, "utilization", "set a higher target_utilization, a lower min_workers"),
+        (TimeOverflow, "bounded", "leave the longest and the widest jobs out with --where"),
+        (TimeOverflow, "literal", "leave the longest and the widest jobs out with --where"),
     ],
 )
 def test_what_to_do_about_a_replay_without_measure(monkeypatch, cause, scaling, advice):
@@ -286,6 +288,56 @@ def test_what_to_do_about_a_replay_without_measure(monkeypatch, cause, scaling, 
     jobs = TraceJobs(Workload.from_seconds([0], [1], [1], [1]), pl.Series(["a"]), ())
     with pytest.raises(UsageError, match=rf"made: too much\n  next: {advice}"):
         run.replay(jobs, Allpass(scaling=scaling), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"target_utilization": 1e-6}, "target_utilization"),
+        ({"target_utilization": 1e-6, "min_workers": 9}, "target_utilization and min_workers"),
+    ],
+)
+def test_the_settings_are_named_that_ask_for_too_many_workers(monkeypatch, given, named):
+    def fail(*_):
+        raise ValueError("too much")
+
+    monkeypatch.setattr(run, "run_allpass", fail)
+    jobs = TraceJobs(Workload.from_seconds([0], [1], [1], [1]), pl.Series(["a"]), ())
+    with pytest.raises(SettingError, match=f"^--set {named}: this replay cannot be made: too much"):
+        POLICIES["hpa"].run(jobs, given, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        ("allpass", "checkpoint_s"),
+        ("allpass", "serverless_startup_s"),
+        ("allpass", "conventional_startup_sd_s"),
+        ("hpa", "tick_s"),
+        ("hpa", "marketplace_startup_s"),
+        ("srtf", "checkpoint_s"),
+        ("srtf", "restore_s"),
+    ],
+)
+def test_the_setting_is_named_that_makes_a_replay_too_long(policy, name):
+    zeros, ones = np.zeros(400), np.ones(400)
+    work = Workload.from_seconds(zeros, 60 * ones, ones, 900 * ones)
+    jobs = TraceJobs(work, pl.Series(["a"] * 400), ())
+    with pytest.raises(SettingError, match="more than 36,000 years") as told:
+        POLICIES[policy].run(jobs, {name: CENTURY_S}, np.random.default_rng(0))
+    assert told.value.names == (name,) and told.value.hint == f"set {name} lower"
+
+
+@pytest.mark.parametrize("policy", ["allpass", "srtf"])
+def test_jobs_are_told_of_where_they_make_a_replay_too_long_or_too_wide(policy):
+    many = np.ones(400)
+    for service_s, gpus in ((CENTURY_S, 1), (60.0, 1e7)):
+        work = Workload.from_seconds(0 * many, service_s * many, gpus * many, many)
+        jobs = TraceJobs(work, pl.Series(["a"] * 400), ())
+        if policy == "allpass" and gpus > 1:
+            continue  # it fits
+        with pytest.raises(UsageError, match="next: leave the longest and the widest jobs out"):
+            POLICIES[policy].run(jobs, {}, np.random.default_rng(0))
 
 
 def test_how_an_error_tells_who_is_to_blame():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,21 +12,31 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.allpass.settings import idle_of_market, parameters_from, settings_of
-from gpuplan.planner.settings import check_widest
+from gpuplan.planner.settings import FEWER_JOBS, LOWER, SettingError, check_widest
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
-from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
+from gpuplan.simkit.allpass.reclaim import NeverDone
 from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
 from gpuplan.simkit.workload import FOREVER, MICROS, TimeOverflow
 
-LONG_JOBS = "leave the longest jobs out with --where, or shorten all with --scale-duration"
 FEWER_WORKERS = {
-    "literal": "set scaling=bounded, or a lower capacity",
-    "bounded": "set a lower capacity, or leave jobs out with --where",
-    "utilization": "set a lower min_workers or capacity, or leave jobs out with --where",
+    "literal": (("scaling",), "set scaling=bounded, or a lower capacity"),
+    "bounded": ((), "set a lower capacity, or leave jobs out with --where"),
+    "utilization": (
+        ("target_utilization", "min_workers"),
+        "set a higher target_utilization, a lower min_workers or capacity, or leave jobs out with "
+        "--where",
+    ),
 }
-"""What to do where too many workers are rented, by ``scaling``."""
+"""What may be to blame where too many workers are rented, and what to do, by ``scaling``."""
+RECLAIMED = (
+    ("reclaim", "save_every_s", "restore_s"),
+    "set save_every_s and restore_s lower, until both fit into the time that offers last after a "
+    "worker's start-up; or reclaim=false",
+)
+"""The same where workers are taken back sooner than a job can be restored and saved on them."""
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
@@ -59,19 +70,40 @@ def replay(jobs: TraceJobs, parameters: Allpass, draws: Draws | np.random.Genera
     try:
         return run_allpass(jobs.workload, parameters, draws)
     except ValueError as error:
-        too_long = isinstance(error, TimeOverflow)
-        advice = LONG_JOBS if too_long else FEWER_WORKERS[parameters.scaling]
-        raise UsageError(f"this replay cannot be made: {error}\n  next: {advice}") from error
+        raise _impossible(error, parameters) from error
+
+
+def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
+    """Return what to tell of a replay that cannot be made: by which settings, and what next."""
+    suspects: tuple[str, ...] = ()
+    advice = FEWER_JOBS
+    if isinstance(error, TimeOverflow):
+        suspects = () if error.longest is None else (error.longest,)
+    elif isinstance(error, NeverDone):
+        suspects, advice = RECLAIMED
+    else:
+        suspects, advice = FEWER_WORKERS[parameters.scaling]
+    usual, problem = Allpass(), f"this replay cannot be made: {error}"
+    blamed = [name for name in suspects if getattr(parameters, name) != getattr(usual, name)]
+    if not blamed:
+        return UsageError(f"{problem}\n  next: {advice}")
+    if isinstance(error, TimeOverflow):
+        (name,) = blamed
+        if isinstance(drawn := getattr(parameters, name), StartUp):
+            name += "_s" if drawn.mean_s >= drawn.sd_s else "_sd_s"
+        return SettingError([name], problem, LOWER.format(name))
+    return SettingError(blamed, problem, advice)
 
 
 def measure(run: AllpassRun) -> dict[str, Any]:
     """Return the headline numbers of a run.
 
-    Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit and
-    for workers) and ``demotion`` (checkpoint and restore); JQT is the first two. Means are over all
-    jobs, workers are counted from request to release. ``cost_if_serverless_usd`` is the bill had
-    every job stayed in its container. ``gpu_h`` is run time x GPUs (a fraction of one as such), and
-    ``utilization`` that over the GPU time that is paid for by price and time.
+    Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit,
+    ``container_queue``, and for workers) and ``demotion`` (checkpoint and restore); JQT is the
+    first two. Means are over all jobs, workers are counted from request to release.
+    ``cost_if_serverless_usd`` is the bill had every job stayed in its container. ``gpu_h`` is run
+    time x GPUs (a fraction of one as such), and ``utilization`` that over the GPU time that is paid
+    for by price and time.
     """
     work, rentals = run.workload, run.rentals
     market = rentals.offer >= 0
@@ -92,6 +124,7 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "mean_jqt_s": startup_s + queue_s,
         "mean_startup_s": startup_s,
         "mean_queue_s": queue_s,
+        "mean_container_queue_s": _mean_s(run.start_us - work.submit_us - run.startup_us),
         "mean_demotion_s": _mean_s(run.demotion_us),
         "cost_usd": serverless_usd + market_usd + conventional_usd,
         "cost_if_serverless_usd": float(run.if_serverless_usd.sum()),
@@ -195,7 +228,14 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
             "late jobs rent more workers than they can use; --set scaling=bounded rents no more "
             "(docs/allpass.md)"
         )
-    waits = results["mean_queue_s"] > results["mean_service_s"]
+    for_containers_s = results["mean_container_queue_s"]
+    if for_containers_s > results["mean_service_s"]:
+        found.append(
+            "jobs wait longer for containers than they run: at most "
+            f"{counted(parameters.serverless_limit or 0, 'GPU')} may be serverless at once; "
+            "--set serverless_limit=N allows more"
+        )
+    waits = results["mean_queue_s"] - for_containers_s > results["mean_service_s"]
     if waits and results["workers_peak"] == parameters.capacity:
         found.append(
             f"jobs wait longer for workers than they run: all {parameters.capacity} workers of the "
@@ -208,10 +248,14 @@ def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) 
             "rents for every job that waits (docs/allpass.md)"
         )
     if parameters.controller == "adaptive" and results["mean_threshold_s"] < move_s:
+        limits = ("threshold_s", "max_threshold_s")
+        needed = [name for name in limits if getattr(parameters, name) < math.ceil(move_s)]
+        least = ("min_threshold_s", *needed)
+        keep = " ".join(f"--set {name}={math.ceil(move_s)}" for name in least)
         found.append(
             f"the adaptive threshold was {results['mean_threshold_s']:.3g} s on average, less than "
             f"the {move_s:g} s that a move takes, so jobs about to end are moved; "
-            f"--set min_threshold_s={move_s:g} keeps it there (docs/allpass.md)"
+            f"{keep} {'keep' if needed else 'keeps'} it there (docs/allpass.md)"
         )
     return tuple(found)
 

@@ -15,13 +15,20 @@ from gpuplan.analysis.words import counted
 from gpuplan.planner.allpass.settings import idle_of_market
 from gpuplan.planner.cluster.bill import Bill, bill_of, terms_of
 from gpuplan.planner.cluster.settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
-from gpuplan.planner.settings import OF_PRICES, SettingError, check_widest, refuse_choice
+from gpuplan.planner.settings import (
+    FEWER_JOBS,
+    LOWER,
+    OF_PRICES,
+    SettingError,
+    check_widest,
+    refuse_choice,
+)
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.run import ClusterRun, enough_gpus, run_cluster
 from gpuplan.simkit.metrics import distribution, time_average
-from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR, Workload
+from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR, TimeOverflow, Workload
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simulation:
@@ -33,7 +40,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     scheduler = SCHEDULERS[policy]
     refuse_choice(settings)
     values = scheduler.complete(settings)
-    cluster = _sized(scheduler, jobs.workload, values)
+    cluster = _sized(scheduler, jobs.workload, values, settings)
     widest = int(jobs.workload.gpus.max())
     least = whole_nodes(widest, cluster.gpus_per_node)
     check_widest(widest, cluster.gpus, "gpus", "would never start", least)
@@ -43,7 +50,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
             "the published simulator stops jobs at no cost, and is run without --checkpoints",
         )
     terms = terms_of(values)
-    with _replayable():
+    with _replayable(settings):
         run = run_cluster(jobs.workload, cluster)
     bill = bill_of(run, terms)
     own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
@@ -62,8 +69,13 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     )
 
 
-def _sized(scheduler: Scheduler, workload: Workload, values: Mapping[str, Any]) -> Cluster:
-    """Return the cluster that settings make, and where they give no size one that is large enough.
+def _sized(
+    scheduler: Scheduler,
+    workload: Workload,
+    values: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> Cluster:
+    """Return the cluster that complete settings make; where none gives a size, one large enough.
 
     Raises:
         UsageError: values that no cluster can have.
@@ -71,7 +83,7 @@ def _sized(scheduler: Scheduler, workload: Workload, values: Mapping[str, Any]) 
     if values["gpus"] is not None:
         return scheduler.cluster(values, values["gpus"], int(workload.gpus.max()))
     one = scheduler.cluster(values, values["gpus_per_node"] or 1)
-    with _replayable():
+    with _replayable(settings):
         return replace(one, gpus=enough_gpus(workload, one))
 
 
@@ -87,14 +99,16 @@ def _told(cluster: Cluster) -> str:
 
 
 @contextmanager
-def _replayable() -> Iterator[None]:
+def _replayable(settings: Mapping[str, Any]) -> Iterator[None]:
     """Raise `UsageError` where the replay inside the block cannot be made."""
     try:
         yield
     except ValueError as error:
-        raise UsageError(
-            f"this replay cannot be made: {error}\n  next: leave the longest jobs out with --where"
-        ) from error
+        problem = f"this replay cannot be made: {error}"
+        longest = error.longest if isinstance(error, TimeOverflow) else None
+        if longest in settings:
+            raise SettingError([str(longest)], problem, LOWER.format(longest)) from error
+        raise UsageError(f"{problem}\n  next: {FEWER_JOBS}") from error
 
 
 def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:

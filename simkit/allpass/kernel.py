@@ -32,7 +32,7 @@ from gpuplan.simkit.allpass.pool import (
     rent,
     take_idle,
 )
-from gpuplan.simkit.allpass.reclaim import stop_gang
+from gpuplan.simkit.allpass.reclaim import NeverDone, stop_gang
 from gpuplan.simkit.allpass.room import (
     AWAY,
     CHAIN,
@@ -79,6 +79,8 @@ NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worke
 
 MOST_RENTALS = 1 << 24  # 2 GB of them
 
+MOST_IN_VAIN = 1 << 16  # workers taken back, and 16 for each GPU of all jobs, while none gets on
+
 AHEAD = 1 << 10  # ticks for which ends of jobs are foreseen
 
 
@@ -123,6 +125,7 @@ def replay(
 
     Raises:
         ValueError: there would be more than `MOST_RENTALS` rentals.
+        NeverDone: `MOST_IN_VAIN` were, throughout two rounds of the market.
     """
     n = submit.size
     jobs, workers, bills = room.jobs, room.workers, room.bills
@@ -142,6 +145,9 @@ def replay(
     next_tick = 0 if rules.by_utilization else rules.tick_us  # its first workers are there early
     wishes = np.zeros((rules.stabilization_us // rules.tick_us + 3, 2), np.int64)
     changed = False
+    # Workers taken back since a job last got on: ended, or was stopped with something saved.
+    in_vain = got_on = done_then = 0
+    most_in_vain = MOST_IN_VAIN + 16 * gpus.sum()
 
     # The end of a job that stays in its container matters to nobody but the ticks, unless others
     # wait for its GPUs: those it holds leave a count at the first tick that sees it gone.
@@ -236,6 +242,7 @@ def replay(
                         idle -= 1
                     else:  # its whole gang stops, goes back to what is saved, and queues again
                         job = workers[JOB, worker]
+                        ran = now - jobs[SINCE, job]
                         lost = stop_gang(
                             jobs, workers, job, worker, now, restore[job], cheapest, dearest, rules
                         )
@@ -244,10 +251,13 @@ def replay(
                         demand[row, WORK] += gpus[job] * lost
                         key = submit[job] if rules.by_submission else deadline[job]
                         insert(queue, key, job)
+                        if lost < ran:
+                            in_vain, got_on = 0, now
                         idle += gpus[job] - 1
                         ready -= 1
                         changed = True
                     workers[RECLAIMED, worker] = 1
+                    in_vain += 1
                     market_held -= 1
                     paid -= workers[PRICE, worker]
                     let_go(workers, bills, worker, now, holder, offers)
@@ -278,6 +288,10 @@ def replay(
                 now,
                 rules,
             )
+            if done > done_then:
+                in_vain, got_on, done_then = 0, now, done
+            if in_vain > most_in_vain and (now - got_on) // 2 > rules.market_period_us:
+                raise NeverDone("offers vanish before any job on their workers gets on")
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
             if rentals + wanted > bills.size or notes == room.pressures.size:

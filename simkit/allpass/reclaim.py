@@ -9,6 +9,10 @@ from gpuplan.simkit.allpass.room import AWAY, CHAIN, FINISH, LEFT_US, SINCE, STA
 from gpuplan.simkit.jit import kernel
 
 
+class NeverDone(ValueError):
+    """The marketplace takes workers back before any job gets on, again and again."""
+
+
 @kernel
 def stop_gang(
     jobs: Any,

@@ -195,7 +195,8 @@ def run_allpass(
 
     Raises:
         ValueError: a job is wider than ``serverless_limit``; draws of another size; times so long
-            that whole microseconds overflow; more than 16 million rentals.
+            that whole microseconds overflow; more than 16 million rentals; offers that vanish
+            before any job gets on.
     """
     if isinstance(draws, np.random.Generator):
         draws = Draws.sample(parameters, workload.size, draws)
@@ -211,7 +212,7 @@ def run_allpass(
             f"serverless_limit {rules.serverless_limit}"
         )
     checkpoint_us, restore_us = overheads_us(workload, parameters)
-    _check_range(workload, rules, draws, checkpoint_us + restore_us)
+    _check_range(workload, rules, draws, checkpoint_us, restore_us)
     market = parameters.offers
     width = math.gcd(rules.tick_us, rules.window_step_us)
     edges, bucket = _buckets(workload.deadline_us, width)
@@ -347,11 +348,26 @@ def _nanos(usd: FloatArray | float) -> IntArray:
     return np.floor(np.asarray(usd, np.float64) * NANOS + 0.5).astype(np.int64)
 
 
-def _check_range(workload: Workload, rules: Rules, draws: Draws, overhead: IntArray) -> None:
+def _check_range(
+    workload: Workload, rules: Rules, draws: Draws, checkpoint_us: IntArray, restore_us: IntArray
+) -> None:
     """Refuse what could leave the range of int64: the end of the run, or all work added up."""
-    each = workload.service_us.astype(np.float64) + draws.container_us + overhead
-    wait = float(draws.conventional_us.max(initial=0)) + float(draws.marketplace_us.max(initial=0))
-    last = max(float(workload.submit_us[-1]), float(workload.deadline_us.max()))
-    end = last + each.sum() + workload.size * (wait + 2.0 * rules.tick_us)
-    if max(end, float((each * workload.gpus).sum())) > FOREVER:
-        raise TimeOverflow("the jobs add up to more than 36,000 years of worker time")
+    each = {
+        None: workload.service_us.astype(np.float64),
+        "serverless_startup": draws.container_us.astype(np.float64),
+        "checkpoint_s": checkpoint_us.astype(np.float64),
+        "restore_s": restore_us.astype(np.float64),
+    }
+    work = {name: float((us * workload.gpus).sum()) for name, us in each.items()}
+    end = {name: float(us.sum()) for name, us in each.items()} | {
+        "marketplace_startup": workload.size * float(draws.marketplace_us.max(initial=0)),
+        "conventional_startup": workload.size * float(draws.conventional_us.max(initial=0)),
+        "tick_s": 2.0 * workload.size * rules.tick_us,
+    }
+    end[None] += max(float(workload.submit_us[-1]), float(workload.deadline_us.max()))
+    for parts in (end, work):
+        if sum(parts.values()) > FOREVER:
+            raise TimeOverflow(
+                "the jobs add up to more than 36,000 years of worker time",
+                max(parts, key=lambda name: parts[name]),
+            )

@@ -133,7 +133,12 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
     overhead_us = _overhead_us(workload, cluster)
     worst_us = gpu_us + 4.0 * workload.size * float(overhead_us.max()) * widest
     if float(workload.submit_us[-1]) + worst_us > FOREVER:
-        raise TimeOverflow("the jobs add up to more than 36,000 years of GPU time")
+        save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
+        longest = "checkpoint_s" if save_us.max() > load_us.max() else "restore_s"
+        raise TimeOverflow(
+            "the jobs add up to more than 36,000 years of GPU time",
+            longest if worst_us > 2 * gpu_us else None,
+        )
     if cluster.as_published:
         if overhead_us.any():
             raise ValueError("the published simulator is run without checkpoint and restore")
