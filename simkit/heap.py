@@ -45,6 +45,18 @@ def larger(heap: Array) -> Array:
 
 
 @kernel
+def _rise(heap: Array, at: int, first: int, second: int) -> None:
+    """Write a pair into the gap at a row, or above it, where its parent is no greater."""
+    while at > 1:
+        up = at >> 1
+        if heap[up, 0] < first or (heap[up, 0] == first and heap[up, 1] <= second):
+            break
+        heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
+        at = up
+    heap[at, 0], heap[at, 1] = first, second
+
+
+@kernel
 def insert(heap: Array, first: int, second: int) -> None:
     """Add a pair where there is room. It returns nothing, which is quicker than `push`.
 
@@ -53,13 +65,7 @@ def insert(heap: Array, first: int, second: int) -> None:
     size = heap[0, 0] + 1
     heap[0, 0] = size
     at = size
-    while at > 1:
-        up = at >> 1
-        if heap[up, 0] < first or (heap[up, 0] == first and heap[up, 1] <= second):
-            break
-        heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
-        at = up
-    heap[at, 0], heap[at, 1] = first, second
+    _rise(heap, at, first, second)
 
 
 @kernel
@@ -80,10 +86,4 @@ def pop(heap: Array) -> None:
         )
         heap[at, 0], heap[at, 1] = heap[down, 0], heap[down, 1]
         at, down = down, 2 * down
-    while at > 1:
-        up = at >> 1
-        if heap[up, 0] < first or (heap[up, 0] == first and heap[up, 1] <= second):
-            break
-        heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
-        at = up
-    heap[at, 0], heap[at, 1] = first, second
+    _rise(heap, at, first, second)
