@@ -168,11 +168,25 @@ RICH = [  # of two GPUs, two regions, and two providers of each kind
     )
     for gpu in ("A100", "H100")
 ]
-OTHER = {  # a value that is not the default, by kind and by name
-    **{"duration": 120.0, "usd": 0.25, "count": 3, "number": 0.9, "flag": True},
-    **{"max_threshold_s": 900.0, "provider": "zebra", "gpu": "H100", "region": "us"},
-    **{"serverless_provider": "runpod", "conventional_provider": "aws", "levels": 4},
+SAID = {  # what prices say, or choose among them -> another value, and what a run then has
+    "serverless_usd_per_gpu_h": (0.25, {"serverless_usd_per_gpu_h": 0.25}),
+    "conventional_usd_per_gpu_h": (0.25, {"conventional_usd_per_gpu_h": 0.25}),
+    "usd_per_gpu_h": (0.25, {"usd_per_gpu_h": 0.25}),
+    "serverless_provider": ("runpod", {"serverless_usd_per_gpu_h": 1.5}),
+    "conventional_provider": ("aws", {"conventional_usd_per_gpu_h": 4.0}),
+    "provider": ("zebra", {"market": ([4], [0.9] * 4)}),
+    "region": ("us", {"market": ([3], [0.7] * 3)}),
+    "marketplace_offers": (3, {"market": ([3], [0.5, 0.7, 0.7])}),  # of five: 2 at 0.5, 3 at 0.7
+    "gpu": (
+        "H100",
+        {
+            "serverless_usd_per_gpu_h": 5.0,
+            "conventional_usd_per_gpu_h": 2.8,
+            "market": ([5], [1.0, 1.0, 1.4, 1.4, 1.4]),
+        },
+    ),
 }
+ASKED = {f"marketplace_{part}_usd_per_gpu_h" for part in ("min", "median", "max")}
 
 
 def paid(policy, chosen, rows):
@@ -185,22 +199,28 @@ def paid(policy, chosen, rows):
     return {k: v for k, v in found.items() if k not in LADDER} | {"market": market}
 
 
+@pytest.mark.parametrize("name", [*SAID, *sorted(ASKED)])
 @pytest.mark.parametrize("policy", ["allpass", "serverful-only", "hpa", "serverless-only", "fifo"])
-def test_whatever_is_set_beside_prices_counts_or_is_refused(policy):
-    usual, refused = paid(policy, {}, RICH), set()
-    for name, setting in POLICIES[policy].settings.items():
-        plain = POLICIES[policy].defaults()[name]
-        others = [one for one in setting.choices if one != plain] or [OTHER.get(setting.kind)]
-        value = not plain if setting.kind == "flag" else OTHER.get(name, others[0])
-        try:
-            found = paid(policy, {name: value}, RICH)
-        except UsageError as error:
-            assert str(error).startswith(f"--set {name}: ")
-            refused.add(name)
-        else:
-            assert found != usual, name
-    asked = {f"marketplace_{part}_usd_per_gpu_h" for part in ("min", "median", "max")}
-    assert refused == (set() if policy == "serverless-only" else asked)
+def test_what_prices_say_too_counts_where_it_is_set_or_is_refused(policy, name):
+    known = POLICIES[policy].settings
+    if name not in known:
+        return
+    if name in ASKED:
+        with pytest.raises(UsageError, match=f"^--set {name}: .* what offers of vast.ai"):
+            paid(policy, {name: 0.25}, RICH)
+        return
+    value, expected = SAID[name]
+    usual, found = paid(policy, {}, RICH), paid(policy, {name: value}, RICH)
+    rents = {*known, *(["market"] if "provider" in known else [])}
+    pays = {key: its for key, its in expected.items() if key in rents}
+    assert pays and {key: found[key] for key in pays} == pays
+    assert all(usual[key] != its for key, its in pays.items())
+
+
+@pytest.mark.parametrize("policy", ["allpass", "hpa", "serverless-only", "fifo"])
+def test_prices_say_something_of_no_other_setting(policy):
+    priced = with_prices({"gpu": "A100"}, book(RICH), None, POLICIES[policy].settings).settings
+    assert priced.keys() - {"market"} <= SAID.keys()
 
 
 def test_offers_that_are_set_are_so_many_all_along():
