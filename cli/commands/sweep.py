@@ -282,7 +282,7 @@ def _check_size(settings: list[str]) -> None:
     """Raise `UsageError` where ``--set`` has what is an option here, or of another policy."""
     for text in settings:
         key, _, value = (part.strip() for part in text.partition("="))
-        if key == "gpus":
+        if key == "gpus" and value:
             raise UsageError(
                 f"--set {text!r}: no setting 'gpus'\n  next: --capacity {value} for the most "
                 f"workers rented, or --against NAME:gpus={value} for a cluster"
