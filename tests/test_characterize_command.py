@@ -121,7 +121,7 @@ def test_the_headline_says_what_the_workload_is():
     brief = frame([0, 60], duration_s=[3600.0, 3600.0], num_gpus=[1.0, 1.0])  # 120 over the span
     assert headline(characterize(in_memory(brief))).endswith("at most 2 GPUs busy at once")
     alone = frame([0], duration_s=[None], num_gpus=[1.0])
-    assert headline(characterize(in_memory(alone))) == "1 job at once"
+    assert headline(characterize(in_memory(alone))) == "1 job"
 
 
 def test_the_selection_and_the_options_take_effect(gpuplan, trace):
