@@ -292,12 +292,19 @@ def test_a_price_of_an_a100_fills_no_hole_of_another_gpu(policy, kind):
         with_prices({}, book(rows), None, known)
     found = with_prices({setting: 5.0}, book(rows), None, known)
     assert found.settings[setting] == 5.0 and f"{word} price: as set" in found.notes
-    if policy != "serverless-only":  # which has no other price
-        same = [(*row[:2], "A100-80GB", *row[3:]) for row in rows]
-        found = with_prices({}, book(same), None, known)
-        usd = {"serverless": "2.10", "on_demand": "1.29"}[kind]
-        told = f"{word} price: ${usd}, the default of an A100, as the prices have none"
-        assert setting not in found.settings and told in found.notes
+    same = [(*row[:2], "A100-80GB", *row[3:]) for row in rows]
+    found = with_prices({"gpu": "A100-80GB"}, book(same), None, known)
+    usd = {"serverless": "2.10", "on_demand": "1.29"}[kind]
+    told = f"{word} price: ${usd}, the default of an A100, as the prices have none"
+    assert setting not in found.settings and told in found.notes
+
+
+def test_what_is_set_of_the_built_in_marketplace_is_told():
+    usual = with_prices({"gpu": "H100"}, None, None)
+    assert "marketplace: vast.ai, H100" in usual.notes
+    dear = {f"marketplace_{part}_usd_per_gpu_h": 9.0 for part in ("median", "max")}
+    found = with_prices({"gpu": "H100"} | dear, None, None)
+    assert "marketplace: vast.ai, H100, median, max price as set" in found.notes
 
 
 def test_the_built_in_list_fills_no_hole_with_prices_of_an_a100():

@@ -101,7 +101,7 @@ def with_prices(
     elif rents:
         notes += _market(found, book, gpu, means, first_submit_us, held)
     fixed = [
-        _fixed(found, means.get(kind, {}), kind, *tier, gpu=gpu, book=book, is_all=not rents)
+        _fixed(found, means.get(kind, {}), kind, *tier, gpu=gpu, book=book)
         for kind, tier in tiers.items()
     ]
     return _done(found, gpu, [*fixed, *notes])
@@ -136,7 +136,7 @@ def _from_list(
     notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
     for kind, tier in tiers.items():
         prices = {one.provider: one.typical or 0.0 for one in offered if one.kind == kind}
-        notes.append(_fixed(found, prices, kind, *tier, gpu=gpu, book=None, is_all=not rents))
+        notes.append(_fixed(found, prices, kind, *tier, gpu=gpu, book=None))
     if not rents:
         return _done(found, gpu, notes)
     if _without_market(settings):
@@ -155,9 +155,12 @@ def _from_list(
         )
     typical = {name: one.typical or 0.0 for name, one in market.items()}
     one = market[provider_of(settings.get("provider"), typical, "provider")]
-    for part, usd in (("min", one.least), ("median", one.typical), ("max", one.most)):
+    parts = {"min": one.least, "median": one.typical, "max": one.most}
+    own = [part for part in parts if f"marketplace_{part}_usd_per_gpu_h" in settings]
+    for part, usd in parts.items():
         found.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
-    notes.append(f"marketplace: {one.provider}, {one.gpu_type}")
+    as_set = f", {listed(own)} price as set" if own else ""
+    notes.append(f"marketplace: {one.provider}, {one.gpu_type}{as_set}")
     return _done(found, gpu, notes)
 
 
@@ -175,12 +178,8 @@ def _fixed(
     *,
     gpu: str,
     book: PriceBook | None,
-    is_all: bool,
 ) -> str:
-    """Fill in the price of a tier that does not change; return where it comes from.
-
-    Where ``is_all`` it is the only price that is paid: nothing else may stand for it.
-    """
+    """Fill in the price of a tier that does not change; return where it comes from."""
     word = _word(kind)
     if price in found:
         idle = f", so {named} changes nothing" if found.get(named) else ""
@@ -189,8 +188,8 @@ def _fixed(
         if found.get(named):
             raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
         usual = default_settings()[price]
-        if is_all or not same_gpu(gpu, USUAL_GPU):
-            why = "" if is_all else f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
+        if not same_gpu(gpu, USUAL_GPU):
+            why = f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
             is_alone = book is not None and len({its for _, its, _ in sources_of(book)}) == 1
             another = "" if is_alone else ", or choose another GPU with --set gpu=NAME"
             raise UsageError(

@@ -95,7 +95,7 @@ def _told(cluster: Cluster) -> str:
         if each
         else "as many as the jobs use at once if none waits"
     )
-    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; --gpus N replays a cluster of N"
+    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set gpus for another size"
 
 
 @contextmanager
