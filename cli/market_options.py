@@ -11,6 +11,8 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
+from gpuplan.cli.emit import check_output
+from gpuplan.cli.options import Output
 from gpuplan.cli.report import Input
 
 if TYPE_CHECKING:
@@ -122,8 +124,20 @@ class TimelineChoice:
         ),
     ] = None
 
-    def check(self) -> None:
-        """Refuse a file of another kind. Raises `UsageError`."""
+    def check(self, output: Output, trace: Path, market: MarketChoice) -> None:
+        """Refuse outputs of a replay that cannot be written, or that would replace its inputs.
+
+        Raises:
+            UsageError: another kind of file than can be written.
+            OutputError: as `gpuplan.cli.emit.check_output`.
+        """
+        check_output(
+            output,
+            picture=True,
+            rows=True,
+            inputs=[trace, market.prices, market.checkpoints],
+            others=[self.timeline],
+        )
         if self.timeline is not None and self.timeline.suffix.lower() != ".parquet":
             raise UsageError(f"--timeline {self.timeline}: expected a name that ends in .parquet")
 

@@ -60,6 +60,14 @@ def gpuplan(capfd: pytest.CaptureFixture[str]):
     return run
 
 
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """A trace of two days of a lab, which tests only read."""
+    from support_traces import lab_trace
+
+    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
+
+
 @pytest.fixture
 def newtrace(tmp_path):
     """A trace with the job classes of newTrace, without durations."""

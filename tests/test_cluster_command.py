@@ -5,18 +5,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from support_traces import lab_trace, write_trace
+from support_traces import write_trace
 
 from gpuplan.cli.settings import parse_settings, show_setting
 from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.settings import Setting
 
 pytestmark = pytest.mark.kernels
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 @pytest.mark.parametrize("policy", SCHEDULERS)

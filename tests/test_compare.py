@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from support_traces import lab_trace, write_trace
+from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection, read_trace
@@ -16,11 +16,6 @@ from gpuplan.planner.policies import POLICIES
 from gpuplan.planner.workload import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 def given(policies):

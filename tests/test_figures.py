@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.text import Annotation
-from support_traces import lab_trace
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.hover import spots_of
@@ -32,11 +31,6 @@ from gpuplan.planner.compare import Contender, compare
 from gpuplan.planner.policies import POLICIES
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 def drawn():

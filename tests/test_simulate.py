@@ -4,15 +4,10 @@ import json
 
 import polars as pl
 import pytest
-from support_traces import lab_trace, write_trace
+from support_traces import write_trace
 
 from gpuplan.cli.settings import parse_settings
 from gpuplan.planner.allpass.settings import SETTINGS
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 def test_jobs_and_summary_agree(gpuplan, lab, tmp_path):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from support_traces import lab_trace, write_trace
+from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
@@ -23,11 +23,6 @@ from gpuplan.planner.allpass.sweep import Grid, sweep
 from gpuplan.planner.deadlines import check_factor
 from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 def test_the_front_and_its_knee_by_hand():

@@ -6,7 +6,6 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from support_traces import lab_trace
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.contenders import read_rival
@@ -19,11 +18,6 @@ from gpuplan.simkit.workload import Workload
 
 GRID = Grid([60.0, 600.0], adaptive=False)
 FIFO = "fifo:gpus=40"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from support_traces import lab_trace, write_trace
+from support_traces import write_trace
 
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks
 from gpuplan.analysis.trace import read_trace
@@ -31,11 +31,6 @@ SIMPLE = Allpass(
     checkpoint_s=0.0,
     restore_s=0.0,
 )
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from support_traces import lab_trace
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.sweep_tables import headline
@@ -14,11 +13,6 @@ from gpuplan.planner.workload import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
 
 FIFO = "fifo:gpus=40"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return lab_trace(tmp_path_factory.mktemp("lab") / "lab.parquet")
 
 
 @pytest.fixture(scope="module")

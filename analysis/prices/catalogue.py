@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 SOURCE = "Allpass, Table 2"
-STARTUP_SOURCE = "Allpass, Table 3"
 AS_OF = datetime(2025, 10, 25, tzinfo=UTC)
 """On-demand prices are of this day; those of marketplaces of the 30 days, and spot prices of the
 year, that end with this week."""

@@ -59,7 +59,6 @@ MOST_FITTED = 60
 STATE_BINS = 20
 WAIT_BANDS = (0.0, 1.0, 8.0, float(2**40))
 OTHER = "other"
-STEPS_S = (60.0, 1.0, 0.001, 1e-6)
 
 
 def fit_model(trace: Trace, *, source: str | None = None) -> Model:

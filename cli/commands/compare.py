@@ -8,7 +8,7 @@ import typer
 
 from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
-from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.emit import emit
 from gpuplan.cli.engine_options import EngineChoice
 from gpuplan.cli.market_options import (
     MOST_GPUS,
@@ -89,15 +89,8 @@ def compare(
     from gpuplan.planner.compare import price
     from gpuplan.simkit.jit import compiling
 
-    check_output(
-        output,
-        picture=True,
-        rows=True,
-        inputs=[trace, market.prices, market.checkpoints],
-        others=[timeline.timeline],
-    )
+    timeline.check(output, trace, market)
     contenders = read_contenders(policy or USUAL, settings or [], gpus)
-    timeline.check()
     runner = engine.build()
     if market.checkpoints is not None:
         check_checkpoints({one.label: one.effective() for one in contenders})

@@ -8,7 +8,7 @@ import typer
 
 from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
-from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.emit import emit
 from gpuplan.cli.market_options import (
     MOST_GPUS,
     MarketChoice,
@@ -85,14 +85,7 @@ def simulate(
     from gpuplan.planner.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
 
-    check_output(
-        output,
-        picture=True,
-        rows=True,
-        inputs=[trace, market.prices, market.checkpoints],
-        others=[timeline.timeline],
-    )
-    timeline.check()
+    timeline.check(output, trace, market)
     chosen = read_contender(policy, settings or [], gpus)
     if market.checkpoints is not None:
         check_checkpoints({policy: chosen.effective()})

@@ -11,7 +11,7 @@ import typer
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.completion import POLICIES, one_of
-from gpuplan.cli.emit import check_output, emit
+from gpuplan.cli.emit import emit
 from gpuplan.cli.engine_options import EngineChoice
 from gpuplan.cli.market_options import MarketChoice, TimelineChoice, price_choice
 from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
@@ -150,13 +150,7 @@ def sweep(
     from gpuplan.planner.settings import OF_PRICES
     from gpuplan.simkit.jit import compiling
 
-    check_output(
-        output,
-        picture=True,
-        rows=True,
-        inputs=[trace, market.prices, market.checkpoints],
-        others=[timeline.timeline],
-    )
+    timeline.check(output, trace, market)
     rules = set(policy or Rule)
     thresholds = parse_thresholds(threshold)
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
@@ -179,7 +173,6 @@ def sweep(
         worth = [*parse_numbers(value_of_time, "--value-of-time", most=MOST_WORTH_USD)]
     if resamples:
         check_level(ci, resamples)
-    timeline.check()
     runner = engine.build()
     files = market.open()
     read = replay.read(trace, choice, overheads=files.overheads)
