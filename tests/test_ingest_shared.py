@@ -48,6 +48,7 @@ TRACES = {
     "sia-workloads/saturn/*.csv": ("sia", 160),
     "sia-workloads/scale_2x/*.csv": ("sia", 320),
     "sia-workloads/scale_8x/*.csv": ("sia", 1_280),
+    "swf/curie-partition8-a.swf.gz": ("swf", 7_000),
     "tiresias/60_job.csv": ("tiresias", 60),
     "wandb/wandb_runs_2022.csv": ("wandb", 9),
 }
@@ -71,6 +72,7 @@ NEITHER = (
     "acmetrace/c*.csv",  # summaries and distributions
     "alibaba-openb-v2023/openb_node_list_*.csv",
     "alibaba-openb-v2023/openb_pod_list_multigpu50.csv.gz",  # pods without times
+    "alibaba-spot-v2026/aggregates/*",  # demand by hour, counts
     "alibaba-spot-v2026/node_info_df.csv",
     "boa-profiles/*",
     "dilu/bs_sm_*.csv",  # profiles
