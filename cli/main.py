@@ -19,6 +19,7 @@ from gpuplan.cli.console import INTERRUPTED
 from gpuplan.cli.lazy import LazyGroup
 
 USAGE = 2
+UNUSABLE = 3
 BUG = 70  # EX_SOFTWARE of sysexits.h
 CLICK_ERROR: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:  # a panic of polars is no Exception
         if _was_interrupted(error):
             return _told("interrupted", INTERRUPTED)
+        if isinstance(error, OSError):  # of the system: no room, no permission, a failing disk
+            return _told(_of_system(error), UNUSABLE)
         problem = f"internal error ({type(error).__name__}: {error})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
 
@@ -141,6 +144,12 @@ def _told(message: str, code: int) -> int:
         traceback.print_exc()
     sys.stderr.write(talk.printable(f"error: {message}\n"))
     return code
+
+
+def _of_system(error: OSError) -> str:
+    """Return what the system refused, and for which file."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
