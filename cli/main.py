@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -13,9 +12,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
-from gpuplan.cli.console import INTERRUPTED
+from gpuplan.cli.console import INTERRUPTED, State, stopped
 from gpuplan.cli.lazy import LazyGroup
 
 USAGE = 2
@@ -107,31 +107,28 @@ def run() -> None:
     # Started with a stream closed (>&-), Python has none there.
     sys.stdout = sys.stdout or open(os.devnull, "w")
     sys.stderr = sys.stderr or open(os.devnull, "w")
-    stopped: list[int] = []
-
-    def stop(number: int, _: object) -> None:
-        stopped.append(number)
-        raise KeyboardInterrupt  # so that everything is left in order, as after Ctrl-C
-
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), stop)
-    code = main()
+    try:
+        State.running = True
+        code = main()
+    except KeyboardInterrupt:  # while the outcome was told
+        code = _told("interrupted", INTERRUPTED)
+    State.running = False
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if code == INTERRUPTED:
-        _leave(128 + stopped[0] if stopped else code)
-    sys.exit(code)
+        if not isinstance(error, BrokenPipeError) and code == 0:
+            code = _told(f"standard output cannot be written: {error.strerror}", UNUSABLE)
+    _leave(128 + stopped[0] if code == INTERRUPTED and stopped else code)
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit with this code after an interrupt.
+    """Exit with this code, and without the shutdown of Python, which answers no signal.
 
-    Where the interrupt met code run by ``exec``, as in the making of a dataclass, Python would
-    end with SIGINT whatever it is told by `sys.exit`.
+    Where an interrupt met code run by ``exec``, as in the making of a dataclass, Python would end
+    with SIGINT whatever it is told by `sys.exit`.
     """
+    release_all()
     atexit._run_exitfuncs()
     sys.stderr.flush()
     os._exit(code)
@@ -142,7 +139,7 @@ def _told(message: str, code: int) -> int:
         import traceback
 
         traceback.print_exc()
-    sys.stderr.write(talk.printable(f"error: {message}\n"))
+    talk.say(f"error: {message}")
     return code
 
 

@@ -54,16 +54,15 @@ def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
         OutputError: the output is one of the sources, or there is no room for a pipe's bytes.
         UsageError: a source is given twice, none is given, or the output is not called Parquet.
     """
-    if output.suffix != ".parquet":
-        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
+    rejects = rejects_path(output)
     if not paths:
         raise UsageError("no source given; name at least one log")
     for path in paths:
         if (path == STANDARD_INPUT or is_pipe(path)) and paths.count(path) > 1:
             raise UsageError(f"{path}: given twice; it can be read only once")
-    for written in (output, rejects_path(output)):
+    for written in (output, rejects):
         check_writable(written)
-    outputs = {os.path.realpath(output), os.path.realpath(rejects_path(output))}
+    outputs = {os.path.realpath(output), os.path.realpath(rejects)}
     try:
         spool = temporary_folder()
     except OSError as error:

@@ -190,7 +190,12 @@ def _room(path: Path) -> Iterator[None]:
 
 
 def rejects_path(output: Path) -> Path:
-    """Return where the rejects of a trace go: ``trace.rejects.parquet`` for ``trace.parquet``."""
+    """Return where the rejects of a trace go: ``trace.rejects.parquet`` for ``trace.parquet``.
+
+    Raises `UsageError` where the trace is not called Parquet.
+    """
+    if output.suffix != ".parquet":
+        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
     return output.with_suffix(REJECTS)
 
 
