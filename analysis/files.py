@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpuplan.analysis.errors import InputError, OutputError
+from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
+MOST_LINKS = 40
 
 
 def existing_file(path: Path) -> Path:
     """Return ``path`` if it is a readable file. Raises `InputError` otherwise."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        raise _not_there(path, error) from error
+    if stat.S_ISDIR(mode):
         raise InputError(path, "is a folder", expected="a file")
-    if path.is_symlink() and not path.exists():
-        raise InputError(
+    if not os.access(path, os.R_OK):
+        raise InputError(path, "no permission to read it", hint="check its mode and owner")
+    return path
+
+
+def _not_there(path: Path, error: OSError | ValueError) -> InputError:
+    """Return what is wrong with a path that leads to nothing."""
+    if isinstance(error, ValueError):
+        return InputError(path, "is not a valid path (it has a NUL byte)", hint="check the path")
+    if os.path.islink(path):
+        return InputError(
             path,
             f"no such file (it is a link to {path.readlink()})",
             hint="link it to a file, or name the file itself",
         )
-    if not path.exists():
-        near = _nearest_name(path)
-        hint = f"did you mean {near}?" if near else "check the path"
-        raise InputError(path, "no such file", hint=hint)
-    if not os.access(path, os.R_OK):
-        raise InputError(path, "no permission to read it", hint="check its mode and owner")
-    return path
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        return InputError(path, f"cannot be read: {error.strerror}", hint="check the path")
+    near = _nearest_name(path)
+    return InputError(
+        path, "no such file", hint=f"did you mean {near}?" if near else "check the path"
+    )
+
+
+def is_pipe(path: Path) -> bool:
+    """Return whether a path is a named pipe; False where nothing is there."""
+    try:
+        return path.is_fifo()
+    except (OSError, ValueError):
+        return False
 
 
 def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
@@ -83,40 +106,137 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def check_writable(path: Path) -> None:
+    """Refuse an output that `atomic_output` cannot write, before the work and not after it.
+
+    Raises `OutputError`.
+    """
+    if not is_stream(path):
+        _new_beside(path).release()
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether bytes written to a path go on to somebody: a pipe, a device, /dev/stdout.
+
+    Raises:
+        OutputError: it is a folder, a disk or a socket, or cannot be written to.
+    """
+    descriptor = _descriptor(path)
+    try:
+        if descriptor is not None:
+            os.write(descriptor, b"")  # raises where it is not open, or only for reading
+            return True
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+    if stat.S_ISDIR(mode):
+        raise OutputError(f"{path}: is a folder; name a file in it")
+    if stat.S_ISREG(mode):
+        return False
+    if not (stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)):
+        raise OutputError(f"{path}: is {_kind(mode)}; name a file")
+    if not os.access(path, os.W_OK):
+        raise OutputError(f"{path}: no permission to write to it")
+    return True
+
+
 @contextmanager
 def atomic_output(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path`` and rename it on success.
 
-    A failure or an interruption removes the temporary file and leaves what was there before.
+    A failure or an interruption removes the temporary file and leaves what was there before. For a
+    pipe, a device or a descriptor (/dev/stdout) the temporary file is among those of the system,
+    and its bytes are copied on success.
 
     Raises:
         OutputError: the folder does not exist, or the file cannot be written.
     """
-    import tempfile
-
+    to_stream = is_stream(path)
+    held = _new_in_system(path) if to_stream else _new_beside(path)
     try:
-        target = path.resolve()  # a link stays a link
-        if target.is_dir():
-            raise OutputError(f"{path}: is a folder; name a file in it")
-        if not target.parent.is_dir():
-            raise OutputError(f"{path}: the folder {path.parent} does not exist; create it first")
-        handle, name = tempfile.mkstemp(
-            dir=target.parent, prefix=".gpuplan.", suffix=f".partial{path.suffix}"
-        )
-    except OSError as error:
-        raise OutputError(f"{path}: cannot write here: {error.strerror}") from error
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes private files
-        temporary.replace(target)
+        yield held.path
+        if to_stream:
+            _copy(held.path, path)
+        else:
+            umask = os.umask(0)
+            os.umask(umask)
+            held.path.chmod(0o666 & ~umask)  # temporary files are private
+            held.path.replace(_through_link(path))
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        held.release()
+
+
+def _new_beside(path: Path) -> Held:
+    """Return a temporary file in the folder that an output goes to. Raises `OutputError`."""
+    try:
+        target = _through_link(path)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.lstat()  # raises for a name that is too long
+        if not os.path.isdir(target.parent):
+            raise OutputError(f"{path}: the folder {target.parent} does not exist; create it first")
+        return temporary_file(target.parent, path.suffix)
+    except (OSError, ValueError) as error:
+        raise _cannot_write(path, error) from error
+
+
+def _new_in_system(path: Path) -> Held:
+    try:
+        return temporary_file(Path(tempfile_folder()), path.suffix)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: no temporary file can be made ({error.strerror or error})\n"
+            "  next: set TMPDIR to a folder with room"
+        ) from error
+
+
+def _cannot_write(path: Path, error: OSError | ValueError) -> OutputError:
+    why = "is not a valid path (it has a NUL byte)"
+    if isinstance(error, OSError):
+        why = f"cannot write here: {error.strerror or error}"
+    return OutputError(f"{path}: {why}")
+
+
+def _through_link(path: Path) -> Path:
+    """Return where an output is kept: a link stays a link."""
+    return Path(os.path.realpath(path)) if os.path.islink(path) else path
+
+
+def _kind(mode: int) -> str:
+    return "a disk" if stat.S_ISBLK(mode) else "a socket" if stat.S_ISSOCK(mode) else "no file"
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the number of the open file that a path stands for: 1 for /dev/stdout.
+
+    Also where it leads to a file on disk: a rename would take it from under who opened it.
+    """
+    try:
+        for _ in range(MOST_LINKS):
+            folder = os.path.realpath(path.parent)
+            if folder in (f"/proc/{os.getpid()}/fd", "/dev/fd") and path.name.isdecimal():
+                return int(path.name)
+            if not os.path.islink(path):
+                return None
+            path = Path(folder, os.readlink(path))
+    except (OSError, ValueError):  # a part that is too long, a loop, or no path at all
+        pass
+    return None
+
+
+def _copy(temporary: Path, path: Path) -> None:
+    """Write the bytes of a file to a pipe or device; a reader that has left is no error."""
+    descriptor = _descriptor(path)
+    with suppress(BrokenPipeError), temporary.open("rb") as source:
+        where = path if descriptor is None else os.dup(descriptor)
+        with open(where, "wb", buffering=0) as stream:
+            while chunk := source.read(CHUNK_BYTES):
+                rest = memoryview(chunk)
+                while rest:
+                    rest = rest[stream.write(rest) :]
 
 
 def _nearest_name(path: Path) -> str | None:

@@ -17,6 +17,7 @@ def write_parquet(
         OSError: the file cannot be written, for example as the disk is full.
     """
     try:
-        frame.write_parquet(path, metadata=dict(metadata) if metadata else None)
+        with path.open("wb") as file:  # polars opens no path with bytes that are not UTF-8
+            frame.write_parquet(file, metadata=dict(metadata) if metadata else None)
     except pl.exceptions.PolarsError as error:
         raise OSError(str(error)) from error

@@ -14,6 +14,7 @@ import polars as pl
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import existing_file, sha256_of
 from gpuplan.analysis.named import perhaps
+from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.schema import (
     CANONICAL,
     CENTURY_S,
@@ -27,7 +28,7 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
-from gpuplan.analysis.words import counted
+from gpuplan.analysis.words import counted, shortened
 
 PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
@@ -327,13 +328,20 @@ def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl
 def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
     """Return a checked polars expression for the text of ``--where``."""
     try:
-        predicate = pl.sql_expr(where)
-        kind = scan.head(0).select(predicate).collect().dtypes[0]
+        predicate = read_predicate(where)
+        terms = [term.alias(str(number)) for number, term in enumerate(predicate.terms)]
+        kinds = scan.head(0).select(terms).collect().dtypes
     except pl.exceptions.PolarsError as error:
         raise _bad_predicate(where, error) from error
-    if kind != pl.Boolean():
-        raise _bad_predicate(where, f"gives {kind}, not true or false")
-    return predicate
+    except PredicateTooLarge as error:
+        raise UsageError(
+            f"--where {shortened(where)!r}: {error}\n"
+            "  next: compare one column with many values by IN, as in num_gpus IN (1, 2, 4)"
+        ) from error
+    for kind in kinds:
+        if kind != pl.Boolean():
+            raise _bad_predicate(where, f"gives {kind}, not true or false")
+    return predicate.whole
 
 
 def _bad_predicate(where: str, problem: object) -> UsageError:
@@ -349,7 +357,9 @@ def _bad_predicate(where: str, problem: object) -> UsageError:
         f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\'; '
         "a time as DATE '2026-01-31' or '2026-01-31T12:00:00Z'::timestamptz, or by --since, --until"
     )
-    return UsageError(f"--where {where!r}: {reason}\n  next: {hint}")
+    return UsageError(
+        f"--where {shortened(where, 400)!r}: {shortened(reason, 400)}\n  next: {hint}"
+    )
 
 
 def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tuple[str, ...]]:

@@ -13,6 +13,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpuplan.cli import talk
@@ -91,8 +92,9 @@ def _gitlab(gates: Sequence[GateResult], now: int) -> str:
 
 def _say(text: str) -> None:
     # Standard output carries the result alone; both services read commands from either stream.
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    with suppress(OSError):  # nobody reads it there
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _append(path: Path, markdown: str) -> None:

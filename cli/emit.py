@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, files_named_in, spare
+from gpuplan.analysis.files import (
+    atomic_output,
+    check_writable,
+    files_named_in,
+    is_stream,
+    spare,
+)
 from gpuplan.cli import talk
 from gpuplan.cli.options import Format, Output
 from gpuplan.cli.report import Report
@@ -66,7 +72,7 @@ def check_output(
         *(PICTURE_SUFFIXES if picture else ()),
     ]
     for path in output.out or ():
-        if path.suffix.lower() not in kinds:
+        if path.suffix.lower() not in kinds and not _has_form_of_stdout(path):
             raise UsageError(
                 f"--output {path}: no form is named {path.suffix!r}; "
                 f"expected one of {', '.join(kinds)}"
@@ -85,12 +91,12 @@ def check_output(
     named = files_named_in(*(text for text in inputs if isinstance(text, str)))
     spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
     for path in written:
-        with suppress(_OnlyAsked), atomic_output(path):
-            raise _OnlyAsked
+        check_writable(path)
 
 
-class _OnlyAsked(Exception):
-    """Leaves an output before anything is written."""
+def _has_form_of_stdout(path: Path) -> bool:
+    """Return whether a file takes the form of ``--output-format``: /dev/stdout, a pipe."""
+    return not path.suffix and is_stream(path)
 
 
 def emit(report: Report, output: Output) -> None:
@@ -115,7 +121,7 @@ def emit(report: Report, output: Output) -> None:
     for plot in output.plot or ():
         _draw(report, plot)
     for path in output.out or ():
-        _write(report, path)
+        _write(report, path, output.output_format)
     write_stdout(_text(report, output.output_format, sys.stdout))
     if output.fail_if:
         _judge(report, output.fail_if)
@@ -171,7 +177,8 @@ def _text(report: Report, form: Format, stream: TextIO) -> str:
             return as_text(report, stream)
 
 
-def _write(report: Report, path: Path) -> None:
+def _write(report: Report, path: Path, form: Format) -> None:
+    """Write a report to a file, in the form of its suffix; without one, in the form given."""
     suffix = path.suffix.lower()
     if suffix in PICTURE_SUFFIXES:
         _draw(report, path)
@@ -183,7 +190,7 @@ def _write(report: Report, path: Path) -> None:
             write_parquet(report.frame(), temporary)
         else:
             with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-                stream.write(_text(report, TEXT_SUFFIXES[suffix], stream))
+                stream.write(_text(report, TEXT_SUFFIXES.get(suffix, form), stream))
     talk.note(f"wrote {path}")
 
 

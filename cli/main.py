@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
@@ -13,12 +12,14 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
-from gpuplan.cli.console import INTERRUPTED
+from gpuplan.cli.console import INTERRUPTED, State, stopped
 from gpuplan.cli.lazy import LazyGroup
 
 USAGE = 2
+UNUSABLE = 3
 BUG = 70  # EX_SOFTWARE of sysexits.h
 CLICK_ERROR: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:  # a panic of polars is no Exception
         if _was_interrupted(error):
             return _told("interrupted", INTERRUPTED)
+        if isinstance(error, OSError):  # of the system: no room, no permission, a failing disk
+            return _told(_of_system(error), UNUSABLE)
         problem = f"internal error ({type(error).__name__}: {error})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
 
@@ -104,31 +107,28 @@ def run() -> None:
     # Started with a stream closed (>&-), Python has none there.
     sys.stdout = sys.stdout or open(os.devnull, "w")
     sys.stderr = sys.stderr or open(os.devnull, "w")
-    stopped: list[int] = []
-
-    def stop(number: int, _: object) -> None:
-        stopped.append(number)
-        raise KeyboardInterrupt  # so that everything is left in order, as after Ctrl-C
-
-    for name in ("SIGTERM", "SIGHUP"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), stop)
-    code = main()
+    try:
+        State.running = True
+        code = main()
+    except KeyboardInterrupt:  # while the outcome was told
+        code = _told("interrupted", INTERRUPTED)
+    State.running = False
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if code == INTERRUPTED:
-        _leave(128 + stopped[0] if stopped else code)
-    sys.exit(code)
+        if not isinstance(error, BrokenPipeError) and code == 0:
+            code = _told(f"standard output cannot be written: {error.strerror}", UNUSABLE)
+    _leave(128 + stopped[0] if code == INTERRUPTED and stopped else code)
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit with this code after an interrupt.
+    """Exit with this code, and without the shutdown of Python, which answers no signal.
 
-    Where the interrupt met code run by ``exec``, as in the making of a dataclass, Python would
-    end with SIGINT whatever it is told by `sys.exit`.
+    Where an interrupt met code run by ``exec``, as in the making of a dataclass, Python would end
+    with SIGINT whatever it is told by `sys.exit`.
     """
+    release_all()
     atexit._run_exitfuncs()
     sys.stderr.flush()
     os._exit(code)
@@ -139,8 +139,14 @@ def _told(message: str, code: int) -> int:
         import traceback
 
         traceback.print_exc()
-    sys.stderr.write(talk.printable(f"error: {message}\n"))
+    talk.say(f"error: {message}")
     return code
+
+
+def _of_system(error: OSError) -> str:
+    """Return what the system refused, and for which file."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from gpuplan.cli import talk as talking
+from gpuplan.cli.words import command_of
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace import Selection
@@ -330,11 +331,11 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
         groups: dict[str, type] = {}
         hints = get_type_hints(function, include_extras=True)
         for parameter in inspect.signature(function).parameters.values():
-            kind = hints[parameter.name]
-            if isinstance(kind, type) and is_dataclass(kind):
-                groups[parameter.name] = kind
+            given = hints[parameter.name]
+            if isinstance(given, type) and is_dataclass(given):
+                groups[parameter.name] = given
             else:
-                own.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+                own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
         spread = [p for kind in (*groups.values(), Talk) for p in _parameters(kind)]
 
         @functools.wraps(function)
@@ -349,7 +350,8 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
         call.__signature__ = inspect.Signature([*own, *spread])  # type: ignore[attr-defined]
         call.__annotations__ = {p.name: p.annotation for p in (*own, *spread)}
         del call.__wrapped__  # typer must see the spread signature, not the function's own
-        app.command(name, epilog=f"Example: [cyan]{example}[/cyan]")(call)
+        kind = command_of([*own, *spread])
+        app.command(name, cls=kind, epilog=f"Example: [cyan]{example}[/cyan]")(call)
 
     return register
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 SHOW_AFTER_S = 1.0
@@ -31,10 +32,21 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
 
+def say(message: str) -> None:
+    """Write a line to standard error; where nothing can be written there, nothing is said."""
+    try:
+        sys.stderr.write(printable(f"{message}\n"))
+        sys.stderr.flush()
+    except OSError:
+        # Python would try again when it ends, and fail then, so give it somewhere to write.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def note(message: str) -> None:
     """Say something useful but not essential; silenced by ``--quiet``."""
     if not manners.quiet:
-        print(printable(message), file=sys.stderr)
+        say(message)
 
 
 @contextmanager
@@ -44,7 +56,7 @@ def effort(what: str) -> Iterator[None]:
     yield
     if manners.verbose:
         took = f"{time.perf_counter() - started:.2f} s"
-        print(f"{what} took {took}{_peak_memory()}", file=sys.stderr)
+        say(f"{what} took {took}{_peak_memory()}")
 
 
 def _peak_memory() -> str:
@@ -59,7 +71,7 @@ def _peak_memory() -> str:
 
 def warn(message: str) -> None:
     """Say what the reader must know to use the result; never silenced."""
-    print(printable(f"warning: {message}"), file=sys.stderr)
+    say(f"warning: {message}")
 
 
 @contextmanager

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import existing_file, same_file
+from gpuplan.analysis.files import check_writable, existing_file, is_pipe, same_file
 from gpuplan.analysis.ingest.archives import archive_kind, members_of
 from gpuplan.analysis.ingest.rejects import REJECTS, rejects_path
 from gpuplan.analysis.ingest.source import Source, copy
+from gpuplan.analysis.temporary import temporary_folder
 
 STANDARD_INPUT = Path("-")
 MACOS = "__MACOSX"  # what its archiver adds beside the files
@@ -54,20 +54,30 @@ def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
         OutputError: the output is one of the sources, or there is no room for a pipe's bytes.
         UsageError: a source is given twice, none is given, or the output is not called Parquet.
     """
-    if output.suffix != ".parquet":
-        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
+    rejects = rejects_path(output)
     if not paths:
         raise UsageError("no source given; name at least one log")
     for path in paths:
-        if (path == STANDARD_INPUT or path.is_fifo()) and paths.count(path) > 1:
+        if (path == STANDARD_INPUT or is_pipe(path)) and paths.count(path) > 1:
             raise UsageError(f"{path}: given twice; it can be read only once")
-    with tempfile.TemporaryDirectory(prefix="gpuplan-") as spool:
-        inputs = Inputs(paths[0], Path(spool))
-        written = (output.resolve(), rejects_path(output).resolve())
+    for written in (output, rejects):
+        check_writable(written)
+    outputs = {os.path.realpath(output), os.path.realpath(rejects)}
+    try:
+        spool = temporary_folder()
+    except OSError as error:
+        raise OutputError(
+            f"no temporary folder can be made ({error.strerror or error})\n"
+            "  next: set TMPDIR to a folder with room"
+        ) from error
+    try:
+        inputs = Inputs(paths[0], spool.path)
         for number, path in enumerate(paths):
-            _take(inputs, path, Path(spool, str(number)), written)
+            _take(inputs, path, spool.path / str(number), outputs)
         _check(inputs.sources, output)
         yield inputs
+    finally:
+        spool.release()
 
 
 def share_of_bytes(
@@ -87,12 +97,12 @@ def share_of_bytes(
     return advance
 
 
-def _take(inputs: Inputs, path: Path, spool: Path, outputs: tuple[Path, Path]) -> None:
+def _take(inputs: Inputs, path: Path, spool: Path, outputs: set[str]) -> None:
     """Add what one argument stands for."""
-    if path.is_dir():
+    if os.path.isdir(path):
         found: list[Source] = []
         for file in _files(path, inputs.left_out):
-            if file.name.endswith(REJECTS) or file.resolve() in outputs:
+            if file.name.endswith(REJECTS) or os.path.realpath(file) in outputs:
                 inputs.left_out.append(_shown(file))
             else:
                 found += _in_file(file, existing_file(file), inputs.left_out, is_named=False)

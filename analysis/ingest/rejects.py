@@ -163,9 +163,9 @@ class RejectLog:
         if not len(self):
             self._path.unlink(missing_ok=True)
             return
-        with atomic_output(self._path) as aside, _room(self._path):
+        with atomic_output(self._path) as aside, _room(self._path), aside.open("wb") as file:
             parts = [pl.scan_parquet(part) for part in self._parts]
-            pl.concat([*parts, self._frame().lazy()]).sink_parquet(aside)
+            pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
 
     def _set_aside(self) -> None:
         """Move the rows held into a temporary file."""
@@ -190,7 +190,12 @@ def _room(path: Path) -> Iterator[None]:
 
 
 def rejects_path(output: Path) -> Path:
-    """Return where the rejects of a trace go: ``trace.rejects.parquet`` for ``trace.parquet``."""
+    """Return where the rejects of a trace go: ``trace.rejects.parquet`` for ``trace.parquet``.
+
+    Raises `UsageError` where the trace is not called Parquet.
+    """
+    if output.suffix != ".parquet":
+        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
     return output.with_suffix(REJECTS)
 
 

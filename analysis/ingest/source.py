@@ -6,7 +6,6 @@ import csv
 import gzip
 import hashlib
 import io
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import IO, BinaryIO, cast
 
 from gpuplan.analysis.errors import InputError, OutputError
 from gpuplan.analysis.ingest.archives import DAMAGE, GZIP_MAGIC, open_member
+from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 HEAD_BYTES = 1 << 16
 COPY_BYTES = 1 << 20
@@ -70,7 +70,7 @@ class SourceStream:
         self.path = source.path
         self._source = source
         self._packing = source.archive
-        self._unpacked: Path | None = None
+        self._unpacked: Held | None = None
         with self._told():
             self._disk = _HashedFile(source.open(), on_bytes)
             magic = self._disk.peek()
@@ -98,7 +98,7 @@ class SourceStream:
     @property
     def file(self) -> Path:
         """The file with the plain bytes, once `to_file` has been called where they are packed."""
-        return self._unpacked or self._source.file
+        return self._source.file if self._unpacked is None else self._unpacked.path
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, about ``size`` of them; none at the end.
@@ -122,9 +122,11 @@ class SourceStream:
         Bytes that are packed are written to a temporary file, which `close` removes.
         """
         if self._packing and self._unpacked is None:
-            handle, name = tempfile.mkstemp(prefix="gpuplan-")
-            self._unpacked = Path(name)
-            with open(handle, "wb") as plain:
+            try:
+                self._unpacked = temporary_file(Path(tempfile_folder()))
+            except OSError as error:
+                raise _no_room(self.path, error) from error
+            with self._unpacked.path.open("wb") as plain:
                 copy(self.read, plain, self.path)
         return self.file
 
@@ -132,7 +134,7 @@ class SourceStream:
         """Close the source."""
         self._disk.close()
         if self._unpacked is not None:
-            self._unpacked.unlink(missing_ok=True)
+            self._unpacked.release()
 
     def sha256(self) -> str:
         """Return the hash of all its bytes as they are stored, reading what is left of them."""
@@ -160,10 +162,18 @@ def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path) -> None:
             plain.write(data)
         plain.flush()
     except OSError as error:
-        raise OutputError(
-            f"{path}: cannot be kept in {tempfile.gettempdir()} while it is read: "
-            f"{error.strerror or error}\n  next: set TMPDIR to a folder with room"
-        ) from error
+        raise _no_room(path, error) from error
+
+
+def _no_room(path: Path, error: OSError) -> OutputError:
+    try:
+        where = tempfile_folder()
+    except OSError:
+        where = "a temporary file"
+    return OutputError(
+        f"{path}: cannot be kept in {where} while it is read: {error.strerror or error}\n"
+        "  next: set TMPDIR to a folder with room"
+    )
 
 
 class _HashedFile(io.RawIOBase):

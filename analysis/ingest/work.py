@@ -62,7 +62,11 @@ def _unknown_words(jobs: pl.DataFrame) -> dict[str, int]:
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield the results in the order of the items, worked out by a few threads ahead."""
+    """Yield the results in the order of the items, worked out by a few threads ahead.
+
+    What is not taken to its end may be closed in any thread, its own ones too, so it waits for
+    none of them; they end with what they have begun.
+    """
     workers = min(MAX_WORKERS, os.cpu_count() or 1)
     pool = ThreadPoolExecutor(workers)
     waiting: deque[Future[R]] = deque()
@@ -74,4 +78,4 @@ def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         while waiting:
             yield waiting.popleft().result()
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)

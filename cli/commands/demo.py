@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from gpuplan.analysis.errors import OutputError
+from gpuplan.analysis.files import check_writable
 from gpuplan.cli import talk
 from gpuplan.cli.emit import write_stdout
 from gpuplan.cli.options import command
 
 SAMPLE = "seren.csv"
+PICTURES = ("workload.svg", "frontier.svg", "sweep.svg")
 
 
 def register(app: typer.Typer) -> None:
@@ -39,17 +41,19 @@ def demo(
     except OSError as error:
         raise OutputError(f"{out}: cannot be made: {error.strerror}") from error
     trace = out / "seren.parquet"
+    for name in (trace.name, *PICTURES):
+        check_writable(out / name)
     with as_file(files("gpuplan.sample_traces") / SAMPLE) as sample:
         _step("Bring a log into one schema", "ingest", sample, "-o", trace)
-    _step("What is this workload?", "characterize", trace, "--plot", out / "workload.svg")
+    _step("What is this workload?", "characterize", trace, "--plot", out / PICTURES[0])
     _step(
         "What completion time does each budget buy?",
         *("pareto", trace, "--speedup", "power:0.8", "--budget", "1.1x,1.5x,2x,3x,5x"),
-        *("--plot", out / "frontier.svg"),
+        *("--plot", out / PICTURES[1]),
     )
     _step(
         "Would serverless GPUs help, and for how long should a job stay there?",
-        *("sweep", trace, "--threshold", "30,60,120,300,600,1800", "--plot", out / "sweep.svg"),
+        *("sweep", trace, "--threshold", "30,60,120,300,600,1800", "--plot", out / PICTURES[2]),
     )
     write_stdout(f"Pictures: {', '.join(str(path) for path in sorted(out.glob('*.svg')))}\n")
     talk.note("next: gpuplan ingest YOUR-LOG -o trace.parquet; gpuplan list formats")

@@ -12,7 +12,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.cli import talk
 from gpuplan.cli.completion import LOG_FORMATS, one_of
-from gpuplan.cli.emit import emit
+from gpuplan.cli.emit import check_output, emit
 from gpuplan.cli.options import (
     OUTPUT_PANEL,
     READING_PANEL,
@@ -131,10 +131,17 @@ def ingest(
 ) -> None:
     """Bring a job log into the canonical schema, and account for every row of it."""
     from gpuplan.analysis.ingest.format import Choices
-    from gpuplan.analysis.ingest.rejects import Limit
+    from gpuplan.analysis.ingest.rejects import Limit, rejects_path
     from gpuplan.analysis.ingest.run import ingest as ingest_logs
 
     out = the_only(outs)
+    check_output(
+        Output(output_format=output_format),
+        picture=False,
+        rows=False,
+        inputs=[] if throughputs is None else [throughputs],
+        others=[out, rejects_path(out)],
+    )
     with talk.progress("reading") as advance:
         result = ingest_logs(
             sources,

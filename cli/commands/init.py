@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ def init(
 
     if path.suffix.lower() != ".toml":
         raise UsageError(f"{path}: expected a name that ends in .toml")
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise OutputError(f"{path}: is there already\n  next: another name, or --force")
     with atomic_output(path) as temporary:
         temporary.write_bytes((files("gpuplan.cli.scenario") / "example.toml").read_bytes())

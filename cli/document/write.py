@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, spare
+from gpuplan.analysis.files import atomic_output, check_writable, spare
 from gpuplan.cli.document.study import Document
 
 FIGURES = "figures"
@@ -118,12 +119,12 @@ def check_folder(
     Raises:
         OutputError: it cannot be made or written in, or a file of the document is an input.
     """
-    spare((path for form in forms for path in sorted(folder.glob(NAMES[form]))), inputs)
     within = [FIGURES] if forms_draw(forms) else []
     with suppress(_OnlyAsked), _folders(folder, within):
-        for place in (folder, *(folder / name for name in within)):
-            with suppress(_OnlyAsked), atomic_output(place / "report"):
-                raise _OnlyAsked
+        there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
+        spare(there, inputs)
+        for path in (*(folder / name / "report" for name in ("", *within)), *there):
+            check_writable(path)
         raise _OnlyAsked
 
 
@@ -137,11 +138,12 @@ def _folders(folder: Path, within: Sequence[str]) -> Iterator[None]:
     made: list[Path] = []
     try:
         for path in (*reversed(folder.parents), folder, *(folder / name for name in within)):
-            if not path.is_dir():
+            if not os.path.isdir(path):
                 try:
                     path.mkdir()
-                except OSError as error:
-                    raise OutputError(f"{path}: cannot be made: {error.strerror}") from error
+                except (OSError, ValueError) as error:
+                    why = getattr(error, "strerror", None) or error
+                    raise OutputError(f"{path}: cannot be made: {why}") from error
                 made.append(path)
         yield
     except BaseException:

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import Any
 
 from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
+from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
 
@@ -56,8 +57,17 @@ def open_cache(folder: Path | None) -> Iterator[Cache]:
     if folder is not None:
         yield Cache(folder.absolute())
         return
-    with TemporaryDirectory(prefix="gpuplan.") as temporary:
-        yield Cache(Path(temporary))
+    try:
+        temporary = temporary_folder()
+    except OSError as error:
+        raise OutputError(
+            f"no temporary folder can be made ({error.strerror or error})\n"
+            "  next: set TMPDIR to a folder with room, or name one with --cache"
+        ) from error
+    try:
+        yield Cache(temporary.path)
+    finally:
+        temporary.release()
 
 
 def key_of(kind: str, **parts: Any) -> str:
@@ -74,9 +84,9 @@ def hashes_of(*texts: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in files_named_in(*texts):
         try:
-            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+            inside = sorted(path.rglob("*")) if os.path.isdir(path) else [path]
             found |= {str(one): sha256_of(one) for one in inside if one.is_file()}
-        except OSError:  # too long for a name, or not ours to read: the command will tell
+        except (OSError, ValueError):  # no name, or not ours to read: the command will tell
             continue
     return found
 

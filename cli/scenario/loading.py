@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
@@ -105,7 +106,7 @@ class _Loader:
             if not files:
                 raise UsageError("log: expected the file, or { file = ..., and options }")
             for file in files:
-                if not Path(file).is_dir():  # all the logs in it
+                if not os.path.isdir(file):  # all the logs in it
                     existing_file(Path(file))
         rest = {key: value for key, value in options.items() if key != "file"}
         return self.made("ingest", "log", files, rest, Path(files[0]).name if files else "log")

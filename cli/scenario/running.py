@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
@@ -99,12 +100,14 @@ def _known_trace(workload: Workload, cache: Cache) -> _Trace | None:
         return _Trace(path, sha256_of(path), workload.trace)
     key = _trace_key(workload)
     path, text = cache.path("traces", f"{key}.parquet"), cache.read("traces", key)
-    if text is None or not path.is_file():
+    if text is None or not os.path.isfile(path):
         return None
-    told = json.loads(text)
-    if sha256_of(path) != told["sha256"]:
+    try:
+        told = json.loads(text)
+        made = _Trace(path, told["sha256"], workload.trace, tuple(told["warnings"]))
+        return made if sha256_of(path) == made.sha256 else None
+    except (OSError, ValueError, LookupError, TypeError):  # damaged, or not ours to read
         return None
-    return _Trace(path, told["sha256"], workload.trace, tuple(told["warnings"]))
 
 
 def _made(workload: Workload, cache: Cache) -> _Trace:
@@ -148,7 +151,7 @@ def _kept(study: Study, key: str, cache: Cache) -> StudyResult | None:
     text = cache.read("studies", key)
     try:
         return None if text is None else StudyResult.from_text(text)
-    except ValueError:  # of another version of ours
+    except (ValueError, LookupError, TypeError, AttributeError):  # of another version of ours
         return None
 
 

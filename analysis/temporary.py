@@ -1,0 +1,172 @@
+"""Temporary files and folders, which a later run removes where a run was killed.
+
+A process holds a lock (``flock``) on each of its own for as long as it lives, so one that nobody
+holds belongs to a process that is dead. The name carries the machine and its boot: on a file system
+that several machines share, locks may not be seen by the others, so each removes only its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on this system: nothing is locked, and nothing removed
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = ".gpuplan"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+LONGEST_SUFFIX = 16
+_held: set[Held] = set()
+_tidied: set[Path] = set()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Held:
+    """A temporary file or folder of this process.
+
+    Attributes:
+        path: where it is, relative to the folder of the process where it was asked for so.
+        absolute: the same, whatever folder the process is in.
+        handle: the descriptor that holds its lock.
+    """
+
+    path: Path
+    absolute: Path
+    handle: int
+
+    def release(self) -> None:
+        """Remove it, unless it has been renamed. Does nothing the second time."""
+        if self in _held:
+            _held.discard(self)
+            _remove(self.absolute)
+            os.close(self.handle)
+
+
+def temporary_file(folder: Path, suffix: str = "") -> Held:
+    """Return a new empty file in a folder, private to the user; `Held.release` removes it.
+
+    Raises `OSError`.
+    """
+    return _new(folder, f".partial{suffix if len(suffix) <= LONGEST_SUFFIX else ''}", _make_file)
+
+
+def temporary_folder() -> Held:
+    """Return a new folder among the system's temporary files. Raises `OSError`."""
+    return _new(Path(tempfile_folder()), ".folder", _make_folder)
+
+
+def tempfile_folder() -> str:
+    """Return where the system keeps temporary files. Raises `OSError` where there is no room."""
+    import tempfile  # takes a while to import
+
+    return tempfile.gettempdir()
+
+
+def release_all() -> None:
+    """Remove all that this process still holds, before it ends at once."""
+    for held in tuple(_held):
+        with contextlib.suppress(OSError):
+            held.release()
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove what dead processes of this user on this machine have left in a folder."""
+    ours = f"{PREFIX}.{_machine()}."
+    try:
+        with os.scandir(folder) as entries:
+            found = [Path(folder, entry.name) for entry in entries if entry.name.startswith(ours)]
+    except OSError:
+        return
+    for path in found:
+        with contextlib.suppress(OSError):
+            _remove_if_stale(path)
+
+
+def _new(folder: Path, suffix: str, make: Callable[[Path], int]) -> Held:
+    whole = Path(os.path.abspath(folder))
+    if whole not in _tidied:
+        _tidied.add(whole)
+        remove_stale(whole)
+    while True:
+        path = folder / f"{PREFIX}.{_machine()}.{os.urandom(6).hex()}{suffix}"
+        try:
+            handle = make(path)
+        except FileExistsError:
+            continue
+        held = Held(path, whole / path.name, handle)
+        _held.add(held)
+        _lock(handle)
+        if _is_still(path, handle):  # else another run has taken it for stale before the lock
+            return held
+        _held.discard(held)
+        os.close(handle)
+
+
+def _make_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def _make_folder(path: Path) -> int:
+    path.mkdir(mode=0o700)
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file for this process; return whether that was possible."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody else's, or a file system without locks
+        return False
+    return True
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    """Return whether a path leads to the open file."""
+    try:
+        return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_if_stale(path: Path) -> None:
+    seen = path.lstat()
+    is_folder = stat.S_ISDIR(seen.st_mode)
+    if seen.st_uid != os.geteuid() or not (is_folder or stat.S_ISREG(seen.st_mode)):
+        return
+    how = os.O_RDONLY if is_folder else os.O_RDWR
+    handle = os.open(path, how | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if _lock(handle) and _is_still(path, handle):
+            _remove(path)
+    finally:
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@functools.cache
+def _machine() -> str:
+    """Return a short name of this machine since it was started."""
+    import hashlib
+    import platform
+
+    try:
+        boot = BOOT_ID.read_text()
+    except OSError:
+        boot = ""
+    return hashlib.sha256(f"{platform.node()}\n{boot}".encode()).hexdigest()[:12]
