@@ -167,7 +167,7 @@ def test_the_serverful_price_is_of_the_offers_that_the_capacity_can_take():
     assert serverful_price(Allpass(capacity=6)) == pytest.approx(0.38 + 0.7 * 6 / 50)
     assert serverful_price(Allpass(capacity=500)) == serverful_price(Allpass())
     assert serverful_price(Allpass(capacity=0)) == 1.29  # no offer: the conventional cloud
-    # Three hours of 1, 5, 9 and one of 2, 2: of the two cheapest, 1 and 5 stand three times as long.
+    # Three hours of 1, 5, 9, then one of 2, 2: of the two cheapest, 1 and 5 stand for longer.
     steps = np.array([0, 3]) * 3_600_000_000
     offers = (np.array([3, 2]), np.array([1.0, 5.0, 9.0, 2.0, 2.0]), 4 * 3_600_000_000)
     market = Market(steps, *offers)
