@@ -8,9 +8,7 @@ known, the money spent under the threshold F is, per GPU,
 
 a sum over jobs weighted by their GPUs. Queues, start-ups, idle workers, billing steps and least
 times billed are no part of it: it is what the simulation bills to jobs for the time they held GPUs,
-and all it bills where workers never idle and both tiers are billed as held. (The specification
-prints the middle terms as ``(c2 E[(d-F)+] + m) P(d>F)``, which would count P(d > F) twice, since
-(d - F)+ is 0 for the others.)
+and all it bills where workers never idle and both tiers are billed as held.
 
 Not knowing d, F = m / (c1 - c2) spends at most twice what hindsight would (Karlin, Manasse, Rudolph
 and Sleator, "Competitive snoopy caching", Algorithmica 1988): serverless has then cost as much more
