@@ -15,6 +15,7 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import existing_file, sha256_of
 from gpuplan.analysis.named import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
+from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
 from gpuplan.analysis.schema import (
     CANONICAL,
     CENTURY_S,
@@ -141,7 +142,8 @@ def read_trace(
     try:
         scan = _as_canonical(path, pl.scan_parquet(path))
         rows = _check_values(path, scan)
-        jobs = _matching(scan, selection, wanted)
+        of_load = () if selection.sample is None else LOAD_COLUMNS
+        jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])))
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
@@ -152,7 +154,7 @@ def read_trace(
         )
     jobs, notes = _sampled(jobs, selection)
     return Trace(
-        jobs=_scaled(jobs, selection),
+        jobs=_scaled(jobs.select(wanted), selection),
         path=path,
         sha256=sha256_of(path),
         rows=rows,
@@ -363,18 +365,19 @@ def _bad_predicate(where: str, problem: object) -> UsageError:
 
 
 def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """Return the jobs of ``--sample``, and what to know of them."""
     if selection.sample is None:
         return jobs, ()
     if selection.sample >= jobs.height:
         return jobs, (f"--sample {selection.sample} takes all {jobs.height} jobs",)
-    rng = np.random.default_rng(selection.seed)
-    chosen = np.sort(rng.choice(jobs.height, selection.sample, replace=False))
-    share = selection.sample / jobs.height
-    note = (
-        f"{selection.sample:,} of {jobs.height:,} jobs drawn over the whole span: the load is "
-        f"{share:.2g} of the trace's (--scale-interarrival {share:.2g} restores it)"
+    chosen = draw_jobs(jobs, selection.sample, selection.seed)
+    note = load_note(
+        jobs,
+        chosen,
+        scale_duration=selection.scale_duration,
+        scale_interarrival=selection.scale_interarrival,
     )
-    return jobs[chosen], (note,)
+    return chosen, (note,)
 
 
 def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:

@@ -89,6 +89,8 @@ def test_availability_alone_has_no_prices():
     made = with_prices({"marketplace_min_usd_per_gpu_h": 0.5}, rows, None)
     assert made.settings["market"].price.tolist() == list(price_ladder(2, 0.5, 1.08, 1.66))
     assert any("availability alone" in note for note in made.notes)
+    few = with_prices({"marketplace_offers": 50, "capacity": 2}, rows, None).settings["market"]
+    assert few.price.tolist() == 2 * list(price_ladder(50, 0.38, 1.08, 1.66)[:2])
     fixed = with_prices({"marketplace_offers": 3}, rows, None).settings["market"]
     assert fixed.price.tolist() == 2 * list(price_ladder(3, 0.38, 1.08, 1.66))
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.planner.allpass.ski_rental import serverful_price, ski_rental
+from gpuplan.simkit.allpass.market import Market
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 from gpuplan.simkit.allpass.run import run_allpass
 from gpuplan.simkit.workload import Workload, to_micros
@@ -158,3 +159,21 @@ def test_the_break_even_threshold_worked_by_hand():
 def test_the_serverful_price_is_the_median_offer_or_the_clouds():
     assert serverful_price(Allpass(marketplace_prices=(0.5, 1.0, 9.0))) == 1.0
     assert serverful_price(ONE_PRICE) == 1.29
+
+
+def test_the_serverful_price_is_of_the_offers_that_the_capacity_can_take():
+    # Of 50 offers the cheapest 6 ask 0.38 + 0.7 x 2 (i + 1/2) / 50: the median is at i = 2.5.
+    assert serverful_price(Allpass()) == pytest.approx(1.0788)
+    assert serverful_price(Allpass(capacity=6)) == pytest.approx(0.38 + 0.7 * 6 / 50)
+    assert serverful_price(Allpass(capacity=500)) == serverful_price(Allpass())
+    assert serverful_price(Allpass(capacity=0)) == 1.29  # no offer: the conventional cloud
+    # Three hours of 1, 5, 9, then one of 2, 2: of the two cheapest, 1 and 5 stand for longer.
+    steps = np.array([0, 3]) * 3_600_000_000
+    offers = (np.array([3, 2]), np.array([1.0, 5.0, 9.0, 2.0, 2.0]), 4 * 3_600_000_000)
+    market = Market(steps, *offers)
+    assert market.cheapest(2).price.tolist() == [1.0, 5.0, 2.0, 2.0]
+    assert market.cheapest(3) is market.cheapest(None) is market
+    assert serverful_price(Allpass(market=market, capacity=1)) == 1.0
+    assert ski_rental(
+        Workload.from_seconds([0], [1], [1], [0]), Allpass(capacity=6)
+    ).price_ratio == pytest.approx(0.464 / 2.10)

@@ -1,13 +1,21 @@
 """Speedup functions: laws, measured curves, tables, and the names that the option takes."""
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.planner.speedup import t4
-from gpuplan.planner.speedup.functions import Amdahl, Curve, Power, Usl, concave_hull
+from gpuplan.planner.speedup.functions import (
+    Amdahl,
+    Curve,
+    Power,
+    Usl,
+    concave_hull,
+    measured_curve,
+)
 from gpuplan.planner.speedup.model import ClassProfile
 from gpuplan.planner.speedup.registry import list_speedups, load_speedup
 
@@ -63,6 +71,55 @@ def test_hull_is_concave_rising_and_above_every_point(speeds):
     assert (np.interp(gpus, *points.T) >= speed * (1 - 1e-9)).all()
 
 
+def test_a_measured_curve_is_exact_where_it_was_measured():
+    # A hole at 3 GPUs, a fall at 8, better than linear at 2: all as measured, straight in between.
+    gpus, speed = np.array([1.0, 2, 3, 4, 8]), np.array([1.0, 2.4, 1.9, 3.0, 2.5])
+    curve = measured_curve(gpus, speed)
+    assert curve.at(gpus).tolist() == speed.tolist()
+    between = curve.at(np.array([0.5, 1.5, 6.0, 100.0]))
+    assert between == pytest.approx([0.5, 1.7, 2.75, 2.5])
+    assert (curve.narrowest, curve.widest) == (1, 8)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.floats(0.1, 50)), min_size=1, max_size=12),
+    st.integers(1, 3),
+)
+def test_a_measured_curve_is_never_below_both_neighbors(steps, first):
+    gpus = np.cumsum([float(step) for step, _ in steps]) + first - steps[0][0]
+    speed = np.array([s for _, s in steps])
+    curve = measured_curve(gpus, speed)
+    assert curve.at(gpus) == pytest.approx(speed, rel=1e-12)
+    inside = np.linspace(gpus[0], gpus[-1], 50)
+    left = np.clip(np.searchsorted(gpus, inside, side="right") - 1, 0, gpus.size - 1)
+    right = np.minimum(left + 1, gpus.size - 1)
+    low, high = np.minimum(speed[left], speed[right]), np.maximum(speed[left], speed[right])
+    found = curve.at(inside)
+    assert (found >= low * (1 - 1e-12)).all() and (found <= high * (1 + 1e-12)).all()
+
+
+def test_published_measurements_are_exact_at_every_width(shared, tmp_path):
+    # Real profiles are neither monotone nor concave: a hole at 5 to 8 GPUs, the hop between nodes.
+    raw = pl.read_csv(
+        shared / "data/boa-profiles/speedup.csv.gz", schema_overrides={"progress": pl.String}
+    ).filter(progress="0", gpu_type="aws")
+    table = raw.select(
+        pl.col("app").alias("job_class"), "num_gpus", pl.col("goodput_it_per_s").alias("throughput")
+    )
+    table.write_csv(tmp_path / "t.csv")
+    model = load_speedup(str(tmp_path / "t.csv"))
+    below_hull = 0
+    for (name,), rows in table.group_by("job_class"):
+        rows = rows.sort("num_gpus")
+        gpus, rate = rows["num_gpus"].to_numpy().astype(float), rows["throughput"].to_numpy()
+        curve = model.of(name).epochs[0]
+        np.testing.assert_allclose(curve.at(gpus), rate / rate[0] * gpus[0], rtol=1e-12)
+        assert curve.candidates(None).tolist() == np.arange(gpus[0], gpus[-1] + 1).tolist()
+        hull = concave_hull(gpus, rate / rate[0] * gpus[0]).at(gpus)
+        below_hull += int((curve.at(gpus) < hull * (1 - 1e-9)).sum())
+    assert below_hull > 100
+
+
 def test_candidates():
     assert Power(0.8).candidates(None).tolist() == list(range(1, 65))
     assert Power(0.8).candidates(3).tolist() == [1, 2, 3]
@@ -77,10 +134,12 @@ def test_candidates():
 
 def test_no_candidate_is_narrower_than_what_was_measured():
     # A model that needs 4 GPUs to fit: no start is so dear that 1 GPU becomes a choice.
-    curve = concave_hull(np.array([4.0, 8.0]), np.array([4.0, 6.0]))
+    curve = measured_curve(np.array([4.0, 8.0]), np.array([4.0, 6.0]))
     assert curve.candidates(None).tolist() == [4, 5, 6, 7, 8]
     assert curve.candidates(6).tolist() == [4, 5, 6]
-    assert curve.candidates(2).tolist() == [2]  # asked for
+    assert curve.candidates(2).tolist() == []
+    part = measured_curve(np.array([2.5, 4.0]), np.array([2.5, 3.0]))
+    assert part.candidates(None).tolist() == [2.5, 3, 4]
     measured_on_one = concave_hull(np.array([1.0, 4.0]), np.array([1.0, 5.0]))
     assert measured_on_one.widths == (4.0,)
     assert measured_on_one.candidates(None).tolist() == [1, 2, 3, 4]
@@ -162,6 +221,20 @@ def test_table_of_throughputs(tmp_path):
     assert len(model.notes) == 1 and "b was not measured on 1 GPU" in model.notes[0]
     assert model.of("b").epochs[0].narrowest == 2
     assert load_speedup(f"table:{path}").classes == model.classes
+
+
+def test_a_table_that_is_better_than_linear_somewhere_keeps_its_points(tmp_path):
+    rows = ["a,1,100", "a,2,300", "a,4,610", "a,8,1230"]
+    curve = load_speedup(str(write(tmp_path, "job_class,num_gpus,throughput", *rows)))
+    at = curve.of("a").epochs[0].at(np.array([1.0, 2, 3, 4, 8, 9]))
+    assert at == pytest.approx([1, 3, 4.55, 6.1, 12.3, 12.3])
+
+
+def test_a_class_is_planned_from_the_least_width_of_all_its_epochs(tmp_path):
+    rows = ["a,0,1,10", "a,0,4,30", "a,1,2,10", "a,1,4,15"]
+    model = load_speedup(str(write(tmp_path, "job_class,epoch,num_gpus,throughput", *rows)))
+    assert model.of("a").narrowest == 2
+    assert len(model.notes) == 1 and "linear up to 2 GPUs, and fewer are not" in model.notes[0]
 
 
 def test_table_with_epochs_and_shares(tmp_path):

@@ -57,7 +57,9 @@ def test_no_noise_keeps_the_first_batch():
     # One GPU: 4 samples in 0.5 + 4 x 0.25 = 1.5 s. Two: 2 each, 1 s. Four: 2 each (the least), 1 s.
     assert PLAIN.best()[[0, 1, 3]] == pytest.approx([4 / 1.5, 4.0, 4.0])
     curve = PLAIN.curve()
-    assert (curve.widths, curve.speedups) == ((1.0, 2.0), (1.0, 1.5))
+    assert curve.widths == tuple(range(1, PLAIN.widest + 1))
+    assert curve.speedups == pytest.approx(PLAIN.best() / PLAIN.best()[0])
+    assert curve.at(np.array([1.0, 2.0, 4.0])) == pytest.approx([1.0, 1.5, 1.5])
 
 
 def test_endless_noise_makes_every_sample_count():
@@ -73,7 +75,15 @@ def test_endless_noise_makes_every_sample_count():
 def test_one_gpu_accumulates_and_two_do_not():
     # Parts of at most 2: one GPU takes two parts for the first batch of 4, two GPUs take one each.
     curve = replace(PLAIN, max_local_bsz=2, beta_c=0.0).curve()
-    assert curve.widths == (2.0,) and curve.speedups == pytest.approx((2.0,))
+    assert curve.at(np.array([1.0, 2.0])) == pytest.approx([1.0, 2.0])
+
+
+def test_where_a_number_of_gpus_allows_no_batch_a_job_uses_fewer():
+    # The only batch is of 10 samples, which 3 GPUs cannot share; 2 of them can, and 5.
+    model = replace(PLAIN, init_batch_size=10, max_batch_size=10, max_local_bsz=10)
+    assert model.best()[2] == 0 and model.best()[4] > model.best()[1] > 0
+    curve = model.curve()
+    assert curve.at(np.array([3.0, 4.0])) == pytest.approx([curve.at(np.array([2.0]))[0]] * 2)
 
 
 def test_synchronization_within_and_beyond_a_node():

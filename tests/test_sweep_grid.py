@@ -20,6 +20,8 @@ from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.workload import Workload
 
 AT_ONCE = StartUp(0, 0)
+HEADER = "timestamp,provider,gpu,region,kind,price_usd_per_gpu_hour,available"
+SAME_OFFERS = Allpass().marketplace_prices
 SIMPLE = Allpass(
     controller="fixed",
     serverless_price=2.0,
@@ -286,3 +288,43 @@ def test_without_resamples_there_is_no_confidence(gpuplan, lab):
     assert results["recommended"]["saving_usd"] > 0
     out = gpuplan(*asked, "table")[1]
     assert "resamples" not in out
+
+
+@pytest.mark.parametrize(
+    ("capacity", "usd"),
+    [("6", 0.464), ("2,6", 0.464), ("6,none", 1.0788), ("0", 1.29)],
+    ids=lambda value: str(value),
+)
+def test_every_source_of_offers_prices_workers_by_those_within_the_capacity(
+    gpuplan, lab, tmp_path, capacity, usd
+):
+    # A table of the same 50 offers as the defaults: one row per offer.
+    rows = [f"2024-01-01T00:00:00Z,vast,A100,,marketplace,{usd},1" for usd in SAME_OFFERS]
+    rows += ["2024-01-01T00:00:00Z,lambda,A100,,on_demand,1.29,"]
+    rows += ["2024-01-01T00:00:00Z,modal,A100,,serverless,2.10,"]
+    (tmp_path / "p.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+    prices = tmp_path / "p.parquet"
+    assert gpuplan("prices", tmp_path / "p.csv", "-o", prices)[0] == 0
+    asked = ("sweep", lab, "--threshold", "2m", "--capacity", capacity, "--policy", "fixed")
+    found = []
+    for source in ((), ("--prices", "builtin"), ("--prices", prices)):
+        code, out, err = gpuplan(*asked, "--resamples", 0, *source, "--output-format", "json")
+        assert code == 0, err
+        found.append(json.loads(out)["results"])
+    for results in found:
+        assert results["closed_form"]["serverful_usd_per_gpu_h"] == pytest.approx(usd, rel=1e-3)
+        for one, other in zip(results["points"], found[0]["points"], strict=True):
+            for key in ("cost_usd", "price_ratio", "break_even_price_ratio"):
+                assert (one[key] or 0.0) == pytest.approx(other[key] or 0.0, rel=1e-3)
+
+
+def test_the_break_even_of_a_few_cheap_workers_is_below_one(jobs):
+    # What workers may cost is told for the offers that a capacity of 6 takes, $0.464 on average.
+    found = sweep(
+        jobs, Allpass(), Grid([120.0], adaptive=False, capacities=[6]), np.random.default_rng(1)
+    )
+    (point,) = found.points
+    spent = point.results["cost_marketplace_usd"] + point.results["cost_conventional_usd"]
+    left = found.reference.cost_usd - point.results["cost_serverless_usd"]
+    assert point.price_ratio == pytest.approx(0.464 / 2.10)
+    assert point.break_even_ratio == pytest.approx(left / spent * 0.464 / 2.10)

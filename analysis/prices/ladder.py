@@ -29,14 +29,16 @@ class Ladder:
     Attributes:
         edges_us: begin of each step and end of the last, microseconds of the Unix epoch;
             ascending; shape (k + 1,).
-        offers: how many there are; shape (k,).
-        price: US dollars per GPU-hour of each, step after step, ascending within one; shape
-            (offers.sum(),). None where the source has availability alone.
+        offers: how many of the cheapest are kept; shape (k,).
+        offered: how many there are; shape (k,).
+        price: US dollars per GPU-hour of each offer kept, step after step, ascending within one;
+            shape (offers.sum(),). None where the source has availability alone.
         counted: whether they are as many as the source says; else all steps have one number.
     """
 
     edges_us: IntArray
     offers: IntArray
+    offered: IntArray
     price: FloatArray | None
     counted: bool
 
@@ -94,7 +96,7 @@ def ladder_of(
     if kept.sum(dtype=np.float64) > MOST_PRICES:
         raise TooManyOffers(f"{kept.sum(dtype=np.float64):,.0f} offers over time are too many")
     price = _prices(edges, priced, offers, kept) if priced.height else None
-    return Ladder(edges, kept, price, counted)
+    return Ladder(edges, kept, offers, price, counted)
 
 
 def _counted(edges: IntArray, counts: list) -> IntArray:  # type: ignore[type-arg]

@@ -335,8 +335,9 @@ def _in_run(
         order, again = np.append(order, at), np.append(again, start[at] + period - phase)
     if ladder.price is None:
         usd = [values[f"marketplace_{part}_usd_per_gpu_h"] for part in ("min", "median", "max")]
-        steps = {n: np.array(price_ladder(n, *usd)) for n in np.unique(ladder.offers).tolist()}
-        prices = [steps[n] for n in ladder.offers.tolist()]
+        counts = list(zip(ladder.offered.tolist(), ladder.offers.tolist(), strict=True))
+        steps = {(n, kept): np.array(price_ladder(n, *usd, kept=kept)) for n, kept in set(counts)}
+        prices = [steps[count] for count in counts]
     else:
         prices = np.split(ladder.price, np.cumsum(ladder.offers)[:-1])
     return Market(

@@ -15,7 +15,7 @@ import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks
 from gpuplan.planner.allpass.run import measure, replay, timeline_frame
-from gpuplan.planner.allpass.ski_rental import SkiRental, serverful_price
+from gpuplan.planner.allpass.ski_rental import SkiRental
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.workload import MICROS, FloatArray
@@ -150,19 +150,21 @@ class SweepPoint(Judged):
         }
 
 
-def point_of(replayed: Replayed, form: SkiRental, everything_usd: float) -> SweepPoint:
+def point_of(
+    replayed: Replayed, form: SkiRental, own_usd: float, everything_usd: float
+) -> SweepPoint:
     """Return a replay as a point at the prices of the closed form.
 
     Args:
         replayed: at the prices of its parameters.
         form: of the same capacity, at the prices wanted.
+        own_usd: the serverful price of the parameters, which that of ``form`` is compared with.
         everything_usd: bill of everything serverless.
     """
     rules, results = replayed.parameters, dict(replayed.results)
     resampled, timeline = replayed.resampled, replayed.timeline
-    usd = serverful_price(rules)
-    if form.serverful_usd != usd:
-        factor = form.serverful_usd / usd
+    if form.serverful_usd != own_usd:
+        factor = form.serverful_usd / own_usd
         results |= {
             key: None if results[key] is None else factor * results[key] for key in SERVERFUL_USD
         }

@@ -8,9 +8,7 @@ known, the money spent under the threshold F is, per GPU,
 
 a sum over jobs weighted by their GPUs. Queues, start-ups, idle workers, billing steps and least
 times billed are no part of it: it is what the simulation bills to jobs for the time they held GPUs,
-and all it bills where workers never idle and both tiers are billed as held. (The specification
-prints the middle terms as ``(c2 E[(d-F)+] + m) P(d>F)``, which would count P(d > F) twice, since
-(d - F)+ is 0 for the others.)
+and all it bills where workers never idle and both tiers are billed as held.
 
 Not knowing d, F = m / (c1 - c2) spends at most twice what hindsight would (Karlin, Manasse, Rudolph
 and Sleator, "Competitive snoopy caching", Algorithmica 1988): serverless has then cost as much more
@@ -159,15 +157,31 @@ class SkiRental:
 
 
 def serverful_price(parameters: Allpass) -> float:
-    """Return one price for the serverful tier: the median offer, or the conventional cloud's."""
-    median_usd = parameters.offers.median_usd
+    """Return one price for the serverful tier, US dollars per GPU-hour.
+
+    It is the median of the offers that the capacity can take, the cheapest ones, each counted by
+    the time it stands; without such offers it is the price of the conventional cloud.
+    """
+    median_usd = parameters.offers.cheapest(parameters.capacity).median_usd
     return parameters.conventional_price if median_usd is None else median_usd
 
 
-def ski_rental(workload: Workload, parameters: Allpass, value_of_time: float = 0.0) -> SkiRental:
+def ski_rental(
+    workload: Workload,
+    parameters: Allpass,
+    value_of_time: float = 0.0,
+    *,
+    serverful_usd: float | None = None,
+) -> SkiRental:
     """Prepare the closed form: one sort, then sums from the shortest and the longest job.
 
     Jobs wider than the capacity never leave, whatever the threshold, and only ever stay.
+
+    Args:
+        workload: the jobs.
+        parameters: prices, capacity, and what leaving takes.
+        value_of_time: US dollars per hour of one job's delay.
+        serverful_usd: price of workers, US dollars per GPU-hour; None for `serverful_price`.
     """
     stuck = np.zeros(workload.size, bool)
     if parameters.capacity is not None:
@@ -197,7 +211,7 @@ def ski_rental(workload: Workload, parameters: Allpass, value_of_time: float = 0
         left_delay_s=left(saving_s + loading_s),
         jobs=workload.size,
         serverless_usd=parameters.serverless_price,
-        serverful_usd=serverful_price(parameters),
+        serverful_usd=serverful_price(parameters) if serverful_usd is None else serverful_usd,
         checkpoint_s=_mean(saving_s, billed, parameters.checkpoint_s),
         restore_s=_mean(loading_s, gpus, parameters.restore_s),
         value_of_time=value_of_time,

@@ -36,7 +36,8 @@ class Grid:
         adaptive: whether the adaptive rule is tried too.
         capacities: most workers rented at once, None for no limit; empty for the parameters' own.
         price_ratios: serverful over serverless price: all serverful prices are scaled until the
-            median offer has that ratio; empty for the parameters' own.
+            median of the offers that the greatest capacity can take has that ratio; empty for the
+            parameters' own.
         values_of_time: US dollars per hour of one job, for the choice; None for the rule of
             `gpuplan.planner.allpass.front.NEARLY`.
     """
@@ -222,7 +223,8 @@ def sweep(
     """
     scenarios = grid.scenarios(base)
     check_fits(jobs, base)
-    _check_ratios(grid.price_ratios, base)
+    own_usd = serverful_price(replace(base, capacity=_greatest(scenarios)))
+    _check_ratios(grid.price_ratios, base, own_usd)
     as_it_was = deepcopy(rng)
     draws = Draws.sample(base, jobs.workload.size, rng)
     block_jobs = block_length(jobs.workload.size, jobs.span_s)
@@ -245,16 +247,16 @@ def sweep(
     forms: dict[int | None, SkiRental] = {}
     for rules in (everything, *scenarios):
         if rules.capacity not in forms:
-            forms[rules.capacity] = ski_rental(jobs.workload, rules)
+            forms[rules.capacity] = ski_rental(jobs.workload, rules, serverful_usd=own_usd)
     own = forms[base.capacity].price_ratio
-    reference = point_of(alone, forms[base.capacity], float(alone.results["cost_usd"]))
+    reference = point_of(alone, forms[base.capacity], own_usd, float(alone.results["cost_usd"]))
     points: list[SweepPoint] = []
     cases: list[Case] = []
     for ratio in dict.fromkeys(grid.price_ratios or (own,)):
         begin = len(points)
         at_ratio = {most: form.at(ratio, 0.0) for most, form in forms.items()}
         points += [
-            point_of(each, at_ratio[each.parameters.capacity], reference.cost_usd)
+            point_of(each, at_ratio[each.parameters.capacity], own_usd, reference.cost_usd)
             for each in replayed
         ]
         cases += [
@@ -294,8 +296,14 @@ def _too_few(jobs: int) -> str:
     return f"{many} too few for an interval or a 'best in'; expected {LEAST_BLOCKS} or more"
 
 
-def _check_ratios(ratios: Sequence[float], base: Allpass) -> None:
+def _greatest(scenarios: Sequence[Allpass]) -> int | None:
+    """Return the greatest capacity of all replays; None where one has no limit."""
+    capacities = [rules.capacity for rules in scenarios]
+    return None if None in capacities else max(most for most in capacities if most is not None)
+
+
+def _check_ratios(ratios: Sequence[float], base: Allpass, serverful_usd: float) -> None:
     if any(not 0 < ratio < np.inf for ratio in ratios):
         raise UsageError("--price-ratio: expected numbers above 0")
-    if ratios and not (base.serverless_price > 0 and serverful_price(base) > 0):
+    if ratios and not (base.serverless_price > 0 and serverful_usd > 0):
         raise UsageError("--price-ratio: needs a serverless and a serverful price above 0")

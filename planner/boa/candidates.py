@@ -17,7 +17,13 @@ MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely 
 
 
 def candidate_widths(profile: ClassProfile, choices: Choices, job_class: str) -> FloatArray:
-    """Return the candidate widths of a class: those asked for, or those its epochs suggest."""
+    """Return the candidate widths of a class: those requested, or those its epochs suggest.
+
+    None is below the least width measured of any epoch: the job may not fit there.
+
+    Raises:
+        UsageError: no width is left, or there are more than `MOST_WIDTHS`.
+    """
     most = choices.most_gpus(job_class)
     if choices.widths is None:
         widest = max(min(epoch.widest, most or epoch.widest) for epoch in profile.epochs)
@@ -33,7 +39,7 @@ def candidate_widths(profile: ClassProfile, choices: Choices, job_class: str) ->
                 f"  next: {most_said} at most, or --widths with those that may be had"
             )
         each = [epoch.candidates(most) for epoch in profile.epochs]
-        widths = np.unique(np.concatenate(each))
+        widths = _measured(np.unique(np.concatenate(each)), profile, choices, job_class)
         if choices.width_step is None:
             return widths
         return _multiples(widths, choices.width_step, profile, most, job_class)
@@ -41,7 +47,28 @@ def candidate_widths(profile: ClassProfile, choices: Choices, job_class: str) ->
     widths = widths[widths <= (most or float("inf"))]
     if not widths.size:
         raise UsageError(f"--widths: none is left for {job_class!r} within its {most} GPUs at most")
-    return widths
+    return _measured(widths, profile, choices, job_class)
+
+
+def _measured(
+    widths: FloatArray, profile: ClassProfile, choices: Choices, job_class: str
+) -> FloatArray:
+    """Return the widths that are not below the least measured. Raises where none is left."""
+    left = widths[widths >= profile.narrowest]
+    if left.size:
+        return left
+    needs = f"the speedup of {job_class!r} was measured from {profile.narrowest:g} GPUs up"
+    if choices.widths is not None:
+        given = ",".join(map(str, choices.widths))
+        raise UsageError(
+            f"--widths {given}: {needs}, and fewer are not planned\n"
+            f"  next: add a width of {profile.narrowest:g} GPUs or more, or measure it on fewer"
+        )
+    raise UsageError(
+        f"a job of {job_class!r} may get {choices.most_gpus(job_class):g} GPUs at most, but "
+        f"{needs}, and fewer are not planned\n  next: allow it {profile.narrowest:g} GPUs or more "
+        "(--max-width, --limit, --max-gpus), or measure it on fewer"
+    )
 
 
 def _multiples(
@@ -49,7 +76,7 @@ def _multiples(
 ) -> FloatArray:
     """Return the multiples of ``step`` among some widths, and the first that covers them all.
 
-    The last is wider than what was measured, where the speedup is flat; a law knows no such end.
+    The last may be wider than what was measured, where the speedup is flat; a law has no such end.
     """
     top = most or (float("inf") if np.isfinite(profile.widest) else float(widths[-1]))
     multiples: FloatArray = np.arange(step, widths[-1] + step, step, dtype=np.float64)

@@ -41,6 +41,9 @@ class JobClass:
         cost_per_h: what an hour on each candidate counts against the budget, > 0; shape (V,). By
             default its width, so that budgets are GPUs on average; with prices, dollars an hour.
         gpu_types: the GPU type of each candidate; empty where there is one type only.
+        other_widths: further widths at which s is known, such as those that jobs were recorded on;
+            no candidates; ascending; shape (W,).
+        other_speedup: s of each epoch at each of them, > 0; shape (J, W).
     """
 
     name: str
@@ -54,6 +57,8 @@ class JobClass:
     cap_h: float = float("inf")
     cost_per_h: FloatArray | None = None
     gpu_types: tuple[str, ...] = ()
+    other_widths: FloatArray | None = None
+    other_speedup: FloatArray | None = None
 
     def __post_init__(self) -> None:
         if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:

@@ -197,6 +197,8 @@ def workloads_by_type(
                     work_h=job_class.work_h / profile.speed_over(here),
                     widths=widths,
                     speedup=np.stack([epoch.at(widths) for epoch in profile.epochs]),
+                    other_widths=None,
+                    other_speedup=None,
                 )
             )
         found[gpu_type] = replace(
@@ -270,4 +272,6 @@ def _joined(by_type: Mapping[str, JobClass], price: Mapping[str, float]) -> JobC
         speedup=np.concatenate(speedups, axis=1),
         cost_per_h=np.concatenate([price[t] * here.widths for t, here in by_type.items()]),
         gpu_types=tuple(t for t, here in by_type.items() for _ in range(here.widths.size)),
+        other_widths=first.other_widths if len(by_type) == 1 else None,
+        other_speedup=first.other_speedup if len(by_type) == 1 else None,
     )

@@ -73,8 +73,9 @@ def plan_paths(
 def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = None) -> FloatArray:
     """Return the time in each epoch at each width per time of the whole job on one GPU.
 
-    Speedups between two candidate widths are interpolated; beyond the widest they are those of the
-    widest, and below the narrowest they are in proportion.
+    Speedups between two widths at which they are known (the candidates and those that jobs were
+    recorded on) are interpolated; beyond the widest they are those of the widest, and below the
+    narrowest they are in proportion.
 
     Args:
         job_class: the class.
@@ -84,12 +85,22 @@ def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = No
     Returns:
         An array of shape (J, V).
     """
-    widths, speedup = _candidates(job_class, gpu_type)
+    widths, speedup = _known(job_class, gpu_type)
     total, epochs = job_class.work_h.sum(), job_class.work_h.size
     shares = job_class.work_h / total if total else np.full(epochs, 1 / epochs)
     at = np.stack([np.interp(gpus, widths, row) for row in speedup])
     result: FloatArray = shares[:, None] / (at * np.minimum(1.0, gpus / widths[0]))
     return result
+
+
+def _known(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, FloatArray]:
+    """Return all widths at which the speedup is known, ascending, (V,), and it there, (J, V)."""
+    widths, speedup = _candidates(job_class, gpu_type)
+    if job_class.other_widths is None or job_class.other_speedup is None:
+        return widths, speedup
+    widths = np.append(widths, job_class.other_widths)
+    order = np.argsort(widths)
+    return widths[order], np.append(speedup, job_class.other_speedup, axis=1)[:, order]
 
 
 def _candidates(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, FloatArray]:

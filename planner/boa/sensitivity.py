@@ -141,9 +141,12 @@ def speedup_sensitivity(workload: Workload, plan: Plan, error: float = ERROR) ->
 def _with_error(workload: Workload, index: int, error: float) -> JobClass:
     """Return a class as it is if its gain from further GPUs differs by a share."""
     assumed = workload.classes[index]
-    speedup = assumed.speedup
-    gain = np.where(speedup > 1, (speedup - 1) * error, 0.0)  # what gains nothing cannot err so
-    true = replace(assumed, speedup=speedup + gain)
+    others = assumed.other_speedup
+    true = replace(
+        assumed,
+        speedup=_off(assumed.speedup, error),
+        other_speedup=None if others is None else _off(others, error),
+    )
     arrivals = workload.arrivals
     if arrivals is None or assumed.name in workload.sized_by_profile or not assumed.load_gpus:
         return true
@@ -152,6 +155,11 @@ def _with_error(workload: Workload, index: int, error: float) -> JobClass:
     before, after = (time_per_work(c, gpus).sum(axis=0) for c in (assumed, true))
     ratio = np.where(gpus > 1, before / after, 1.0)
     return replace(true, work_h=assumed.work_h * float(np.average(ratio, weights=work_h)))
+
+
+def _off(speedup: FloatArray, error: float) -> FloatArray:
+    """Return speedups whose gain differs by a share; one that gains nothing cannot err so."""
+    return speedup + np.where(speedup > 1, (speedup - 1) * error, 0.0)
 
 
 def class_totals(

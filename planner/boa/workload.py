@@ -181,6 +181,7 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
             beyond += int((gpus > profile.widest).sum())
         arrived.append((label, timed.select("place", "submit_s", "num_gpus", work_h=work_h)))
         widths = candidate_widths(profile, choices, label)
+        others = np.setdiff1d(np.ceil(timed["num_gpus"].to_numpy()), widths)
         classes.append(
             JobClass(
                 name=label,
@@ -192,6 +193,8 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
                 jobs=timed.height,
                 weight=choices.weights.get(label, 1.0),
                 cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
+                other_widths=others,
+                other_speedup=np.stack([epoch.at(others) for epoch in profile.epochs]),
             )
         )
     _refuse_unknown([c.name for c in classes], choices)

@@ -23,6 +23,10 @@ class SpeedupFunction(Protocol):
     """What a planner asks of a speedup function."""
 
     @property
+    def narrowest(self) -> float:
+        """Least width that a job may get: the least measured; 1 for a law."""
+
+    @property
     def widest(self) -> float:
         """Width up to which the function is known; infinite for a law."""
 
@@ -37,6 +41,7 @@ class _Law(ABC):
     """What the parametric laws share: known everywhere, every whole width a candidate."""
 
     __slots__ = ()
+    narrowest = 1.0
     widest = float("inf")
 
     def at(self, gpus: FloatArray) -> FloatArray:
@@ -108,11 +113,14 @@ class Power(_Law):
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A measured speedup, straight between its vertices and flat beyond the last one.
+    """A measured speedup: exact where measured, straight in between, flat beyond the last point.
+
+    It need be neither concave nor monotone. Between two neighbors s(k) is on their chord, so it is
+    never below the smaller of the two.
 
     Attributes:
-        widths: GPU counts of the vertices of the monotone concave hull, ascending, >= 1.
-        speedups: s at each of them, ascending; the origin is a vertex too, and not listed.
+        widths: GPU counts measured, ascending, >= 1.
+        speedups: s at each of them, > 0; the origin is a point too, and not listed.
         narrowest: least GPU count measured; jobs may not fit on fewer.
     """
 
@@ -126,14 +134,14 @@ class Curve:
 
     @property
     def widest(self) -> float:
-        """The last vertex."""
+        """The last point."""
         return self.widths[-1]
 
     def at(self, gpus: FloatArray) -> FloatArray:
         """Return s by linear interpolation.
 
-        A curve that is better than linear at first has no vertex at one GPU (the hull goes over
-        it); a job recorded on one GPU still ran at s(1) = 1, so that point is put back.
+        Where the first point is beyond one GPU, s(1) = 1 is a point too: a built-in profile that is
+        better than linear at first lists only the vertices of its hull, which goes over one GPU.
         """
         known_widths, known = [0.0, *self.widths], [0.0, *self.speedups]
         if self.widths[0] > 1:
@@ -143,20 +151,35 @@ class Curve:
         return result
 
     def candidates(self, max_width: int | None) -> FloatArray:
-        """Return every whole width measured or between two that were, and the other vertices.
+        """Return every whole width from the least measured to the last, and the other points.
 
-        Vertices alone would do where a start or a change of width is free. Else its cost, in
-        proportion to the width, makes a width between two of them better than any split.
+        The vertices of the hull alone would do where a start or a change of width is free. Else its
+        cost, in proportion to the width, makes a width between two of them better than any split.
+        None is below the least measured, so there are none where ``max_width`` is.
         """
-        vertices = np.array(self.widths)
+        points = np.array(self.widths)
         if max_width is not None and max_width < self.widest:
-            vertices = np.append(vertices[vertices < max_width], float(max_width))
-        first = min(math.ceil(self.narrowest), vertices[-1])
-        return np.union1d(np.arange(first, math.floor(vertices[-1]) + 1), vertices)
+            points = np.append(points[points < max_width], float(max_width))
+        whole = np.arange(math.ceil(self.narrowest), math.floor(points[-1]) + 1)
+        widths = np.union1d(whole.astype(np.float64), points)
+        return widths[widths >= self.narrowest]
+
+
+def measured_curve(gpus: FloatArray, speedup: FloatArray) -> Curve:
+    """Return the curve through measured points.
+
+    Args:
+        gpus: GPU counts, ascending and distinct, >= 1; shape (n,).
+        speedup: the speedup measured at each; shape (n,), > 0.
+    """
+    return Curve(tuple(gpus.tolist()), tuple(speedup.tolist()), narrowest=float(gpus[0]))
 
 
 def concave_hull(gpus: FloatArray, speedup: FloatArray) -> Curve:
     """Return the least monotone concave curve from the origin over measured points.
+
+    The built-in profiles are such curves. It is no speedup of a job: between its vertices it may be
+    above what was measured. Methods that need concavity take the hull of the candidates themselves.
 
     Args:
         gpus: GPU counts, ascending and distinct, >= 1; shape (n,).

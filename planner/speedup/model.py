@@ -39,6 +39,11 @@ class ClassProfile:
         return result
 
     @property
+    def narrowest(self) -> float:
+        """Least width that a job may get: every epoch was measured on so few, or follows a law."""
+        return max(epoch.narrowest for epoch in self.epochs)
+
+    @property
     def widest(self) -> float:
         """Width up to which every epoch is known."""
         return min(epoch.widest for epoch in self.epochs)

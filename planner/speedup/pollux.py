@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.goodputs import read_goodputs
-from gpuplan.planner.speedup.functions import Curve, FloatArray, concave_hull
+from gpuplan.planner.speedup.functions import Curve, FloatArray, measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
 IntArray = NDArray[np.int64]
@@ -117,13 +117,16 @@ class Goodput:
         return best
 
     def curve(self) -> Curve | None:
-        """Return the concave hull of the speedups; None where one GPU allows no batch."""
+        """Return the speedup on 1, 2, ... `widest` GPUs; None where one GPU allows no batch.
+
+        Where no batch is allowed on k GPUs, a job uses fewer of them, those that are fastest.
+        """
         goodput = self.best()
         if not goodput[0]:
             return None
-        possible = np.flatnonzero(goodput)
-        gpus = (possible + 1).astype(np.float64)
-        return concave_hull(gpus, goodput[possible] / goodput[0])
+        fewer = np.maximum.accumulate(goodput)
+        goodput = np.where(goodput > 0, goodput, fewer)
+        return measured_curve(np.arange(1.0, goodput.size + 1), goodput / goodput[0])
 
 
 def load_goodputs(path: Path, name: str) -> SpeedupModel:

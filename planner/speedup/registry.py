@@ -102,7 +102,7 @@ PROFILES = {
 TABLE = SpeedupSource(
     "table:FILE.csv",
     "your measurements: job_class, num_gpus, throughput[, epoch[, work_share]][, gpu_type]",
-    "the concave hull of the file",
+    "the file; straight lines between measured widths",
     "-",
 )
 POLLUX = SpeedupSource(

@@ -9,12 +9,12 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.throughputs import read_throughputs
-from gpuplan.planner.speedup.functions import concave_hull
+from gpuplan.planner.speedup.functions import measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 
 
 def load_table(path: Path, name: str) -> SpeedupModel:
-    """Return the hulls of measured throughputs, each over the throughput on one GPU.
+    """Return the curves of measured throughputs, each over the throughput on one GPU.
 
     Where one GPU was not measured (the model may not fit), the smallest count stands for linear
     speedup up to it. Throughputs of a class count the same work on every GPU type, so their ratio
@@ -50,14 +50,15 @@ def _profile(rows: pl.DataFrame, what: str, notes: list[str]) -> ClassProfile:
     for _, epoch in rows.group_by("epoch", maintain_order=True):
         gpus, throughput = epoch["num_gpus"].to_numpy(), epoch["throughput"].to_numpy()
         on_one = throughput[0] / gpus[0]
-        if gpus[0] > 1:
-            notes.append(
-                f"{what} was not measured on 1 GPU; its speedup is taken as linear up to "
-                f"{gpus[0]:g} GPUs, and fewer are not planned"
-            )
-        curves.append(concave_hull(gpus, throughput / on_one))
+        curves.append(measured_curve(gpus, throughput / on_one))
         shares.append(float(epoch["work_share"][0]))
         speed.append(float(on_one))
+    least = max(curve.narrowest for curve in curves)
+    if least > 1:
+        notes.append(
+            f"{what} was not measured on 1 GPU; its speedup is taken as linear up to {least:g} "
+            "GPUs, and fewer are not planned"
+        )
     portions = tuple((np.array(shares) / sum(shares)).tolist())
     return ClassProfile(epochs=tuple(curves), shares=portions, speed=tuple(speed))
 

@@ -71,6 +71,14 @@ class Market:
         low, high = np.searchsorted(below, [below[-1] / 2, np.nextafter(below[-1] / 2, np.inf)])
         return float(self.price[order[[low, min(high, order.size - 1)]]].mean())
 
+    def cheapest(self, most: int | None) -> Market:
+        """Return the market without offers beyond the ``most`` cheapest of each step; None: all."""
+        if most is None or (self.offers <= most).all():
+            return self
+        rank = np.arange(self.price.size) - np.repeat(self.first[:-1], self.offers)
+        kept = np.minimum(self.offers, most)
+        return Market(self.start_us, kept, self.price[rank < most], self.period_us)
+
     @classmethod
     def constant(cls, prices: Sequence[float]) -> Market:
         """Return the market whose offers, in ascending order of price, never change."""

@@ -1,0 +1,78 @@
+"""A random sample of the jobs of a trace, and what load it has beside that of all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+LOAD_COLUMNS = ("submit_time", "duration_s", "num_gpus", "state")
+"""Canonical columns that a load is measured from."""
+NEARLY = 0.01
+"""A load within this share of the trace's needs nothing to restore it."""
+
+
+def draw_jobs(jobs: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
+    """Return ``count`` jobs drawn uniformly without replacement, in their order."""
+    rng = np.random.default_rng(seed)
+    return jobs[np.sort(rng.choice(jobs.height, count, replace=False))]
+
+
+def load_gpus(jobs: pl.DataFrame, *, include_running: bool) -> float | None:
+    """Return GPU-seconds over the span of submissions; None where jobs have no time or no span.
+
+    Args:
+        jobs: with the columns `LOAD_COLUMNS`, sorted by submission.
+        include_running: whether jobs still running count with the time they have run so far.
+    """
+    gpu_s = pl.col("duration_s") * pl.col("num_gpus")
+    if not include_running:
+        gpu_s = gpu_s.filter(pl.col("state") != "running")
+    submit_us = jobs["submit_time"].dt.epoch("us")
+    span_s = float(submit_us[-1] - submit_us[0]) / 1e6
+    total = float(jobs.select(gpu_s.sum()).item())
+    return total / span_s if total > 0 and span_s > 0 else None
+
+
+def load_note(
+    jobs: pl.DataFrame,
+    sample: pl.DataFrame,
+    *,
+    scale_duration: float = 1.0,
+    scale_interarrival: float = 1.0,
+) -> str:
+    """Say what share of the load of a trace its sample has once scaled, and what restores it.
+
+    Few jobs hold most of the GPU time, so that the share of the load may be far from that of the
+    jobs. Both loads are measured; where there is none to measure, the note says only that.
+
+    Args:
+        jobs: all jobs, with the columns `LOAD_COLUMNS`, sorted by submission; not scaled.
+        sample: those drawn, alike.
+        scale_duration: factor on the durations of the sample.
+        scale_interarrival: factor on its gaps between submissions.
+    """
+    drawn = f"{sample.height:,} of {jobs.height:,} jobs sampled over the whole span"
+    ended, every = (
+        _share(jobs, sample, include_running=running, factor=scale_duration)
+        for running in (False, True)
+    )
+    if ended is None:
+        return f"{drawn}: their load cannot be compared with the trace's"
+    ratio = ended / scale_interarrival
+    is_same = abs(ratio - 1) <= NEARLY
+    now = "that of the trace" if is_same else f"{ratio:.3g} times the trace's"
+    if every is not None and f"{every:.3g}" != f"{ended:.3g}":
+        now += f" ({every / scale_interarrival:.3g} times with jobs still running)"
+    restores = "" if is_same else f"; --scale-interarrival {ended:.3g} restores it"
+    scales = {"duration": scale_duration, "interarrival": scale_interarrival}
+    given = " ".join(f"--scale-{name} {value:g}" for name, value in scales.items() if value != 1)
+    at = f"with {given} " if given else ""
+    return f"{drawn}: {at}the load is {now}{restores}"
+
+
+def _share(
+    jobs: pl.DataFrame, sample: pl.DataFrame, *, include_running: bool, factor: float
+) -> float | None:
+    """Return the load of a sample over that of all jobs; None where either has none."""
+    whole, part = (load_gpus(some, include_running=include_running) for some in (jobs, sample))
+    return None if whole is None or part is None else part * factor / whole
