@@ -22,8 +22,6 @@ from gpuplan.cli.gates import GateResult
 MOST_SUMMARY_BYTES = 1 << 20
 """GitHub drops the summary of a step above this."""
 
-LEVELS = {"failed": "error", "error": "error", "unchecked": "warning"}
-
 
 def announce(
     gates: Sequence[GateResult],
@@ -58,9 +56,9 @@ def gates_table(gates: Sequence[GateResult]) -> str:
 
 
 def _github(gate: GateResult) -> str:
-    level = LEVELS.get(gate.state)
-    if level is None:
+    if gate.state == "passed":
         return ""
+    level = "error" if gate.fails else "warning"
     title = _property(f"gpuplan gate {STATES[gate.state]}")
     return f"::{level} title={title}::{_data(f'{gate.condition} ({gate.detail})')}\n"
 
