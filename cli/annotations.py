@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from gpuplan.cli import talk
+from gpuplan.cli import escape, talk
 from gpuplan.cli.document.view import STATES
 from gpuplan.cli.gates import GateResult
 
@@ -59,17 +59,8 @@ def _github(gate: GateResult) -> str:
     if gate.state == "passed":
         return ""
     level = "error" if gate.fails else "warning"
-    title = _property(f"gpuplan gate {STATES[gate.state]}")
-    return f"::{level} title={title}::{_data(f'{gate.condition} ({gate.detail})')}\n"
-
-
-def _data(text: str) -> str:
-    """Return a text on one line, as workflow commands want it."""
-    return talk.printable(text).replace("%", "%25").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    title = escape.annotation_property(f"gpuplan gate {STATES[gate.state]}")
+    return f"::{level} title={title}::{escape.annotation(f'{gate.condition} ({gate.detail})')}\n"
 
 
 def _gitlab(gates: Sequence[GateResult], now: int) -> str:
@@ -80,7 +71,7 @@ def _gitlab(gates: Sequence[GateResult], now: int) -> str:
     folded = "" if bad else "[collapsed=true]"
     heading = f"gpuplan gates: {len(gates) - len(bad)} of {len(gates)} passed"
     lines = [f"{STATES[gate.state]}: {gate.condition} ({gate.detail})" for gate in gates]
-    body = "".join(f"{talk.printable(line)}\n" for line in lines)
+    body = "".join(f"{escape.terminal(line)}\n" for line in lines)
     return (
         f"\x1b[0Ksection_start:{now}:{name}{folded}\r\x1b[0K{heading}\n{body}"
         f"\x1b[0Ksection_end:{now}:{name}\r\x1b[0K\n"

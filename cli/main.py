@@ -12,9 +12,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.errors import GpuplanError, brief
 from gpuplan.analysis.version import gpuplan_version
-from gpuplan.cli import talk
+from gpuplan.cli import escape, talk
 from gpuplan.cli.console import INTERRUPTED
 from gpuplan.cli.lazy import LazyGroup
 
@@ -89,13 +89,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _told("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
-        return _told(usage_message(error), USAGE)
+        return _told(brief(usage_message(error)), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
     except BaseException as error:  # a panic of polars is no Exception
         if _was_interrupted(error):
             return _told("interrupted", INTERRUPTED)
-        problem = f"internal error ({type(error).__name__}: {error})"
+        problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
 
 
@@ -138,8 +138,8 @@ def _told(message: str, code: int) -> int:
     if talk.manners.debug:
         import traceback
 
-        traceback.print_exc()
-    sys.stderr.write(talk.printable(f"error: {message}\n"))
+        sys.stderr.write(escape.message(traceback.format_exc()))
+    sys.stderr.write(escape.message(f"error: {message}\n"))
     return code
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from gpuplan.cli import escape
+
 SHOW_AFTER_S = 1.0
 Advance = Callable[[float], None]
 """Called with the share of the work done, 0 to 1."""
@@ -26,15 +28,10 @@ class Manners:
 manners = Manners()
 
 
-def printable(text: str) -> str:
-    """Return a message with its line breaks; other control characters, as from a log, are ``?``."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-
-
 def note(message: str) -> None:
     """Say something useful but not essential; silenced by ``--quiet``."""
     if not manners.quiet:
-        print(printable(message), file=sys.stderr)
+        print(escape.message(message), file=sys.stderr)
 
 
 @contextmanager
@@ -59,7 +56,7 @@ def _peak_memory() -> str:
 
 def warn(message: str) -> None:
     """Say what the reader must know to use the result; never silenced."""
-    print(printable(f"warning: {message}"), file=sys.stderr)
+    print(escape.message(f"warning: {message}"), file=sys.stderr)
 
 
 @contextmanager

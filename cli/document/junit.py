@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from gpuplan.cli.document.study import Document
+from gpuplan.cli.escape import xml
 from gpuplan.cli.gates import GateResult
 
 PASSED = "system-out"
@@ -20,17 +21,16 @@ def as_junit(document: Document) -> str:
         "skipped": str(elements.count("skipped")),
     }
     root = ET.Element("testsuites", counts)
-    suite = ET.SubElement(root, "testsuite", {"name": f"gpuplan: {document.title}", **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": xml(f"gpuplan: {document.title}"), **counts})
     if document.time is not None:
         suite.set("timestamp", document.time)
     for gate, element in zip(document.gates, elements, strict=True):
-        case = ET.SubElement(
-            suite, "testcase", {"classname": "gpuplan.gates", "name": gate.condition, "time": "0"}
-        )
+        named = {"classname": "gpuplan.gates", "name": xml(gate.condition), "time": "0"}
+        case = ET.SubElement(suite, "testcase", named)
         if element == PASSED:
-            ET.SubElement(case, element).text = gate.detail
+            ET.SubElement(case, element).text = xml(gate.detail)
         else:
-            ET.SubElement(case, element, {"message": gate.detail})
+            ET.SubElement(case, element, {"message": xml(gate.detail)})
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
 
