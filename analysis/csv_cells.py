@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, shortened
 from gpuplan.analysis.files import existing_file
-from gpuplan.analysis.words import listed, shortened
+from gpuplan.analysis.words import listed
 
 Rule = tuple[str, pl.Expr]  # what a cell must be, the test for it
 
@@ -47,7 +47,7 @@ class CsvCells:
         if bad.height:
             row = int(bad["row"].item())
             cell = self.raw[column][row - 2]
-            found = "an empty cell" if cell is None else f"found {shortened(cell)!r}"
+            found = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
             raise InputError(self.path, found, row=row, column=column, expected=expected)
 
 
@@ -65,7 +65,7 @@ def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> 
         if b"\0" in file.read(1 << 16):
             raise InputError(path, "is no text", expected="a CSV table", hint=hint)
     try:
-        raw = pl.read_csv(there, infer_schema=False)
+        raw = pl.read_csv(there, infer_schema=False, glob=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         reason = shortened(str(error).splitlines()[0], 200)
         raise InputError(path, f"is no CSV table ({reason})", hint=hint) from error

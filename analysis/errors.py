@@ -6,13 +6,57 @@ broken invariant of ours is a bug and keeps its traceback (shown with ``--debug`
 
 from __future__ import annotations
 
+import re
 from os import PathLike
+
+MOST_QUOTED = 120
+MOST_UNBROKEN = 400  # a path may be long
+MOST_OF_A_LINE = 1500
+QUOTED = re.compile(
+    r"""(?<![\w'"])(?P<mark>['"])"""
+    rf"(?P<text>(?:(?!(?P=mark)(?!\w)).){{{MOST_QUOTED + 1},}})(?P=mark)(?!\w)"
+)
+MOST_MARKS = 200  # in a line whose quotes are looked at; each may be a search to its end
+UNBROKEN = re.compile(rf"\S{{{MOST_UNBROKEN + 1},}}")
+BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+
+
+def shortened(text: str, most: int = MOST_QUOTED) -> str:
+    """Return a text with its middle left out where it is long, and how long it is."""
+    if len(text) <= most:
+        return text
+    tail = most // 4
+    return f"{text[: most - tail]}... ({len(text):,} characters) ...{text[len(text) - tail :]}"
+
+
+def brief(message: str) -> str:
+    """Return a message with its long values shortened: a file may have cells of any length."""
+    return "\n".join(map(_brief_line, message.split("\n")))
+
+
+def _brief_line(line: str) -> str:
+    if len(line) <= MOST_QUOTED:
+        return line
+    if line.count("'") + line.count('"') <= MOST_MARKS:
+        line = QUOTED.sub(_quoted, line)
+    line = UNBROKEN.sub(lambda found: shortened(found[0], MOST_UNBROKEN), line)
+    return shortened(line, MOST_OF_A_LINE)
+
+
+def _quoted(found: re.Match[str]) -> str:
+    return f"{found['mark']}{shortened(found['text'])}{found['mark']}"
 
 
 class GpuplanError(Exception):
-    """Base of all errors shown to the user as one message, without a traceback."""
+    """Base of all errors shown to the user as one message, without a traceback.
+
+    Long values in the message are shortened, whoever quotes them.
+    """
 
     exit_code = 2
+
+    def __str__(self) -> str:
+        return brief(super().__str__())
 
 
 class UsageError(GpuplanError):
@@ -39,8 +83,9 @@ class InputError(GpuplanError):
         expected: str | None = None,
         hint: str | None = None,
     ) -> None:
-        where = str(path) if row is None else f"{path}:{row}"
-        what = problem if column is None else f"column {column!r}: {problem}"
+        name = BREAKS.sub("?", str(path))
+        where = name if row is None else f"{name}:{row}"
+        what = problem if column is None else f"column {shortened(column)!r}: {problem}"
         message = f"{where}: {what}"
         if expected is not None:
             message += f"; expected {expected}"

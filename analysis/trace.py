@@ -140,7 +140,7 @@ def read_trace(
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
     try:
-        scan = _as_canonical(path, pl.scan_parquet(path))
+        scan = _as_canonical(path, pl.scan_parquet(path, glob=False))
         rows = _check_values(path, scan)
         of_load = () if selection.sample is None else LOAD_COLUMNS
         jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuplan.analysis.errors import shortened
+
+MOST_OF_A_NAME = 40
 AN = ("a", "e", "i", "o", "u", "swf")
 
 
@@ -17,12 +20,7 @@ def a_log(format_name: str) -> str:
     return f"{'an' if format_name.startswith(AN) else 'a'} {format_name} log"
 
 
-def shortened(text: str, most: int = 40) -> str:
-    """Return a text from a file, cut where it is long."""
-    return text if len(text) <= most else text[: most - 3] + "..."
-
-
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Return the first of many names as one text, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(shortened(name) for name in names[:most]) + more
+    return ", ".join(shortened(name, MOST_OF_A_NAME) for name in names[:most]) + more

@@ -16,14 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from gpuplan.cli import talk
+from gpuplan.cli import escape, talk
 from gpuplan.cli.document.view import STATES
 from gpuplan.cli.gates import GateResult
 
 MOST_SUMMARY_BYTES = 1 << 20
 """GitHub drops the summary of a step above this."""
-
-LEVELS = {"failed": "error", "error": "error", "unchecked": "warning"}
 
 
 def announce(
@@ -59,20 +57,11 @@ def gates_table(gates: Sequence[GateResult]) -> str:
 
 
 def _github(gate: GateResult) -> str:
-    level = LEVELS.get(gate.state)
-    if level is None:
+    if gate.state == "passed":
         return ""
-    title = _property(f"gpuplan gate {STATES[gate.state]}")
-    return f"::{level} title={title}::{_data(f'{gate.condition} ({gate.detail})')}\n"
-
-
-def _data(text: str) -> str:
-    """Return a text on one line, as workflow commands want it."""
-    return talk.printable(text).replace("%", "%25").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    level = "error" if gate.fails else "warning"
+    title = escape.annotation_property(f"gpuplan gate {STATES[gate.state]}")
+    return f"::{level} title={title}::{escape.annotation(f'{gate.condition} ({gate.detail})')}\n"
 
 
 def _gitlab(gates: Sequence[GateResult], now: int) -> str:
@@ -83,7 +72,7 @@ def _gitlab(gates: Sequence[GateResult], now: int) -> str:
     folded = "" if bad else "[collapsed=true]"
     heading = f"gpuplan gates: {len(gates) - len(bad)} of {len(gates)} passed"
     lines = [f"{STATES[gate.state]}: {gate.condition} ({gate.detail})" for gate in gates]
-    body = "".join(f"{talk.printable(line)}\n" for line in lines)
+    body = "".join(f"{escape.terminal(line)}\n" for line in lines)
     return (
         f"\x1b[0Ksection_start:{now}:{name}{folded}\r\x1b[0K{heading}\n{body}"
         f"\x1b[0Ksection_end:{now}:{name}\r\x1b[0K\n"

@@ -105,7 +105,8 @@ def emit(report: Report, output: Output) -> None:
     Inside `collecting` the report is kept there instead.
 
     Raises:
-        GateFailed: a ``--fail-if`` condition holds; everything has been written by then.
+        GateFailed: a ``--fail-if`` condition holds or could not be checked; everything has been
+            written by then.
         OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
@@ -124,15 +125,15 @@ def emit(report: Report, output: Output) -> None:
         _write(report, path, output.output_format)
     write_stdout(_text(report, output.output_format, sys.stdout))
     if output.fail_if:
-        _judge(report, output.fail_if)
+        _judge(report, output.fail_if, output.allow_unchecked)
 
 
-def _judge(report: Report, conditions: Sequence[str]) -> None:
+def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> None:
     from gpuplan.cli.annotations import announce, gates_table
-    from gpuplan.cli.gates import check, raise_tripped
+    from gpuplan.cli.gates import allowing, check, raise_tripped
     from gpuplan.cli.render import as_markdown
 
-    gates = check(report.results, conditions)
+    gates = allowing(check(report.results, conditions), allow_unchecked)
     announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
     raise_tripped(gates)
 

@@ -10,34 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-
-DRAWN = ("duration_cdf", "lorenz", "timeline", "hill")
-"""Lists of points of a curve, wherever they stand in the results."""
-
-ROW_KEYS: tuple[tuple[str, ...], ...] = (
-    ("label",),
-    ("policy", "threshold_s", "capacity", "price_ratio"),
-    ("job_class", "epoch", "gpu_type"),
-    ("job_class", "epoch", "gpu_type", "width"),
-    ("baseline", "knob"),
-    ("budget_gpus",),
-    ("budget_x_load",),
-    ("target_jct_s",),
-    ("price_ratio", "value_of_time_usd_per_h"),
-    ("wanted_gpu", "provider", "gpu_type", "kind"),
-    ("provider", "gpu_type", "kind"),
-    ("num_gpus",),
-    ("state",),
-    ("name",),
-    ("start",),
-)
-"""What tells the rows of a list apart: the first of these that does is taken."""
+from gpuplan.cli.row_keys import KEY_NAMES, Layout, keys_of, named_items, text_of
 
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
 STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
@@ -65,16 +44,20 @@ NAMED_AT_MOST = 8
 NEAR = 0.6  # of 1; below it another name is no misspelling
 SAME = 1e-5  # two numbers that name one row may differ by this much of the larger
 
-Layout = Mapping[str, tuple[str, ...]]
-"""Path of a list -> the names that tell its rows apart; no names where nothing does."""
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a list that a field stands in: the list's path, and what tells the row apart."""
+    """A row of a list that a field stands in.
+
+    Attributes:
+        path: of the list.
+        key: what tells the row apart.
+        also: everything that may name the row, for conditions that say it in another way.
+    """
 
     path: str
     key: tuple[tuple[str, Any], ...]
+    also: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
 
     @property
     def label(self) -> str:
@@ -129,59 +112,6 @@ def addressed(path: str, rows: Sequence[Row]) -> str:
     return written + path[len(done) :]
 
 
-def text_of(value: Any) -> str:
-    """Return a value of a key as text; two that differ in the seventh digit are the same."""
-    if value is None:
-        return "none"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def layout_of(*documents: Any) -> dict[str, tuple[str, ...]]:
-    """Return how the rows of each list are told apart, in the same way for all documents."""
-    found: dict[str, list[list[list[Any]]]] = {}  # path -> of each document, its lists there
-    for position, document in enumerate(documents):
-        for path, rows in _lists(document, ""):
-            found.setdefault(path, [[] for _ in documents])[position].append(rows)
-    return {path: _key(lists) for path, lists in found.items()}
-
-
-def _lists(value: Any, path: str) -> Iterator[tuple[str, list[Any]]]:
-    if isinstance(value, dict):
-        for name, item in _named(value, path):
-            yield from _lists(item, name)
-    elif isinstance(value, list | tuple):
-        rows = [item for item in value if isinstance(item, dict)]
-        if rows:
-            yield path, rows
-        for row in rows:
-            yield from _lists(row, path)
-
-
-def _key(documents: list[list[list[Any]]]) -> tuple[str, ...]:
-    """Return the names that tell rows apart in every list, and match most between documents."""
-    rows = [row for lists in documents for one in lists for row in one]
-    texts = tuple(name for name in rows[0] if all(isinstance(row.get(name), str) for row in rows))
-    best: tuple[str, ...] = ()
-    most = -1
-    for names in (*ROW_KEYS, texts):
-        present = tuple(name for name in names if any(name in row for row in rows))
-        if not present or present[0] != names[0]:
-            continue
-        seen = [[[_values(row, present) for row in one] for one in lists] for lists in documents]
-        if any(len(set(one)) < len(one) for lists in seen for one in lists):
-            continue
-        keys = [{key for one in lists for key in one} for lists in seen]
-        common = len(set.intersection(*keys))
-        if common > most:
-            best, most = present, common
-    varying = tuple(name for name in best if len({_values(row, (name,)) for row in rows}) > 1)
-    return varying or best[:1]
-
-
-def _values(row: Mapping[str, Any], names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(text_of(row.get(name)) for name in names)
-
-
 def fields_of(results: Any, layout: Layout) -> list[Field]:
     """Return every field of a result, in its order, with its rows as the layout tells them."""
     found = list(_fields(results, "", (), layout))
@@ -192,24 +122,19 @@ def fields_of(results: Any, layout: Layout) -> list[Field]:
 
 def _fields(value: Any, path: str, rows: tuple[Row, ...], layout: Layout) -> Iterator[Field]:
     if isinstance(value, dict):
-        for name, item in _named(value, path):
+        for name, item in named_items(value, path):
             yield from _fields(item, name, rows, layout)
     elif isinstance(value, list | tuple):
         names = layout.get(path, ())
-        for item in value:
-            if isinstance(item, dict):
-                row = Row(path, tuple((name, item.get(name)) for name in names))
-                yield from _fields(item, path, (*rows, row) if names else rows, layout)
+        items = [item for item in value if isinstance(item, dict)]
+        for item, key in zip(items, keys_of(items, names), strict=True):
+            also = tuple((name, item[name]) for name in KEY_NAMES if name in item)
+            row = Row(path, key, also)
+            yield from _fields(item, path, (*rows, row) if names else rows, layout)
     elif hasattr(value, "item") and not isinstance(value, str):
         yield from _fields(value.item(), path, rows, layout)
     elif value is None or isinstance(value, int | float | str):
         yield Field(path, rows, value)
-
-
-def _named(group: dict[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for name, item in group.items():
-        if name not in DRAWN or isinstance(item, dict):  # a study may be named as a curve is
-            yield f"{path}.{name}" if path else str(name), item
 
 
 def groups_of(path: str) -> Iterator[str]:
@@ -264,7 +189,8 @@ class Numbers:
             at = [
                 (one, row) for one in chosen for row in one.rows if row.path.count(".") + 1 == place
             ]
-            kept = [one for one, row in at if _is_row(row, terms)]
+            kept = [one for one, row in at if _is_row(row, terms, row.key)]
+            kept = kept or [one for one, row in at if _is_row(row, terms, row.also)]
             if not kept:
                 group = ".".join(path.split(".")[:place])
                 labels = list(dict.fromkeys(row.label for _, row in at))
@@ -284,16 +210,16 @@ def _selectors(name: str) -> tuple[str, dict[int, str]]:
     return bare, {bare.count(".") - place: terms for place, terms in wanted.items()}
 
 
-def _is_row(row: Row, terms: str) -> bool:
+def _is_row(row: Row, terms: str, names: Sequence[tuple[str, Any]]) -> bool:
     """Return whether a row is meant: by its label, or by values or ``name=value``, each its own."""
-    return row.label == terms or all(_is_term(row, term) for term in terms.split(","))
+    return row.label == terms or all(_is_term(names, term) for term in terms.split(","))
 
 
-def _is_term(row: Row, term: str) -> bool:
+def _is_term(names: Sequence[tuple[str, Any]], term: str) -> bool:
     name, equals, value = (part.strip() for part in term.rpartition("="))
     return any(
         _is_value(own, value)
-        for key, own in row.key
+        for key, own in names
         if not equals or name in (key, UNIT_SUFFIX.sub("", key))
     )
 

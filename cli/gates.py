@@ -5,6 +5,8 @@ A condition is ``field operator value``. The field is a path in ``results`` of t
 only one field has it. A field inside a list (``points.cost_usd``) trips where any row does, or the
 one in brackets (``policies[allpass].cost_usd``). Over several studies a path begins with the name
 of one. How fields are found is in `gpuplan.cli.fields`.
+
+A gate that could not be checked fails too, unless ``--allow-unchecked`` accepts that.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.named import nearest
 from gpuplan.cli import talk
-from gpuplan.cli.fields import Field, NoField, Numbers, fields_of, layout_of, some, unit_of
+from gpuplan.cli.fields import Field, NoField, Numbers, fields_of, some, unit_of
+from gpuplan.cli.row_keys import layout_of
 from gpuplan.cli.units import SECONDS_PER, show_apart, show_in
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -41,11 +44,12 @@ LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": 
 """Words that people write for units, which conditions do not take."""
 
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
+UNCHECKED = "name a field that has a value, or add --allow-unchecked to pass without one"
 WRITTEN = "the result itself has been written"
 
 
 class GateFailed(GpuplanError):
-    """A ``--fail-if`` condition holds."""
+    """A ``--fail-if`` condition holds, or could not be checked."""
 
     exit_code = 1
 
@@ -94,6 +98,7 @@ class GateResult:
         tripped: whether the condition holds.
         detail: the field with its row, its value and the limit as people read them, or what is
             wrong.
+        may_be_unchecked: whether it passes where it could not be checked.
     """
 
     condition: str
@@ -102,6 +107,12 @@ class GateResult:
     limit: float | None
     tripped: bool
     detail: str
+    may_be_unchecked: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether the gate ends the program with an exit code other than 0."""
+        return self.state != "passed" and not (self.state == "unchecked" and self.may_be_unchecked)
 
     @property
     def state(self) -> Literal["passed", "failed", "unchecked", "error"]:
@@ -145,6 +156,11 @@ def check_all(
     return each(conditions, lambda condition: _judged_in(found, condition))
 
 
+def allowing(gates: Iterable[GateResult], allow_unchecked: bool) -> tuple[GateResult, ...]:
+    """Return gates that pass, or not, where they could not be checked."""
+    return tuple(replace(gate, may_be_unchecked=allow_unchecked) for gate in gates)
+
+
 def each(conditions: Sequence[str], judge: Callable[[Condition], GateResult]) -> list[GateResult]:
     """Return the judgement on each condition; one that cannot be judged is a result as well."""
     gates = []
@@ -161,7 +177,7 @@ def raise_tripped(
 ) -> None:
     """End the program as its gates say, once everything has been written.
 
-    A field without a value cannot trip its gate; that is said in a warning.
+    A gate that could not be checked fails, or is a warning where that is allowed.
 
     Args:
         gates: what came of each condition.
@@ -169,22 +185,28 @@ def raise_tripped(
         given_as: where the conditions come from, for the message.
 
     Raises:
-        GateFailed: at least one condition holds; the message names all that do.
+        GateFailed: at least one condition holds or could not be checked; the message names all.
         UsageError: a condition cannot be read, or names no field; the message also names the
             conditions that hold.
     """
     for gate in gates:
-        if gate.state == "unchecked":
+        if gate.state == "unchecked" and not gate.fails:
             talk.warn(f"{given_as} {gate.condition!r} is not checked: {gate.detail}")
     tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in gates if gate.tripped]
+    unchecked = [
+        f"gate not checked: {gate.condition} ({gate.detail})"
+        for gate in gates
+        if gate.state == "unchecked" and gate.fails
+    ]
     problems = [
         f"{given_as} {gate.condition!r}: {gate.detail}" for gate in gates if gate.state == "error"
     ]
     if problems:
         next_step = f"\n  next: correct the condition; {written}"
-        raise UsageError(NEXT_ERROR.join([*tripped, *problems]) + next_step)
-    if tripped:
-        raise GateFailed(NEXT_ERROR.join(tripped))
+        raise UsageError(NEXT_ERROR.join([*tripped, *unchecked, *problems]) + next_step)
+    if tripped or unchecked:
+        next_step = f"\n  next: {UNCHECKED}" if unchecked else ""
+        raise GateFailed(NEXT_ERROR.join([*tripped, *unchecked]) + next_step)
 
 
 def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condition:

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpuplan.analysis.errors import GpuplanError
+from gpuplan.analysis.errors import GpuplanError, brief
 from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _told("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
-        return _told(usage_message(error), USAGE)
+        return _told(brief(usage_message(error)), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
     except BaseException as error:  # a panic of polars is no Exception
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _told("interrupted", INTERRUPTED)
         if isinstance(error, OSError):  # of the system: no room, no permission, a failing disk
             return _told(_of_system(error), UNUSABLE)
-        problem = f"internal error ({type(error).__name__}: {error})"
+        problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
 
 
@@ -138,7 +138,7 @@ def _told(message: str, code: int) -> int:
     if talk.manners.debug:
         import traceback
 
-        traceback.print_exc()
+        talk.say(traceback.format_exc().rstrip())
     talk.say(f"error: {message}")
     return code
 

@@ -87,6 +87,15 @@ FailIf = Annotated[
         show_default=False,
     ),
 ]
+AllowUnchecked = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unchecked",
+        help="Pass a gate that cannot be checked because its field has no value. Default: it "
+        "fails with 1.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 CacheFolder = Annotated[
     Path | None,
     typer.Option(
@@ -285,6 +294,7 @@ class Output:
     ] = None
     plot: Plot = None
     fail_if: FailIf = None
+    allow_unchecked: AllowUnchecked = False
 
 
 @dataclass(frozen=True, slots=True)

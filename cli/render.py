@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -11,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 from gpuplan.analysis.version import gpuplan_version
+from gpuplan.cli import escape
 from gpuplan.cli.report import Column, Report, Shown, Table
 from gpuplan.cli.shapes import BARS, SHAPE
 
@@ -31,25 +31,29 @@ def as_json(report: Report) -> str:
         "warnings": list(report.warnings),
         "gpuplan_version": gpuplan_version(),
     }
-    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return written_json(plain(document))
+
+
+def written_json(document: Any) -> str:
+    """Return plain values as JSON; names in it reach no terminal as more than text."""
+    written = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    return f"{escape.json_text(written)}\n"
 
 
 def as_csv(report: Report) -> str:
     """Return the main table with machine names and raw values."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     main = report.tables[0]
     kept = [position for position, column in enumerate(main.columns) if column.key]
-    writer.writerow([main.columns[position].key for position in kept])
-    writer.writerows([plain(row[position]) for position in kept] for row in main.rows)
-    return stream.getvalue()
+    lines = [escape.csv_line(main.columns[position].key for position in kept)]
+    lines += (escape.csv_line(plain(row[position]) for position in kept) for row in main.rows)
+    return "".join(lines)
 
 
 def as_markdown(report: Report) -> str:
     """Return every table in Markdown, under the headline."""
-    parts = [f"**{report.headline}**\n"] if report.headline else []
+    parts = [f"**{escape.markdown(report.headline)}**\n"] if report.headline else []
     parts += [_markdown_table(table) for table in report.tables]
-    parts += [f"> warning: {warning}\n" for warning in report.warnings]
+    parts += [f"> warning: {escape.markdown(warning)}\n" for warning in report.warnings]
     return "\n".join(parts)
 
 
@@ -70,12 +74,12 @@ def as_text(report: Report, stream: TextIO) -> str:
         highlight=False,
     )
     if report.headline:
-        console.print(Text(f"{report.headline}\n", style="bold"))
+        console.print(Text(f"{escape.terminal(report.headline)}\n", style="bold"))
     has_bars = _can_encode(stream, BARS)
     for each in report.tables:
         table, more = (each if has_bars else _without_shapes(each)).cut()
         # rich would fold a title into the width of a narrow table.
-        console.print(Text(table.title, style="bold"))
+        console.print(Text(escape.terminal(table.title), style="bold"))
         for columns in _that_fit(table, console.width):
             shown = RichTable(box=lines_drawn, pad_edge=False, collapse_padding=True)
             widest = _widest_number(table, columns, console.width)
@@ -84,16 +88,19 @@ def as_text(report: Report, stream: TextIO) -> str:
                 if is_numeric(table, position):
                     least, whole = _width(table, position), _natural(table, position)
                     shown.add_column(
-                        column.header, justify="right", width=max(least, min(whole, widest))
+                        Text(escape.terminal(column.header)),
+                        justify="right",
+                        width=max(least, min(whole, widest)),
                     )
                 else:
-                    shown.add_column(column.header, overflow="fold")
+                    shown.add_column(Text(escape.terminal(column.header)), overflow="fold")
             for row in table.rows:
-                shown.add_row(*(Text(column.text(row[position])) for position, column in columns))
+                texts = (column.text(row[position]) for position, column in columns)
+                shown.add_row(*(Text(escape.terminal(text)) for text in texts))
             console.print(shown)
         if more:
             console.print(Text(f"{more}\n"))
-    lines = (line.rstrip() for line in buffer.getvalue().splitlines())
+    lines = (escape.inert_line(line.rstrip()) for line in buffer.getvalue().splitlines())
     return "\n".join(lines).strip("\n") + "\n"
 
 
@@ -110,7 +117,7 @@ def _markdown_table(whole: Table) -> str:
         [is_numeric(table, position) for position, _ in kept],
         ([column.text(row[position]) for position, column in kept] for row in table.rows),
     )
-    return f"### {escaped(table.title)}\n\n{grid}" + (f"\n{more}\n" if more else "")
+    return f"### {escape.markdown(table.title)}\n\n{grid}" + (f"\n{more}\n" if more else "")
 
 
 def pipe_table(
@@ -118,21 +125,11 @@ def pipe_table(
 ) -> str:
     """Return a table in Markdown; what its cells hold is shown as it is."""
     lines = [
-        "| " + " | ".join(map(escaped, headers)) + " |",
+        "| " + " | ".join(map(escape.markdown, headers)) + " |",
         "|" + "|".join("---:" if one else "---" for one in numeric) + "|",
-        *("| " + " | ".join(map(escaped, row)) + " |" for row in rows),
+        *("| " + " | ".join(map(escape.markdown, row)) + " |" for row in rows),
     ]
     return "\n".join(lines) + "\n"
-
-
-MARKUP = str.maketrans(
-    {"&": "&amp;", "<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\`|*["}
-)
-
-
-def escaped(text: str) -> str:
-    """Return text that Markdown shows as it is: names come from logs."""
-    return text.translate(MARKUP)
 
 
 def people_columns(table: Table) -> list[tuple[int, Column]]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.escape import visible
+
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
@@ -43,12 +45,10 @@ class Column:
     def text(self, cell: Any) -> str:
         """Return what people read in a cell; a missing value is a dash."""
         if isinstance(cell, Shown):
-            return cell.text
+            return visible(cell.text)
         if cell is None or cell != cell:  # None or NaN
             return "-"
-        text = str(cell) if self.show is None else self.show(cell)
-        # Names come from logs: a control character in one must not reach a terminal.
-        return "".join(c if c.isprintable() else "?" for c in text)
+        return visible(str(cell) if self.show is None else self.show(cell))
 
 
 @dataclass(frozen=True, slots=True)

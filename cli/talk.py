@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from gpuplan.cli import escape
+
 SHOW_AFTER_S = 1.0
 Advance = Callable[[float], None]
 """Called with the share of the work done, 0 to 1."""
@@ -27,15 +29,10 @@ class Manners:
 manners = Manners()
 
 
-def printable(text: str) -> str:
-    """Return a message with its line breaks; other control characters, as from a log, are ``?``."""
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
-
-
 def say(message: str) -> None:
     """Write a line to standard error; where nothing can be written there, nothing is said."""
     try:
-        sys.stderr.write(printable(f"{message}\n"))
+        sys.stderr.write(escape.message(f"{message}\n"))
         sys.stderr.flush()
     except OSError:
         # Python would try again when it ends, and fail then, so give it somewhere to write.

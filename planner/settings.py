@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import UsageError, brief
 from gpuplan.analysis.schema import CENTURY_S
 from gpuplan.simkit.allpass.market import MOST_USD
 from gpuplan.simkit.workload import MOST_GPUS
@@ -73,7 +73,8 @@ class SettingError(UsageError):
 
     def __str__(self) -> str:
         where = self.options or f"--set {' and '.join(self.names)}".rstrip()
-        return f"{where}: {self.problem}" + (f"\n  next: {self.hint}" if self.hint else "")
+        hint = f"\n  next: {self.hint}" if self.hint else ""
+        return brief(f"{where}: {self.problem}{hint}")
 
     def given_as(self, given: Mapping[str, str], row: str = "") -> SettingError:
         """Return the error with the options that were typed, and which of several rows is meant.

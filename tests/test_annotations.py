@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gpuplan.cli.annotations import MOST_SUMMARY_BYTES, announce, gates_table
-from gpuplan.cli.gates import check
+from gpuplan.cli.gates import allowing, check
 
 RESULTS = {"jobs": 100, "share": 0.5, "wait_s": None}
 GATES = check(RESULTS, ["jobs > 1", "share > 90%", "wait > 1s", "nobs > 1"])
@@ -32,10 +32,15 @@ def test_github_gets_a_command_per_gate_that_needs_a_look(capsys):
     assert out == ""
     assert err.splitlines() == [
         "::error title=gpuplan gate failed::jobs > 1 (jobs is 100, limit 1)",
-        "::warning title=gpuplan gate not checked::wait > 1s (wait_s has no value)",
+        "::error title=gpuplan gate not checked::wait > 1s (wait_s has no value)",
         "::error title=gpuplan gate cannot be checked::nobs > 1 (no field 'nobs' with a number; "
         "did you mean jobs?)",
     ]
+
+
+def test_a_gate_that_may_be_unchecked_is_a_warning(capsys):
+    announce(allowing(GATES[2:3], allow_unchecked=True), markdown, environment=GITHUB)
+    assert capsys.readouterr().err.startswith("::warning title=gpuplan gate not checked::wait")
 
 
 def test_a_command_stays_one_line_and_one_command(capsys):

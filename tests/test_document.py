@@ -22,7 +22,7 @@ from gpuplan.cli.document.view import gates_verdict_of, notes_of, own_notes_of
 from gpuplan.cli.document.write import check_folder, write_document
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, new_figure, svg_of
-from gpuplan.cli.gates import GateFailed
+from gpuplan.cli.gates import GateFailed, allowing
 from gpuplan.cli.report import Column, Report, Table
 from gpuplan.cli.units import show_usd
 
@@ -45,7 +45,10 @@ def test_gates_find_the_fields_of_every_study():
 
 
 def test_gates_end_the_program_as_they_should():
-    raise_failed(gates_of("tight.mean_jct > 90m", "wait > 1s"))
+    raise_failed(gates_of("tight.mean_jct > 90m"))
+    raise_failed(allowing(gates_of("wait > 1s"), allow_unchecked=True))
+    with pytest.raises(GateFailed, match=r"gate not checked: wait > 1s(.|\n)*--allow-unchecked"):
+        raise_failed(gates_of("wait > 1s"))
     with pytest.raises(GateFailed, match=r"gate tripped: pareto\.mean_jct"):
         raise_failed(gates_of("pareto.mean_jct > 90m"))
     with pytest.raises(UsageError, match=r"tripped: pareto(.|\n)*'x > 1': no field 'x'"):
@@ -76,15 +79,19 @@ def test_junit_has_a_case_per_gate():
     document = made.document(gates=gates, time="2026-01-31T00:00:00Z")
     root = ET.fromstring(as_junit(document).partition("\n")[2])
     assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == (
-        *("4", "1", "1", "1"),
+        *("4", "2", "1", "0"),
     )
     cases = {case.get("name"): [one.tag for one in case] for case in root.iter("testcase")}
     assert cases == {
         "pareto.mean_jct > 90m": ["failure"],
         "tight.mean_jct > 90m": ["system-out"],
-        "wait > 1s": ["skipped"],
+        "wait > 1s": ["failure"],
         "x > 1": ["error"],
     }
+    allowed = made.document(gates=allowing(gates, allow_unchecked=True))
+    root = ET.fromstring(as_junit(allowed).partition("\n")[2])
+    assert [root.get(name) for name in ("failures", "errors", "skipped")] == ["1", "1", "1"]
+    root = ET.fromstring(as_junit(document).partition("\n")[2])
     assert root.find("testsuite").get("timestamp") == "2026-01-31T00:00:00Z"
 
 

@@ -9,8 +9,9 @@ import pytest
 from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.fields import DRAWN, fields_of, layout_of, unit_of
-from gpuplan.cli.gates import GateFailed, check, check_all, raise_tripped, read_condition
+from gpuplan.cli.fields import fields_of, unit_of
+from gpuplan.cli.gates import GateFailed, allowing, check, check_all, raise_tripped, read_condition
+from gpuplan.cli.row_keys import DRAWN, layout_of
 
 RESULTS = {
     "jobs": 100,
@@ -86,8 +87,15 @@ def test_every_gate_that_trips_is_named_with_its_value():
 
 
 @pytest.mark.parametrize("field", ["queue_s.p95", "nothing"])
-def test_a_field_without_a_value_is_said_not_to_be_checked(field, capsys):
-    raise_tripped(check(RESULTS, [f"{field} > 1"]))
+def test_a_field_without_a_value_fails_its_gate_unless_that_is_allowed(field, capsys):
+    gates = check(RESULTS, [f"{field} > 1"])
+    with pytest.raises(GateFailed) as caught:
+        raise_tripped(gates)
+    assert str(caught.value) == (
+        f"gate not checked: {field} > 1 ({field} has no value)\n"
+        "  next: name a field that has a value, or add --allow-unchecked to pass without one"
+    )
+    raise_tripped(allowing(gates, allow_unchecked=True))
     assert capsys.readouterr().err == (
         f"warning: --fail-if '{field} > 1' is not checked: {field} has no value\n"
     )

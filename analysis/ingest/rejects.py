@@ -164,7 +164,7 @@ class RejectLog:
             self._path.unlink(missing_ok=True)
             return
         with atomic_output(self._path) as aside, _room(self._path), aside.open("wb") as file:
-            parts = [pl.scan_parquet(part) for part in self._parts]
+            parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
             pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
 
     def _set_aside(self) -> None:

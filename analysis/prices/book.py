@@ -95,7 +95,7 @@ def read_prices(path: Path) -> PriceBook:
             )
     try:
         provenance = _provenance(path)
-        prices = _canonical(path, pl.read_parquet(path))
+        prices = _canonical(path, pl.read_parquet(path, glob=False))
     except UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
         hint = "write it again with gpuplan prices"

@@ -49,12 +49,21 @@ def quote(
     alike = [one for one in offers if same_gpu(wanted, one.gpu_type)]
     if not alike:
         there = ", ".join(dict.fromkeys(one.gpu_type for one in offers))
-        raise UsageError(f"--gpu {gpu}: {source} has no price of it, only of {there}")
+        raise UsageError(
+            f"--gpu {gpu}: {source} has no price of it, only of {there}\n"
+            "  next: choose one of these, or give the price of a GPU-hour with --price"
+        )
     found = [
         one for one in alike if one.kind == kind and company in (None, one.provider) and one.median
     ]
     if not found:
         names = ", ".join(dict.fromkeys(one.name for one in alike if one.median))
+        if not names:
+            raise UsageError(
+                f"--gpu {gpu}: {source} has availability of it without prices\n"
+                "  next: give a table with prices, --prices builtin, or the price of a GPU-hour "
+                "with --price"
+            )
         raise UsageError(
             f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
             f"  next: --provider with one of {names}"

@@ -12,6 +12,7 @@ from gpuplan.analysis.errors import OutputError
 from gpuplan.analysis.files import check_writable
 from gpuplan.cli import talk
 from gpuplan.cli.emit import write_stdout
+from gpuplan.cli.escape import terminal
 from gpuplan.cli.options import command
 
 SAMPLE = "seren.csv"
@@ -55,7 +56,8 @@ def demo(
         "Would serverless GPUs help, and for how long should a job stay there?",
         *("sweep", trace, "--threshold", "30,60,120,300,600,1800", "--plot", out / PICTURES[2]),
     )
-    write_stdout(f"Pictures: {', '.join(str(path) for path in sorted(out.glob('*.svg')))}\n")
+    pictures = ", ".join(str(path) for path in sorted(out.glob("*.svg")))
+    write_stdout(terminal(f"Pictures: {pictures}") + "\n")
     talk.note("next: gpuplan ingest YOUR-LOG -o trace.parquet; gpuplan list formats")
 
 
@@ -64,7 +66,7 @@ def _step(question: str, *arguments: object) -> None:
     from gpuplan.cli.main import execute
 
     words = [str(argument) for argument in arguments]
-    write_stdout(f"# {question}\n$ gpuplan {shlex.join(words)}\n\n")
+    write_stdout(f"# {question}\n{terminal(f'$ gpuplan {shlex.join(words)}')}\n\n")
     code = execute([*words, *(["--quiet"] if talk.manners.quiet else [])])
     if code:
         raise typer.Exit(code)

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, OutputFormat, TextFiles, command
+from gpuplan.cli.options import (
+    OUTPUT_PANEL,
+    AllowUnchecked,
+    Format,
+    Output,
+    OutputFormat,
+    TextFiles,
+    command,
+)
 
 EXAMPLE = "gpuplan diff main.json branch.json --fail-if 'knee.mean_jct > +10%'"
 
@@ -65,6 +73,7 @@ def diff(
             show_default=False,
         ),
     ] = None,
+    allow_unchecked: AllowUnchecked = False,
 ) -> None:
     """Say what changed between two results: workload, cost, completion time, every number.
 
@@ -79,7 +88,7 @@ def diff(
     from gpuplan.cli.document.junit import as_junit
     from gpuplan.cli.document.study import Document
     from gpuplan.cli.emit import check_output, emit
-    from gpuplan.cli.gates import raise_tripped
+    from gpuplan.cli.gates import allowing, raise_tripped
     from gpuplan.cli.render import as_markdown
     from gpuplan.cli.units import parse_share
 
@@ -89,7 +98,7 @@ def diff(
         read_change(condition)
     check_output(output, picture=False, rows=False, inputs=[old, new], others=[junit])
     comparison = compare(*read_versions(old, new))
-    gates = check_changes(comparison, fail_if or ())
+    gates = allowing(check_changes(comparison, fail_if or ()), allow_unchecked)
     report = report_of(comparison, tolerance=share, top=top, gates=gates)
     if junit is not None:
         with atomic_output(junit) as temporary:

@@ -16,6 +16,7 @@ from gpuplan.cli.options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
     READING_PANEL,
+    AllowUnchecked,
     Format,
     MaxRejects,
     Output,
@@ -123,13 +124,16 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        allow_unchecked: AllowUnchecked = False,
     ) -> None:
         """Bring GPU price lists and histories into one table, and say what GPUs cost.
 
         Histories of availability without prices are taken too: how GPUs come and go.
         """
         out = the_only(outs)
-        output = Output(output_format=output_format, plot=plot, fail_if=fail_if)
+        output = Output(
+            output_format=output_format, plot=plot, fail_if=fail_if, allow_unchecked=allow_unchecked
+        )
         from gpuplan.analysis.ingest.rejects import Limit, rejects_path
 
         written = [out, rejects_path(out)]

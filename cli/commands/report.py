@@ -16,6 +16,7 @@ from gpuplan.cli.options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
     PRICES_PANEL,
+    AllowUnchecked,
     CacheFolder,
     FailIf,
     NoCache,
@@ -119,6 +120,7 @@ def report(
         ),
     ] = None,
     fail_if: FailIf = None,
+    allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -129,7 +131,7 @@ def report(
     from gpuplan.cli.document.say import said
     from gpuplan.cli.document.write import FORMS, check_folder, read_forms, write_document
     from gpuplan.cli.emit import write_stdout
-    from gpuplan.cli.gates import read_condition
+    from gpuplan.cli.gates import allowing, read_condition
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
@@ -152,6 +154,7 @@ def report(
     check_folder(out, forms, inputs)
     document = make()
     gates = (*document.gates, *judge_all(document.studies, fail_if or ()))
+    gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
     write_stdout(said(document))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli import talk
-from gpuplan.cli.options import OUTPUT_PANEL, CacheFolder, NoCache, command
+from gpuplan.cli.options import OUTPUT_PANEL, AllowUnchecked, CacheFolder, NoCache, command
 
 if TYPE_CHECKING:
     from gpuplan.cli.document.study import Document
@@ -74,6 +75,7 @@ def run(
             show_default=False,
         ),
     ] = None,
+    allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
 ) -> None:
@@ -86,6 +88,7 @@ def run(
     from gpuplan.cli.document.gates import conclude
     from gpuplan.cli.document.write import FORMS, check_folder, write_document
     from gpuplan.cli.emit import write_stdout
+    from gpuplan.cli.gates import allowing
     from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
@@ -103,6 +106,7 @@ def run(
         if folder is not None:
             check_folder(folder, forms, scenario.inputs)
         document = run_scenario(scenario, kept, time=time_stamp(None))
+    document = replace(document, gates=allowing(document.gates, allow_unchecked))
     for path in write_document(document, folder, forms) if folder is not None else ():
         talk.note(f"wrote {path}")
     for study in document.studies:

@@ -11,7 +11,7 @@ import typer
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli import talk
 from gpuplan.cli.completion import PRESETS, one_of
-from gpuplan.cli.options import OUTPUT_PANEL, Format, Output, command, the_only
+from gpuplan.cli.options import OUTPUT_PANEL, AllowUnchecked, Format, Output, command, the_only
 from gpuplan.cli.report import Column, Input, Report, Shown, Table
 from gpuplan.cli.units import show_count, show_duration, show_number, show_share
 
@@ -129,12 +129,15 @@ def register(app: typer.Typer) -> None:
                 show_default=False,
             ),
         ] = None,
+        allow_unchecked: AllowUnchecked = False,
     ) -> None:
         """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
         from gpuplan.cli.emit import check_output, emit
 
         out = the_only(outs)
-        output = Output(output_format=output_format, fail_if=fail_if)
+        output = Output(
+            output_format=output_format, fail_if=fail_if, allow_unchecked=allow_unchecked
+        )
         written = [out, save_model]
         check_output(output, picture=False, rows=False, inputs=[like, model], others=written)
         _check_choice(like, preset, model)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 from gpuplan.cli.diff.read import Version
-from gpuplan.cli.fields import Field, Row, addressed, fields_of, layout_of, unit_of
+from gpuplan.cli.fields import Field, Row, addressed, fields_of, unit_of
+from gpuplan.cli.row_keys import layout_of
 
 NOISE = 1e-9  # a difference below this fraction is of rounding
 NOTHING = 1e-12
@@ -34,6 +35,7 @@ class Change:
         old: in the old document; None where it has no value there.
         new: in the new one.
         is_in_both: whether the rows it stands in are in both.
+        why: why it cannot be compared, where that is not for its values.
     """
 
     study: str
@@ -42,6 +44,7 @@ class Change:
     old: float | None
     new: float | None
     is_in_both: bool = True
+    why: str = ""
 
     @property
     def address(self) -> str:
@@ -109,6 +112,8 @@ class Comparison:
         asked: inputs, options and versions that differ.
         only: rows and studies that one of the two has.
         unmatched: lists in which nothing tells the rows apart; these are not compared.
+        incomparable: the numbers of such lists, and of studies that one document has; a gate on
+            one of them cannot be checked.
     """
 
     old: Version
@@ -118,6 +123,7 @@ class Comparison:
     asked: list[Differs] = field(default_factory=list)
     only: list[Only] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
+    incomparable: list[Change] = field(default_factory=list)
 
     @property
     def same_inputs(self) -> bool:
@@ -163,12 +169,26 @@ def compare(old: Version, new: Version) -> Comparison:
         if name in new.studies:
             _compare_study(found, name, old.studies[name], new.studies[name])
         else:
-            found.only.append(Only(name, "", "old"))
-    found.only.extend(Only(name, "", "new") for name in new.studies if name not in old.studies)
+            _lone_study(found, name, old.studies[name], "old")
+    for name in new.studies:
+        if name not in old.studies:
+            _lone_study(found, name, new.studies[name], "new")
     if old.gpuplan_version != new.gpuplan_version:
         versions = (old.gpuplan_version, new.gpuplan_version)
         found.asked.append(Differs("", "gpuplan_version", *versions))
     return found
+
+
+def _lone_study(found: Comparison, name: str, study: dict[str, Any], side: str) -> None:
+    found.only.append(Only(name, "", side))
+    fields = fields_of(study["results"], layout_of(study["results"]))
+    found.incomparable.extend(_incomparable(name, fields, f"is in the {side} document only"))
+
+
+def _incomparable(study: str, fields: Iterable[Field], why: str) -> Iterator[Change]:
+    for one in fields:
+        if one.is_number:
+            yield Change(study, one.path, one.rows, None, None, is_in_both=False, why=why)
 
 
 def _compare_study(found: Comparison, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -177,6 +197,9 @@ def _compare_study(found: Comparison, name: str, old: dict[str, Any], new: dict[
     fields = [fields_of(one["results"], layout) for one in (old, new)]
     unclear = _ambiguous(fields)
     found.unmatched.extend(f"{name}.{path}" if name else path for path in unclear)
+    lost = [one for side in fields for one in side if _is_within(one.path, unclear)]
+    why = "is in a list in which nothing tells the rows apart"
+    found.incomparable.extend(_incomparable(name, lost, why))
     before, after = (
         _Side.of([one for one in side if not _is_within(one.path, unclear)]) for side in fields
     )
@@ -193,11 +216,19 @@ def _compare_study(found: Comparison, name: str, old: dict[str, Any], new: dict[
             values = [
                 None if side is None or side.number is None else side.value for side in (mine, its)
             ]
-            found.numbers.append(Change(name, one.path, one.rows, values[0], values[1], is_in_both))
+            rows = one.rows if mine is None or its is None else _joined(mine.rows, its.rows)
+            found.numbers.append(Change(name, one.path, rows, values[0], values[1], is_in_both))
         elif is_in_both:
             words = (_words(mine and mine.value), _words(its and its.value))
             if words[0] != words[1]:
                 found.answers.append(Differs(name, address, *words))
+
+
+def _joined(old: tuple[Row, ...], new: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return rows of both documents under all names that they have in either."""
+    return tuple(
+        replace(one, also=(*one.also, *other.also)) for one, other in zip(old, new, strict=True)
+    )
 
 
 def _ambiguous(sides: Iterable[list[Field]]) -> list[str]:

@@ -2,19 +2,43 @@
 
 A condition is written as in `gpuplan.cli.gates`, and its value is a change, new less old: in per
 cent of the old value, in percentage points for a share, or in the unit of the field. It has a
-sign, so that nobody takes it for a limit on the value itself.
+sign, so that nobody takes it for a limit on the value itself. What one of the two lacks cannot be
+checked, and then the gate fails unless ``--allow-unchecked`` accepts that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.diff.changes import NOISE, Change, Comparison
-from gpuplan.cli.fields import Field, Numbers
+from gpuplan.cli.fields import Field, NoField, Numbers, some
 from gpuplan.cli.gates import Condition, GateResult, each, find, limit_of, read_condition
 from gpuplan.cli.units import show_between, show_in
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Changes by study and address, and their fields by study."""
+
+    by_address: dict[tuple[str, str], Change]
+    by_study: dict[str, Numbers]
+
+    @classmethod
+    def of(cls, changes: Sequence[Change]) -> _Changes:
+        fields: dict[str, list[Field]] = {}
+        for one in changes:
+            fields.setdefault(one.study, []).append(Field(one.path, one.rows, None))
+        numbers = {study: Numbers.of(found) for study, found in fields.items()}
+        return cls({(one.study, one.address): one for one in changes}, numbers)
+
+    def named(self, name: str) -> tuple[str, list[Change]]:
+        """Return the path that a name means, and the changes there. Raises as `find`."""
+        if not self.by_study:
+            raise NoField(f"no field {name!r}")
+        study, path, fields = find(self.by_study, name)
+        return path, [self.by_address[study, one.address] for one in fields]
 
 
 def read_change(text: str) -> Condition:
@@ -32,17 +56,20 @@ def check_changes(comparison: Comparison, conditions: Sequence[str]) -> list[Gat
 
     The path of a result is the address of the row that it is about.
     """
-    changes: dict[tuple[str, str], Change] = {}
-    studies: dict[str, list[Field]] = {}
-    for one in comparison.numbers:
-        changes[one.study, one.address] = one
-        studies.setdefault(one.study, []).append(Field(one.path, one.rows, None))
-    numbers = {study: Numbers.of(fields) for study, fields in studies.items()}
+    comparable, others = _Changes.of(comparison.numbers), _Changes.of(comparison.incomparable)
 
     def judged(condition: Condition) -> GateResult:
         _signed(condition)
-        study, path, fields = find(numbers, condition.field)
-        return _judged([changes[study, one.address] for one in fields], path, condition)
+        try:
+            path, changes = comparable.named(condition.field)
+        except NoField:
+            try:
+                path, changes = others.named(condition.field)
+            except UsageError:
+                path, changes = "", []
+            if not changes:
+                raise
+        return _judged(changes, path, condition)
 
     return each(conditions, judged)
 
@@ -58,26 +85,46 @@ def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateR
     else:
         # Points of a share are what a percentage is elsewhere.
         limit = limit_of(replace(condition, unit=condition.unit.replace("pp", "%")), path)
+    compared = [one for one in changes if one.change is not None]
     found = []
-    for one in changes:
+    for one in compared:
         value = one.share if condition.unit == "%" else one.change
         if value is not None:
             value = value if one.is_above(NOISE) else 0.0
             found.append((condition.holds(value, limit), abs(value), value, one))
     name = f"{changes[0].study}.{path}" if changes[0].study else path
     if not found:
-        detail = f"{name} has no value in one of the two"
-        return GateResult(condition.text, name, None, limit, False, detail)
+        return GateResult(condition.text, name, None, limit, False, f"{name} {_why(changes)}")
     holds, _, value, one = max(found, key=lambda one: one[:2])
     name = f"{one.study}.{one.address}" if one.study else one.address
     detail = f"{name} {_went(one)}"
+    if left := sum((one.old is None) != (one.new is None) for one in changes):
+        detail += f"; {left} of {len(changes)} rows are in one document only or have no value there"
     return GateResult(condition.text, name, value, limit, holds, detail)
 
 
+def _why(changes: Sequence[Change]) -> str:
+    """Return why numbers cannot be compared, as the rest of a sentence."""
+    if all(one.why for one in changes):
+        return changes[0].why
+    if all(one.old is None and one.new is None for one in changes):
+        return "has no value in either document"
+    sides = {
+        side: [one for one in changes if getattr(one, side) is not None] for side in ("old", "new")
+    }
+    if not all(sides.values()):
+        return f"has a value in the {'old' if sides['old'] else 'new'} document only"
+    rows = {
+        side: some([one.rows[-1].label for one in there if one.rows], " or ")
+        for side, there in sides.items()
+    }
+    return f"has no row in both documents: the old one has {rows['old']}; the new, {rows['new']}"
+
+
 def _went(one: Change) -> str:
-    """Return how a number with a change went, as people read it."""
+    """Return how a number in both documents went, as people read it."""
     if one.old is None or one.new is None or one.share is None:
-        return "has no value in one of the two"
+        raise ValueError(f"{one.address} has no change")
     show = show_in(one.unit)
     if not one.is_above(NOISE):
         return f"is {show(one.new)} in both"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from gpuplan.cli.document.study import Document
-from gpuplan.cli.render import JSON_SCHEMA_VERSION
+from gpuplan.cli.render import JSON_SCHEMA_VERSION, written_json
 
 
 def as_json(document: Document) -> str:
@@ -29,4 +27,4 @@ def as_json(document: Document) -> str:
         "warnings": list(document.notes),
         "gpuplan_version": document.version,
     }
-    return json.dumps(contract, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return written_json(contract)

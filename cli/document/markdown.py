@@ -9,7 +9,8 @@ from gpuplan.cli.document import view
 from gpuplan.cli.document.study import Document, Grid
 from gpuplan.cli.document.templating import fill
 from gpuplan.cli.document.verdict import verdict_of
-from gpuplan.cli.render import escaped, pipe_table
+from gpuplan.cli.escape import markdown, terminal
+from gpuplan.cli.render import pipe_table
 
 MOST_CHARACTERS = 60_000
 """A comment on GitHub may have 65,536; this leaves room for what a pipeline writes around it."""
@@ -68,9 +69,10 @@ def _filled(document: Document, main_rows: int, folded_rows: int) -> str:
         document=document,
         view=view,
         verdict_of=verdict_of,
-        escaped=lambda text: escaped(_line(text)),
+        escaped=lambda text: markdown(_line(text)),
         gates=gates,
         table=table,
+        command_line=lambda study: terminal(view.command_line(study)),
         main_rows=main_rows,
         folded_rows=folded_rows,
         inputs=pipe_table(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from html import escape
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.document.study import Picture
+from gpuplan.cli.escape import html
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,15 +88,16 @@ def inline_svg(svg: str, name: str, title: str, description: str, spots: list[Sp
     values = "\n".join(map(_value, spots))
     return (
         f'<svg role="img" viewBox="{head[1]}" aria-labelledby="{name}-title {name}-desc">\n'
-        f'<title id="{name}-title">{escape(title)}</title>\n'
-        f'<desc id="{name}-desc">{escape(description)}</desc>\n'
+        f'<title id="{name}-title">{html(title)}</title>\n'
+        f'<desc id="{name}-desc">{html(description)}</desc>\n'
         f'{body}\n<g class="values">\n{values}\n</g>\n</svg>'
     )
 
 
 def _value(spot: Spot) -> str:
     """Return an element that nobody sees, and that has the value where the pointer is."""
-    title = f"<title>{escape(spot.text)}</title>"
+    lines = "\n".join(map(html, spot.text.split("\n")))
+    title = f"<title>{lines}</title>"
     if spot.width and spot.height:
         size = f'width="{spot.width:g}" height="{spot.height:g}"'
         return f'<rect x="{spot.x:g}" y="{spot.y:g}" {size}>{title}</rect>'

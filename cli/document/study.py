@@ -102,7 +102,7 @@ class StudyResult:
         plain = asdict(self)
         for picture in plain["pictures"]:
             picture["png"] = base64.b64encode(picture["png"]).decode("ascii")
-        return json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        return json.dumps(plain, allow_nan=False)
 
     @classmethod
     def from_text(cls, text: str) -> StudyResult:

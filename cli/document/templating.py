@@ -7,12 +7,15 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from gpuplan.cli.escape import visible
+
 
 @cache
-def _environment() -> Environment:
+def _environment(is_page: bool) -> Environment:
     return Environment(
         loader=PackageLoader("gpuplan.cli.document"),
-        autoescape=lambda name: name is not None and ".html" in name,
+        autoescape=is_page,
+        finalize=_shown if is_page else None,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -22,4 +25,9 @@ def _environment() -> Environment:
 
 def fill(template: str, **values: Any) -> str:
     """Return a template with its values; what a page shows is escaped."""
-    return _environment().get_template(template).render(**values)
+    return _environment(".html" in template).get_template(template).render(**values)
+
+
+def _shown(value: Any) -> Any:
+    """Return what a page shows of a value; what has been escaped is markup already."""
+    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -17,6 +17,12 @@ os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may no
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.ticker import FixedFormatter
+
+from gpuplan.cli.escape import picture
+
+matplotlib.rcParams["text.parse_math"] = False  # a name may hold $, which begins no formula
 
 INK = "#24292f"
 SOFT = "#8c959f"
@@ -148,9 +154,10 @@ def save(figure: Figure, path: Path) -> None:
 def svg_of(figure: Figure) -> str:
     """Return a figure as SVG that follows the reader's preference for dark pages."""
     buffer = io.BytesIO()
+    _show_texts(figure)
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
-    text = buffer.getvalue().decode()
+    text = _shown(buffer.getvalue().decode())
     head, found, tail = text.partition(" <defs>")
     return f"{head}{DARK_CSS}\n{found}{tail}" if found else text
 
@@ -158,6 +165,24 @@ def svg_of(figure: Figure) -> str:
 def png_of(figure: Figure) -> bytes:
     """Return a figure as PNG."""
     buffer = io.BytesIO()
+    _show_texts(figure)
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "gpuplan"})
     return buffer.getvalue()
+
+
+def _show_texts(figure: Figure) -> None:
+    """Take what cannot be shown out of every text of a figure: names come from logs."""
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and text.get_text() != (shown := _shown(text.get_text())):
+            text.set_text(shown)
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            formatter = axis.get_major_formatter()
+            if isinstance(formatter, FixedFormatter):
+                formatter.seq = [_shown(str(name)) for name in formatter.seq]
+
+
+def _shown(text: str) -> str:
+    """Return a text of several lines for a picture."""
+    return "\n".join(map(picture, text.split("\n")))

@@ -6,6 +6,7 @@ import shlex
 from typing import TextIO
 
 from gpuplan.cli.document.study import Document, Grid, StudyResult
+from gpuplan.cli.escape import terminal
 from gpuplan.cli.report import Column, Report, Shown, Table
 
 GATES = (Column("gate", "gate"), Column("state", "state"), Column("detail", "detail"))
@@ -16,7 +17,8 @@ def as_text(document: Document, stream: TextIO) -> str:
     from gpuplan.cli.render import as_text as report_text
 
     parts = [
-        f"# {study.name}\n$ gpuplan {study.command} {shlex.join(study.arguments)}\n\n"
+        f"# {study.name}\n"
+        f"{terminal(f'$ gpuplan {study.command} {shlex.join(study.arguments)}')}\n\n"
         f"{report_text(_report(study), stream)}"
         for study in document.studies
     ]

@@ -42,6 +42,13 @@ class Budget:
         return f"{self.value:g}{self.unit}"
 
     @property
+    def requested(self) -> str:
+        """The budget with all its digits, which identifies the point requested for it."""
+        if self.unit == DOLLARS:
+            return f"${self.value:.10g}/{self.period}"
+        return f"{self.value:.10g}{self.unit}"
+
+    @property
     def usd_per_h(self) -> float:
         """Dollars an hour. Raises `UsageError` where it is not in dollars."""
         if self.unit != DOLLARS:
@@ -70,6 +77,11 @@ class Budget:
             return f"{enough}gpu"
         usd = ceil(100 * float(enough) * usd_per_gpu_h * HOURS_PER[self.period]) / 100
         return f"'${usd:.2f}/{self.period}'"
+
+
+def requested_jct(seconds: float) -> str:
+    """Return what identifies the point requested for a mean completion time."""
+    return f"mean JCT {seconds:.10g}s"
 
 
 def within(budget: Budget, at: Callable[[float], Made], value: float, least: str) -> Made:

@@ -26,11 +26,13 @@ class Doubt:
         bands: at the budgets and completion times asked for.
         grid_gpus: budgets over the frontier; shape (G,).
         grid: the bands there.
+        requested: the budgets of the bands as requested; None for those of a sweep.
     """
 
     bands: Bands
     grid_gpus: FloatArray
     grid: tuple[Band, ...]
+    requested: tuple[str | None, ...]
 
     @property
     def key(self) -> str:
@@ -47,7 +49,12 @@ class Doubt:
 
     def summary(self) -> dict[str, Any]:
         """Return its results; keys are stable and carry their unit."""
-        return self.bands.summary()
+        found = self.bands.summary()
+        found["mean_jct_s"] = [
+            {"requested": requested, **band}
+            for requested, band in zip(self.requested, found["mean_jct_s"], strict=True)
+        ]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,8 @@ class Sensitivity:
 
 def doubt_of(study: Study, level: float, seed: int, progress: Progress | None = None) -> Doubt:
     """Return the bands of a study. Raises `UsageError` on a level out of range."""
-    budgets = [p.plan.budget_gpus for p in study.points if p.target_jct_s is None]
+    by_budget = [point for point in study.points if point.target_jct_s is None]
+    budgets = [point.plan.budget_gpus for point in by_budget]
     targets = [p.target_jct_s for p in study.points if p.target_jct_s is not None]
     frontier = study.frontier
     grid = np.geomspace(frontier.min_budget, frontier.saturation_budget, GRID)
@@ -97,7 +105,8 @@ def doubt_of(study: Study, level: float, seed: int, progress: Progress | None = 
     bands = replace(
         every, budget_gpus=every.budget_gpus[:asked], mean_jct_s=every.mean_jct_s[:asked]
     )
-    return Doubt(bands, grid, every.mean_jct_s[asked:])
+    requested = tuple(point.requested for point in by_budget)
+    return Doubt(bands, grid, every.mean_jct_s[asked:], requested)
 
 
 def sensitivity_of(study: Study, seed: int, progress: Progress | None = None) -> Sensitivity:

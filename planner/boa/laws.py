@@ -71,6 +71,7 @@ class Laws:
                 "min_budget_gpus": one.frontier.min_budget,
                 "at": [
                     {
+                        "requested": point.requested,
                         "budget_gpus": float(point.plan.budget_gpus),
                         "mean_jct_s": one.jct_s(point.plan.budget_gpus),
                     }

@@ -11,7 +11,7 @@ import polars as pl
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.asked import plan_of, refuse_others, shown_of, sweep, within_cluster
-from gpuplan.planner.boa.budget import MONTH_H, Budget
+from gpuplan.planner.boa.budget import MONTH_H, Budget, requested_jct
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
 from gpuplan.planner.boa.hull import TOLERANCE
 from gpuplan.planner.boa.methods.registry import Solved, find_method
@@ -57,6 +57,7 @@ class Point:
         inside: the best smaller budget whose replay keeps this one; None where this one was not
             asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
             are exceeded most.
+        requested: the budget or completion time as requested; None for a sweep of the frontier.
     """
 
     plan: Plan
@@ -64,6 +65,7 @@ class Point:
     target_jct_s: float | None = None
     trial: Trial | None = None
     inside: Tried | None = None
+    requested: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ class Study:
         if point.ends_jct_s:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
         row["target_jct_s"] = point.target_jct_s
+        row["requested"] = point.requested
         if point.trial is not None:
             row["replay"] = point.trial.summary()
             row["replay"]["over_budget_share"] = self.over_budget(point)
@@ -297,17 +300,20 @@ def study_frontier(
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     by_request = bool(budgets or targets_s)
     if by_request:
-        plans: list[tuple[Plan, float | None]] = [
-            (plan_of(solved, frontier, budget, price), None) for budget in budgets
+        plans: list[tuple[Plan, float | None, str | None]] = [
+            (plan_of(solved, frontier, budget, price), None, budget.requested) for budget in budgets
         ]
-        plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
+        plans += [
+            (frontier.at_target_jct(seconds), seconds, requested_jct(seconds))
+            for seconds in targets_s
+        ]
     else:
-        plans = [(plan, None) for plan in sweep(solved, frontier)]
+        plans = [(plan, None, None) for plan in sweep(solved, frontier)]
     plans.sort(key=lambda asked: asked[0].budget_gpus)
 
     tried = 0
 
-    def point(plan: Plan, target_s: float | None = None) -> Point:
+    def point(plan: Plan, target_s: float | None = None, requested: str | None = None) -> Point:
         nonlocal tried
         at_ends = tuple(
             float(end.at_budget(plan.budget_gpus).mean_jct_s)
@@ -319,7 +325,7 @@ def study_frontier(
         tried += 1
         if trial is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
-        return Point(plan, at_ends, target_s, trial)
+        return Point(plan, at_ends, target_s, trial, requested=requested)
 
     searched = getattr(solved, "searched", "")
     study = Study(
@@ -327,7 +333,7 @@ def study_frontier(
         speedup=speedup,
         frontier=frontier,
         ends=tuple(ends),
-        points=tuple(point(plan, target_s) for plan, target_s in plans),
+        points=tuple(point(*each) for each in plans),
         knee=point(frontier.knee()),
         price=price,
         by_request=by_request,

@@ -14,7 +14,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.asked import SWEEP_POINTS, shown_of, within_cluster
-from gpuplan.planner.boa.budget import DOLLARS, MONTH_H, Budget, within
+from gpuplan.planner.boa.budget import DOLLARS, MONTH_H, Budget, requested_jct, within
 from gpuplan.planner.boa.heterogeneous import (
     TypedFrontier,
     TypedPlan,
@@ -38,12 +38,14 @@ class TypedPoint:
     Attributes:
         inside: the quickest plan tried whose bill keeps this budget in the replay; None where this
             one's does, to within `OVER`, or where none does.
+        requested: the budget or completion time as requested; None for a sweep of the frontier.
     """
 
     plan: TypedPlan
     target_jct_s: float | None = None
     trial: TypedTrial | None = None
     inside: TypedTrial | None = None
+    requested: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class TypedStudy:
         row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
         row["next_100_usd_month_saves_s"] = self.saved_s(point)
         row["target_jct_s"] = point.target_jct_s
+        row["requested"] = point.requested
         if point.trial is not None:
             inside = point.inside
             row["replay"] = point.trial.summary()
@@ -177,23 +180,31 @@ def study_types(
     if not by_request:
         wanted = np.geomspace(low, high, SWEEP_POINTS).tolist() if high > low else [low]
         budgets = [Budget(value, DOLLARS) for value in wanted]
-    plans: list[tuple[TypedPlan, float | None]] = [
-        (within(budget, frontier.at_budget, value, _at_least(budget, low)), None)
+    plans: list[tuple[TypedPlan, float | None, str | None]] = [
+        (
+            within(budget, frontier.at_budget, value, _at_least(budget, low)),
+            None,
+            budget.requested if by_request else None,
+        )
         for budget, value in zip(budgets, wanted, strict=True)
     ]
-    plans += [(frontier.at_target_jct(seconds), seconds) for seconds in targets_s]
+    plans += [
+        (frontier.at_target_jct(seconds), seconds, requested_jct(seconds)) for seconds in targets_s
+    ]
     plans.sort(key=lambda asked: asked[0].plan.budget_gpus)
     refused: list[str] = []
 
-    def point(plan: TypedPlan, target_s: float | None = None) -> TypedPoint:
+    def point(
+        plan: TypedPlan, target_s: float | None = None, requested: str | None = None
+    ) -> TypedPoint:
         try:
             trial = None if cluster is None else try_typed(workload, plan, usd, cluster)
         except UsageError as error:  # a job that changes its type is planned, but not replayed
             refused.append(str(error).partition("\n")[0])
             trial = None
-        return TypedPoint(plan, target_s, trial)
+        return TypedPoint(plan, target_s, trial, requested=requested)
 
-    points = tuple(point(plan, target_s) for plan, target_s in plans)
+    points = tuple(point(*each) for each in plans)
     if cluster is not None and by_request:
         points = tuple(
             replace(one, inside=_inside(workload, frontier, one, usd, cluster)) for one in points

@@ -49,6 +49,7 @@ def _plan_by_worker() -> Plan:
             number("gpus_each", "gpu_per_worker", required=True),
         ),
         jobs={
+            "num_workers": pl.col("num_workers").clip(1),  # without GPUs it runs on a CPU alone
             "num_gpus": (pl.col("num_workers") * pl.col("gpus_each")).round(GPU_DIGITS),
             "duration_s": pl.col("iterations") * pl.col("iteration_s"),
         },
