@@ -98,7 +98,8 @@ class Trace:
     """Jobs in the canonical schema, sorted by submission (ties keep the order of the file).
 
     Attributes:
-        jobs: one row per selected job; the columns asked for, of the types in `CANONICAL`.
+        jobs: one row per selected job; the columns asked for, of the types in `CANONICAL` or
+            categorical where that was asked for. Each column is one piece of memory.
         path: the file, as the user gave it.
         sha256: hash of the file.
         rows: jobs in the file, before selection.
@@ -122,7 +123,11 @@ class Trace:
 
 
 def read_trace(
-    path: Path, selection: Selection | None = None, *, columns: Sequence[str] | None = None
+    path: Path,
+    selection: Selection | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    categories: Sequence[str] = (),
 ) -> Trace:
     """Read a canonical Parquet file and apply a selection.
 
@@ -130,6 +135,8 @@ def read_trace(
         path: the trace, written by ``gpuplan ingest`` or by any tool that keeps the schema.
         selection: which jobs, and how scaled; default all, as recorded.
         columns: canonical columns to read; default all. ``submit_time`` always comes along.
+        categories: those of them that hold names which many jobs share, to be kept as codes: a
+            quarter of the memory.
 
     Raises:
         InputError: no such file, not a canonical trace, a bad cell, or no job left.
@@ -143,7 +150,7 @@ def read_trace(
         scan = _as_canonical(path, pl.scan_parquet(path, glob=False))
         rows = _check_values(path, scan)
         of_load = () if selection.sample is None else LOAD_COLUMNS
-        jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])))
+        jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
@@ -309,7 +316,9 @@ def _shown(name: str, found: float | None) -> str:
     return repr(found)
 
 
-def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl.DataFrame:
+def _matching(
+    scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
+) -> pl.DataFrame:
     if selection.where is not None:
         scan = scan.filter(_predicate(selection.where, scan))
     if selection.since is not None:
@@ -317,14 +326,18 @@ def _matching(scan: pl.LazyFrame, selection: Selection, wanted: list[str]) -> pl
     if selection.until is not None:
         scan = scan.filter(pl.col("submit_time") < selection.until)
     try:
-        jobs = scan.select(wanted).collect()
+        jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
     except pl.exceptions.PolarsError as error:
         if selection.where is None:
             raise
         raise _bad_predicate(selection.where, error) from error  # such as a cast of a value
-    if jobs["submit_time"].is_sorted():  # as ingest writes it
-        return jobs
-    return jobs.sort("submit_time", maintain_order=True)
+    if not jobs["submit_time"].is_sorted():  # ingest writes it sorted
+        jobs = jobs.sort("submit_time", maintain_order=True)
+    columns = jobs.get_columns()
+    del jobs
+    for i, column in enumerate(columns):  # one after another, so that only one is there twice
+        columns[i] = column.rechunk()
+    return pl.DataFrame(columns)
 
 
 def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:

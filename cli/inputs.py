@@ -34,11 +34,15 @@ def checking() -> Iterator[None]:
 
 
 def read_trace(
-    path: Path, selection: Selection | None = None, *, columns: Sequence[str] | None = None
+    path: Path,
+    selection: Selection | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    categories: Sequence[str] = (),
 ) -> Trace:
     """Read a trace as `gpuplan.analysis.trace.read_trace` does."""
     if _checking.get():
         raise _Checked
     from gpuplan.analysis.trace import read_trace as read
 
-    return read(path, selection, columns=columns)
+    return read(path, selection, columns=columns, categories=categories)

@@ -12,7 +12,7 @@ from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.characterize.load import (
     MAX_BINS,
     bin_width_s,
-    concurrency,
+    changes,
     time_weighted_quantiles,
 )
 from gpuplan.analysis.trace import Selection, _scaled
@@ -152,15 +152,15 @@ def test_scaling_laws(drawn, factor):
 
 def test_an_end_and_a_start_at_one_instant_do_not_overlap():
     start, end = np.array([0, 10, 10]), np.array([10, 30, 10])
-    times, held, running = concurrency(start, end, np.array([2.0, 1.5, 64.0]))
+    ((times, held, running),) = changes([(start, end, np.array([2.0, 1.5, 64.0]), None)])
     assert times.tolist() == [0, 10, 30]
     assert held.tolist() == [2_000_000, 1_500_000, 0]
     assert running.tolist() == [1, 1, 0]
 
 
 def test_time_weighted_quantiles_worked_by_hand():
-    level, times = np.array([5, 1, 3]), np.array([0, 10, 40, 100])  # 5: 10 s, 1: 30 s, 3: 60 s
-    assert time_weighted_quantiles(level, times, (0.3, 0.31, 0.9, 0.91)) == (1, 3, 3, 5)
+    level, lasting = np.array([5, 1, 3]), np.array([10, 30, 60])
+    assert time_weighted_quantiles(level, lasting, (0.3, 0.31, 0.9, 0.91)) == (1, 3, 3, 5)
 
 
 def test_bins_are_round_and_never_too_many():

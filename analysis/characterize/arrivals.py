@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize.chunks import chunks, run_lengths
 from gpuplan.analysis.characterize.clock import HOUR_US, US, is_zone, local_time
 from gpuplan.analysis.characterize.jobs import IntArray, JobArrays
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
@@ -114,12 +115,17 @@ def interarrival(submit_us: IntArray) -> Interarrival:
     """Return the statistics of the gaps of ascending submissions; shape (n,)."""
     if submit_us.size < 2:
         return Interarrival()
-    gap_s = np.diff(submit_us) / US
+    gap_s = np.empty(submit_us.size - 1)
+    for part in chunks(gap_s.size):
+        gap_s[part] = np.diff(submit_us[part.start : part.stop + 1]) / US
     mean = float(gap_s.mean())
+    zero_share = 1 - int(np.count_nonzero(gap_s)) / gap_s.size
+    gap_s -= mean  # in place: the gaps themselves are not needed any more
+    gap_s *= gap_s
     return Interarrival(
         mean_s=mean,
-        scv=float(gap_s.var()) / mean**2 if mean > 0 else None,
-        zero_share=1 - int(np.count_nonzero(gap_s)) / gap_s.size,
+        scv=float(gap_s.mean()) / mean**2 if mean > 0 else None,
+        zero_share=zero_share,
     )
 
 
@@ -152,9 +158,8 @@ def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
     number with P(Poisson(m) <= b) >= 0.999. Successive such hours make one window. A Poisson
     stream of constant rate has one such hour in a thousand; a daily pattern alone makes more.
     """
-    hour = (submit_us - submit_us[0]) // HOUR_US
-    found, counts = _run_lengths(hour)
-    hours = int(hour[-1]) + 1
+    found, counts = run_lengths(submit_us, HOUR_US, int(submit_us[0]))
+    hours = int(found[-1]) + 1
     mean = submit_us.size / hours
     bound = poisson_quantile(mean, BURST_QUANTILE)
     over = counts > bound
@@ -204,14 +209,8 @@ def _pattern(submit_us: IntArray, zone: str) -> tuple[tuple[int, ...], tuple[int
     Zones differ from UTC by whole quarters of an hour, so one conversion per quarter is enough
     (before 1900 some do not; a trace of that age has a wrong clock anyway).
     """
-    quarter, counts = _run_lengths(submit_us // QUARTER_US)
+    quarter, counts = run_lengths(submit_us, QUARTER_US)
     local = local_time(pl.Series(quarter * QUARTER_US), zone)
     by_hour = np.bincount(local.dt.hour().to_numpy(), counts, minlength=24)
     by_weekday = np.bincount(local.dt.weekday().to_numpy() - 1, counts, minlength=7)
     return tuple(int(c) for c in by_hour), tuple(int(c) for c in by_weekday)
-
-
-def _run_lengths(ascending: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the distinct values of a sorted, non-empty array and how often each occurs."""
-    first = np.flatnonzero(np.diff(ascending, prepend=ascending[0] - 1))
-    return ascending[first], np.diff(first, append=ascending.size)

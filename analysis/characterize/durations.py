@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from gpuplan.analysis.characterize.chunks import counts_and_sums
 from gpuplan.analysis.characterize.jobs import FloatArray, JobArrays
 
 CDF_POINTS = 101
@@ -106,9 +107,13 @@ def duration_cdf(jobs: JobArrays, ascending: FloatArray) -> tuple[CdfPoint, ...]
     if jobs.gpu_s.any():
         # The bin of a job is the first edge that is not below its duration; NaN falls past the
         # last edge, with no weight.
-        bins = np.searchsorted(edges, jobs.duration_s, side="left")
-        weight = np.cumsum(np.bincount(bins, jobs.gpu_s, minlength=edges.size)[: edges.size])
-        weighted = [float(held) for held in weight / weight[-1]]
+        _, held = counts_and_sums(
+            lambda part: np.searchsorted(edges, jobs.duration_s[part], side="left"),
+            jobs.gpu_s,
+            edges.size + 1,
+        )
+        weight = np.cumsum(held[: edges.size])
+        weighted = [float(upto) for upto in weight / weight[-1]]
     return tuple(
         CdfPoint(float(edge), float(below), held_share)
         for edge, below, held_share in zip(edges, share, weighted, strict=True)

@@ -50,13 +50,15 @@ def gpu_time(jobs: JobArrays) -> GpuTime:
     total = float(gpu_s.sum())
     if total == 0:
         return GpuTime(gpu_hours=jobs.gpu_hours)
-    ascending = np.sort(gpu_s)
+    top10, top1 = (longest_share(duration_s, gpu_s, percent) for percent in (10, 1))
+    del duration_s
+    gpu_s.sort()  # its own copy; in place
     return GpuTime(
         gpu_hours=total / SECONDS_PER_HOUR,
-        top10pct_longest_share=longest_share(duration_s, gpu_s, 10),
-        top1pct_longest_share=longest_share(duration_s, gpu_s, 1),
-        gini=gini(ascending),
-        lorenz=lorenz(ascending),
+        top10pct_longest_share=top10,
+        top1pct_longest_share=top1,
+        gini=gini(gpu_s),
+        lorenz=lorenz(gpu_s),
     )
 
 
@@ -87,8 +89,10 @@ def gini(ascending: FloatArray) -> float:
 
 def lorenz(ascending: FloatArray) -> tuple[LorenzPoint, ...]:
     """Return the Lorenz curve of a sorted sample, thinned to `LORENZ_POINTS` by interpolation."""
-    total = np.concatenate([[0.0], np.cumsum(ascending)])
+    total = np.cumsum(ascending)
     n = ascending.size
     shares = np.linspace(0, 1, min(n + 1, LORENZ_POINTS))
-    held = np.interp(shares * n, np.arange(n + 1), total / total[-1])
+    below = (shares * n).astype(np.int64)
+    at = np.union1d(below, np.minimum(below + 1, n))  # all that the interpolation looks at
+    held = np.interp(shares * n, at, np.where(at > 0, total[at - 1], 0.0) / total[-1])
     return tuple(LorenzPoint(float(p), float(q)) for p, q in zip(shares, held, strict=True))

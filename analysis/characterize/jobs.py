@@ -19,15 +19,16 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+NAMES = ("user", "group", "job_class")
+"""Columns of names that many jobs share."""
+
 COLUMNS = (
     "submit_time",
     "queue_s",
     "duration_s",
     "num_gpus",
     "state",
-    "user",
-    "group",
-    "job_class",
+    *NAMES,
 )
 """Canonical columns that a characterization reads."""
 
@@ -73,9 +74,9 @@ class JobArrays:
         """GPU time of all timed jobs; None where no job is timed."""
         return float(self.gpu_s.sum()) / SECONDS_PER_HOUR if self.timed_jobs else None
 
-    def timed_gpu(self) -> BoolArray:
-        """Return where a job is timed and holds GPUs."""
-        result: BoolArray = ~np.isnan(self.duration_s) & (self.num_gpus > 0)
+    def timed_gpu(self, part: slice = slice(None)) -> BoolArray:
+        """Return where a job, or one of a range of them, is timed and holds GPUs."""
+        result: BoolArray = ~np.isnan(self.duration_s[part]) & (self.num_gpus[part] > 0)
         return result
 
 
@@ -88,7 +89,7 @@ def job_arrays(jobs: pl.DataFrame, *, include_running: bool) -> JobArrays:
     """
     state = jobs["state"].to_physical().to_numpy()
     censored = state == STATES.index("running")
-    duration_s = jobs["duration_s"].to_numpy().copy()  # a null becomes NaN
+    duration_s = jobs["duration_s"].to_numpy(writable=True)  # a copy, in which a null is NaN
     if not include_running:
         duration_s[censored] = np.nan
     num_gpus = jobs["num_gpus"].to_numpy()

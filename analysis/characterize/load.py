@@ -7,11 +7,13 @@ starts and ends is exact: it returns to zero and does not depend on the order of
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.characterize.chunks import chunks
 from gpuplan.analysis.characterize.jobs import FloatArray, IntArray, JobArrays
 
 US = 1e6
@@ -24,6 +26,13 @@ NICE_S = (
     *(3600 * h for h in (1, 2, 3, 4, 6, 8, 12)),
     *(86400 * d for d in (1, 2, 7, 14, 28, 91, 182, 364)),
 )
+
+Batch = tuple[IntArray, IntArray, FloatArray, int | None]
+"""Starts and ends of jobs (microseconds >= 0, start <= end) and the GPUs they hold, each of shape
+(n,); then an instant before which no later batch has a start, None for the last batch."""
+
+Piece = tuple[IntArray, IntArray, IntArray]
+"""Instants, GPUs held from each one on (in millionths), jobs running; as `changes` yields them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,78 +82,86 @@ class Load:
 
 
 def load(jobs: JobArrays) -> Load:
-    """Return the GPUs that the timed GPU jobs hold over time."""
-    chosen = jobs.timed_gpu()
-    if not chosen.any():
+    """Return the GPUs that the timed GPU jobs hold over time.
+
+    The time line is summed up piece by piece and never held as a whole.
+    """
+    if not jobs.timed_gpu().any():
         return Load()
     gpu_s = float(jobs.gpu_s.sum())
-    unknown_waits = int(np.count_nonzero(np.isnan(jobs.queue_s[chosen])))
+    unknown_waits, window_us = _waits_and_window(jobs)
     offered = gpu_s / jobs.span_s if jobs.span_s > 0 else None
-    times, held, running = held_over_time(jobs)
-    window_us = int(times[-1])
     if window_us == 0:
         return Load(mean_gpus=offered, unknown_waits=unknown_waits)
     # One job that outlasts the others by far must not turn the percentiles into zeros, so they
     # look at the time in which jobs arrive.
-    until = jobs.submit_us[-1] - jobs.submit_us[0] or window_us
-    seen = np.append(np.minimum(times, until), until)
-    p50, p95 = time_weighted_quantiles(held, seen, (0.5, 0.95))
-    bin_s, timeline = _binned(times, held, running)
+    until = int(jobs.submit_us[-1] - jobs.submit_us[0]) or window_us
+    bin_s = bin_width_s(window_us / US)
+    count = max(1, int(np.ceil(window_us / (bin_s * US))))
+    edges = np.minimum(np.arange(count + 1) * bin_s * US, float(window_us))
+    line = _sum_up(changes(_held_by(jobs)), edges, until)
+    p50, p95 = time_weighted_quantiles(line.level, line.lasting, (0.5, 0.95))
     return Load(
         mean_gpus=offered,
-        peak_gpus=float(held.max()) / PARTS_PER_GPU,
+        peak_gpus=line.peak / PARTS_PER_GPU,
         p50_gpus=p50 / PARTS_PER_GPU,
         p95_gpus=p95 / PARTS_PER_GPU,
         window_s=window_us / US,
         window_mean_gpus=gpu_s / (window_us / US),
         unknown_waits=unknown_waits,
         bin_s=bin_s,
-        timeline=timeline,
+        timeline=_bins(edges, line.area),
     )
 
 
-def held_over_time(jobs: JobArrays) -> tuple[IntArray, IntArray, IntArray]:
-    """Return `concurrency` of the timed GPU jobs, in microseconds after the first submission."""
-    chosen = jobs.timed_gpu()
-    wait_s = np.nan_to_num(jobs.queue_s[chosen])
-    start = jobs.submit_us[chosen] - jobs.submit_us[0] + _microseconds(wait_s)
-    end = start + _microseconds(jobs.duration_s[chosen])
-    return concurrency(start, end, jobs.num_gpus[chosen])
+def held_over_time(jobs: JobArrays) -> Piece:
+    """Return `changes` of the timed GPU jobs as one piece; there must be such jobs."""
+    pieces = zip(*changes(_held_by(jobs)), strict=True)
+    times, held, running = (np.concatenate(piece) for piece in pieces)
+    return times, held, running
 
 
-def concurrency(
-    start: IntArray, end: IntArray, num_gpus: FloatArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the instants of change and what is held from each one on.
+def changes(batches: Iterable[Batch]) -> Iterator[Piece]:
+    """Yield the instants of change and what is held from each one on, in successive pieces.
 
     Args:
-        start, end: microseconds >= 0, ``start <= end``; shape (n,), n > 0.
-        num_gpus: GPUs held in between; shape (n,).
+        batches: jobs that hold GPUs, in order of submission.
 
-    Returns:
-        Distinct instants, ascending from 0; GPUs held (in millionths) and jobs running from each
-        instant to the next. All of shape (m,); at the last instant both are 0. A job that takes
-        no time never counts, and one that ends as another starts does not overlap it.
+    Yields:
+        Distinct instants, ascending from 0 on through all pieces; GPUs held (in millionths) and
+        jobs running from each instant to the next. All of shape (m,), m > 0; at the last instant
+        both are 0. A job that takes no time never counts, and one that ends as another starts
+        does not overlap it. Only jobs that may still change are kept between two pieces.
     """
-    times = np.concatenate([[0], start, end])
-    order = np.argsort(times)  # ties may fall anyhow: only the state after the last one counts
-    parts = np.rint(num_gpus * PARTS_PER_GPU).astype(np.int64)
-    one = np.ones_like(parts)
-    times = times[order]
-    last = np.append(times[1:] != times[:-1], True)  # of the events at one instant
-    held = np.cumsum(np.concatenate([[0], parts, -parts])[order])[last]
-    running = np.cumsum(np.concatenate([[0], one, -one])[order])[last]
-    return times[last], held, running
+    times = gpus = np.zeros(1, dtype=np.int64)
+    jobs = np.zeros(1, dtype=np.int8)
+    held = running = 0
+    for start, end, num_gpus, later in batches:
+        parts = np.rint(num_gpus * PARTS_PER_GPU).astype(np.int64)
+        one = np.ones(parts.size, dtype=np.int8)
+        times = np.concatenate([times, start, end])
+        gpus = np.concatenate([gpus, parts, -parts])
+        jobs = np.concatenate([jobs, one, -one])
+        due = np.ones(times.size, dtype=np.bool_) if later is None else times < later
+        now = times[due]
+        order = np.argsort(now)  # ties may fall anyhow: only the state after the last one counts
+        now = now[order]
+        level = held + np.cumsum(gpus[due][order])
+        count = running + np.cumsum(jobs[due][order], dtype=np.int64)
+        times, gpus, jobs = times[~due], gpus[~due], jobs[~due]
+        if now.size:
+            held, running = int(level[-1]), int(count[-1])
+            last = np.append(now[1:] != now[:-1], True)  # of the events at one instant
+            yield now[last], level[last], count[last]
 
 
 def time_weighted_quantiles(
-    level: IntArray, times: IntArray, shares: tuple[float, ...]
+    level: IntArray, lasting: IntArray, shares: tuple[float, ...]
 ) -> tuple[int, ...]:
     """Return the least levels that are not exceeded for these shares of the time.
 
-    ``level[i]`` holds from ``times[i]`` to ``times[i + 1]``; shapes (m,) and (m + 1,).
+    ``level[i]`` holds for ``lasting[i]``; both of shape (m,), in any order.
     """
-    lasting = np.diff(times)
     order = np.argsort(level)
     passed = np.cumsum(lasting[order])
     at = np.searchsorted(passed, np.asarray(shares) * passed[-1], side="left")
@@ -159,20 +176,81 @@ def bin_width_s(window_s: float) -> float:
     return float(NICE_S[-1] * np.ceil(window_s / NICE_S[-1] / MAX_BINS))
 
 
-def _binned(
-    times: IntArray, held: IntArray, running: IntArray
-) -> tuple[float, tuple[LoadBin, ...]]:
-    window = float(times[-1])
-    bin_s = bin_width_s(window / US)
-    count = max(1, int(np.ceil(window / (bin_s * US))))
-    edges = np.minimum(np.arange(count + 1) * bin_s * US, window)
-    lasting = np.diff(times)
-    means = []
-    for level, unit in ((held, PARTS_PER_GPU), (running, 1.0)):
-        area = np.concatenate([[0.0], np.cumsum(level[:-1] * lasting.astype(np.float64))])
-        means.append(np.diff(np.interp(edges, times, area)) / np.diff(edges) / unit)
-    bins = zip(edges[:-1] / US, *means, strict=True)
-    return bin_s, tuple(LoadBin(float(s), float(g), float(j)) for s, g, j in bins)
+@dataclass(frozen=True, slots=True)
+class _TimeLine:
+    """A time line summed up.
+
+    Attributes:
+        level, lasting: GPUs held (in millionths) and for how long while jobs arrive; shape (m,).
+        area: GPUs (in millionths) and jobs x time from the start to each edge; shape (2, edges).
+        peak: most GPUs held, in millionths.
+    """
+
+    level: IntArray
+    lasting: IntArray
+    area: FloatArray
+    peak: int
+
+
+def _sum_up(pieces: Iterable[Piece], edges: FloatArray, until: int) -> _TimeLine:
+    """Sum up a time line; levels are counted up to ``until``, areas at ascending ``edges``."""
+    area = np.zeros((2, edges.size))
+    before, passed, peak = 0, np.zeros(2), 0
+    at = np.zeros(0, dtype=np.int64)
+    levels = np.zeros((2, 0), dtype=np.int64)
+    found: list[tuple[IntArray, IntArray]] = []
+    for times, held, running in pieces:
+        at = np.concatenate([at, times])
+        levels = np.concatenate([levels, [held, running]], axis=1)
+        lasting = np.diff(at)
+        reached = int(np.searchsorted(edges, at[-1], side="right"))
+        for row in range(2):
+            upto = np.cumsum(np.append(passed[row], levels[row, :-1] * lasting.astype(np.float64)))
+            area[row, before:reached] = np.interp(edges[before:reached], at, upto)
+            passed[row] = upto[-1]
+        found.append(_by_level(levels[0, :-1], np.diff(np.minimum(at, until))))
+        before, peak = reached, max(peak, int(held.max()))
+        at, levels = at[-1:], levels[:, -1:]  # the last level lasts into the next piece
+    found.append((levels[0], until - np.minimum(at, until)))
+    level, lasting = (np.concatenate(column) for column in zip(*found, strict=True))
+    return _TimeLine(level, lasting, area, peak)
+
+
+def _by_level(level: IntArray, lasting: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the distinct levels and how long each lasts in total."""
+    order = np.argsort(level)
+    level = level[order]
+    first = np.flatnonzero(np.append(True, level[1:] != level[:-1])[: level.size])
+    total = np.add.reduceat(lasting[order], first) if first.size else lasting
+    return level[first], total
+
+
+def _bins(edges: FloatArray, area: FloatArray) -> tuple[LoadBin, ...]:
+    gpus, jobs = np.diff(area) / np.diff(edges) / np.array([[PARTS_PER_GPU], [1.0]])
+    bins = zip(edges[:-1] / US, gpus, jobs, strict=True)
+    return tuple(LoadBin(float(s), float(g), float(j)) for s, g, j in bins)
+
+
+def _held_by(jobs: JobArrays) -> Iterator[Batch]:
+    """Yield the timed GPU jobs, in microseconds after the first submission."""
+    first = jobs.submit_us[0]
+    for part in chunks(jobs.jobs):
+        chosen = jobs.timed_gpu(part)
+        wait_s = np.nan_to_num(jobs.queue_s[part][chosen])
+        start = jobs.submit_us[part][chosen] - first + _microseconds(wait_s)
+        end = start + _microseconds(jobs.duration_s[part][chosen])
+        later = None if part.stop == jobs.jobs else int(jobs.submit_us[part.stop] - first)
+        yield start, end, jobs.num_gpus[part][chosen], later
+
+
+def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
+    """Return how many timed GPU jobs have no wait recorded, and the last end in microseconds."""
+    unknown, last = 0, 0
+    for part in chunks(jobs.jobs):
+        unknown += np.count_nonzero(np.isnan(jobs.queue_s[part][jobs.timed_gpu(part)]))
+    for _, end, _, _ in _held_by(jobs):
+        last = max(last, int(end.max(initial=0)))
+    return int(unknown), last
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize.chunks import run_lengths
 from gpuplan.analysis.characterize.clock import HOUR_US, local_time
 from gpuplan.analysis.characterize.jobs import FloatArray, IntArray
 
@@ -90,9 +91,10 @@ def hourly_series(
     first, hours = _whole_hours(submit_us)
     if hours < 2 * DAY_H or hours > MAX_HOURS:
         return None
-    hour = submit_us // HOUR_US - first
+    hour, jobs = run_lengths(submit_us, HOUR_US, first * HOUR_US)
     inside = slice(*np.searchsorted(hour, [0, hours]))
-    series = np.sqrt(np.bincount(hour[inside], minlength=hours))
+    series = np.zeros(hours)
+    series[hour[inside]] = np.sqrt(jobs[inside])
     return None if np.ptp(series) == 0 else (series, *_labels(first, hours, zone))
 
 

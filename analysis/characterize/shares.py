@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.characterize.durations import known_ascending, percentile
 from gpuplan.analysis.characterize.jobs import (
     SECONDS_PER_HOUR,
@@ -100,18 +102,15 @@ class _Tally:
         )
 
 
-def _tally(codes: NDArray[Any], size: int, jobs: JobArrays) -> _Tally:
-    return _Tally(
-        jobs=np.bincount(codes, minlength=size),
-        gpu_s=np.bincount(codes, weights=jobs.gpu_s, minlength=size).astype(np.float64),
-        timed=jobs.timed_jobs > 0,
-    )
+def _tally(code: Callable[[slice], NDArray[Any]], size: int, jobs: JobArrays) -> _Tally:
+    """Return the parts of ``size`` codes; ``code`` returns those of a range of jobs."""
+    return _Tally(*counts_and_sums(code, jobs.gpu_s, size), timed=jobs.timed_jobs > 0)
 
 
 def by_gpu_count(jobs: JobArrays) -> tuple[tuple[float, Share], ...]:
     """Return the GPU counts that occur, ascending, each with its part of the GPU jobs."""
-    counts = np.unique(jobs.num_gpus)
-    tally = _tally(np.searchsorted(counts, jobs.num_gpus), counts.size, jobs)
+    counts = distinct(jobs.num_gpus)
+    tally = _tally(lambda part: np.searchsorted(counts, jobs.num_gpus[part]), counts.size, jobs)
     first = int(counts[0] == 0)  # CPU-only jobs are no part of the GPU mix
     tally = _Tally(tally.jobs[first:], tally.gpu_s[first:], tally.timed)
     return tuple((float(count), tally.share(i)) for i, count in enumerate(counts[first:]))
@@ -122,7 +121,7 @@ def by_state(jobs: JobArrays, *, include_running: bool) -> tuple[tuple[str, Shar
 
     The GPU time of jobs still running is not known; it is None unless they are included.
     """
-    tally = _tally(jobs.state, len(STATES), jobs)
+    tally = _tally(lambda part: jobs.state[part], len(STATES), jobs)
     rows = []
     for code in np.flatnonzero(tally.jobs):
         share = tally.share(code)
@@ -133,29 +132,27 @@ def by_state(jobs: JobArrays, *, include_running: bool) -> tuple[tuple[str, Shar
 
 
 def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
-    """Return the table of a text column; None where the column is empty.
+    """Return the table of a text or categorical column; None where the column is empty.
 
     Names of equal GPU time stand by jobs, then by name.
     """
-    known = names.drop_nulls().unique().sort()
+    codes, known = name_codes(names)
     if known.is_empty():
         return None
-    nameless = len(known)  # the code of a null, after all names
-    codes = names.cast(pl.Enum(known)).to_physical().fill_null(nameless).to_numpy()
-    tally = _tally(codes, nameless + 1, jobs)
+    nameless = len(known)
+    tally = _tally(lambda part: codes[part], nameless + 1, jobs)
     present = np.flatnonzero(tally.jobs)
     ranked = present[np.lexsort((-tally.jobs[present], -tally.gpu_s[present]))]
-    # Bring the jobs of each name together; NumPy sorts short integers in linear time.
-    together = np.argsort(codes.astype(np.min_scalar_type(nameless)), kind="stable")
-    end = np.cumsum(tally.jobs)
+    shown = ranked[:top]
+    together = _positions(codes, shown, tally.jobs)
     rows = tuple(
         _row(
             None if code == nameless else known[int(code)],
             tally.share(code),
-            together[end[code] - tally.jobs[code] : end[code]],
+            chosen,
             jobs,
         )
-        for code in ranked[:top]
+        for code, chosen in zip(shown, together, strict=True)
     )
     rest = ranked[top:]
     return Groups(
@@ -166,7 +163,54 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
     )
 
 
-def _row(name: str | None, share: Share, chosen: IntArray, jobs: JobArrays) -> GroupRow:
+def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
+    """Return the place of each name among the distinct ones, and those, sorted.
+
+    Args:
+        names: text or categorical.
+
+    Returns:
+        Codes of shape (n,), of the shortest type that holds them; a null has the number of
+        distinct names. Then these names as text.
+    """
+    names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
+    seen = names.unique().drop_nulls()
+    table = pl.DataFrame({"name": seen.cast(pl.String), "stored": seen.to_physical()}).sort("name")
+    stored = table["stored"].to_numpy()
+    unknown = int(stored.max()) + 1 if stored.size else 0
+    place = np.full(unknown + 1, stored.size, dtype=np.min_scalar_type(stored.size))
+    place[stored] = np.arange(stored.size)
+    codes = np.empty(len(names), dtype=place.dtype)
+    for part in chunks(codes.size):
+        codes[part] = place[names[part].to_physical().fill_null(unknown).to_numpy()]
+    return codes, table["name"]
+
+
+def _positions(
+    codes: NDArray[Any], shown: IntArray, jobs: IntArray
+) -> list[NDArray[np.unsignedinteger[Any]]]:
+    """Return the positions at which each code of ``shown`` stands, ascending.
+
+    ``jobs`` is how often each code occurs. One array holds all positions, code by code, and is
+    filled chunk by chunk; NumPy sorts short integers in linear time.
+    """
+    rank = np.full(jobs.size, shown.size, dtype=np.min_scalar_type(shown.size))
+    rank[shown] = np.arange(shown.size)
+    end = np.cumsum(jobs[shown])
+    filled = end - jobs[shown]
+    together = np.empty(int(end[-1]), dtype=np.min_scalar_type(codes.size))
+    for part in chunks(codes.size):
+        ranks = rank[codes[part]]
+        order = np.argsort(ranks, kind="stable")
+        found = np.bincount(ranks, minlength=shown.size)[: shown.size]
+        order = order[: int(found.sum())]  # what is not shown has the largest rank
+        first = np.repeat(filled - (np.cumsum(found) - found), found)
+        together[first + np.arange(order.size)] = order + part.start
+        filled += found
+    return np.split(together, end[:-1])
+
+
+def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:
     duration_s = known_ascending(jobs.duration_s[chosen])
     num_gpus = jobs.num_gpus[chosen]
     wide = np.count_nonzero(num_gpus)

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from gpuplan.analysis.characterize.jobs import job_arrays
+from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
@@ -120,29 +120,25 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[De
     """
     jobs = job_arrays(trace.jobs, include_running=include_running)
     chosen = jobs.timed_gpu()
-    written = trace.jobs["gpu_type"].filter(pl.Series(chosen))
-    names = {word: gpu_name(word) for word in written.drop_nulls().unique().to_list()}
-    types = written.replace_strict(names, default=None, return_dtype=pl.String)
-    types = types if gpu is None else types.fill_null(gpu)
-    submit_h = jobs.submit_us[chosen] / US_PER_S / SECONDS_PER_HOUR
-    start_h = submit_h + np.nan_to_num(jobs.queue_s[chosen]) / SECONDS_PER_HOUR
-    duration_h = jobs.duration_s[chosen] / SECONDS_PER_HOUR
-    gpus = jobs.num_gpus[chosen]
+    codes, written = name_codes(trace.jobs["gpu_type"])
+    named = [*map(gpu_name, written), gpu]  # the last code is that of jobs that name none
+    found = np.zeros(len(named), dtype=np.bool_)
+    found[codes[chosen]] = True
     calendar = not trace.provenance.relative_time
 
     def of(gpu_type: str | None) -> Demand:
-        mine = types.eq_missing(pl.Series([gpu_type], dtype=pl.String)).to_numpy()
-        timed = mine if calendar else np.zeros_like(mine)
-        return Demand(
-            gpu_type,
-            jobs=int(np.count_nonzero(mine)),
-            gpu_hours=float((duration_h * gpus)[mine].sum()),
-            start_h=start_h[timed],
-            end_h=(start_h + duration_h)[timed],
-            num_gpus=gpus[timed],
-        )
+        mine = np.array([name == gpu_type for name in named])[codes] & chosen
+        duration_h, gpus = jobs.duration_s[mine] / SECONDS_PER_HOUR, jobs.num_gpus[mine]
+        count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
+        if not calendar:
+            none = np.zeros(0)
+            return Demand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
+        start_h = jobs.submit_us[mine] / US_PER_S / SECONDS_PER_HOUR
+        start_h += np.nan_to_num(jobs.queue_s[mine]) / SECONDS_PER_HOUR
+        return Demand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
-    return tuple(of(one) for one in types.unique().sort(nulls_last=True).to_list())
+    types = {name for name, some in zip(named, found, strict=True) if some}
+    return tuple(of(one) for one in sorted(types, key=lambda name: (name is None, name or "")))
 
 
 def bills(

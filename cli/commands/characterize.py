@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
 
         check_output(output, picture=True, rows=False, inputs=[*trace, priced.prices])
         priced.check()
-        from gpuplan.analysis.characterize import COLUMNS
+        from gpuplan.analysis.characterize import COLUMNS, NAMES
         from gpuplan.analysis.errors import UsageError
         from gpuplan.analysis.portrait import PortraitOptions, portray
         from gpuplan.cli.inputs import read_trace
@@ -90,12 +90,16 @@ def register(app: typer.Typer) -> None:
             raise UsageError("--resamples: needs --ci LEVEL")
         if priced.prices is not None and len(trace) > 1:
             raise UsageError("--prices: give one trace, to say what it would have cost")
-        columns = COLUMNS if priced.prices is None else (*COLUMNS, "gpu_type")
+        gpu_type = () if priced.prices is None else ("gpu_type",)
+        columns, names = (*COLUMNS, *gpu_type), (*NAMES, *gpu_type)
         options = PortraitOptions(
             include_running, top, fits, ci, resamples or RESAMPLES, choice.seed
         )
         with talk.progress("characterizing") as progress:
-            sources = [read_trace(path, choice.selection(), columns=columns) for path in trace]
+            sources = [
+                read_trace(path, choice.selection(), columns=columns, categories=names)
+                for path in trace
+            ]
             portraits = []
             for position, one in enumerate(sources):
                 portraits.append(portray(one, options, position=position))

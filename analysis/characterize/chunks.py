@@ -1,0 +1,71 @@
+"""Sums and counts over many jobs, a chunk of jobs at a time.
+
+A temporary array then has the length of a chunk and not that of the trace. Sums are added job by
+job in the order of the jobs, so the result does not depend on the length of a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.characterize.jobs import FloatArray, IntArray
+
+CHUNK = 1 << 18
+
+
+def chunks(size: int) -> Iterator[slice]:
+    """Yield successive ranges of at most `CHUNK` positions."""
+    for start in range(0, size, CHUNK):
+        yield slice(start, min(start + CHUNK, size))
+
+
+def counts_and_sums(
+    code: Callable[[slice], NDArray[Any]], weight: FloatArray, codes: int
+) -> tuple[IntArray, FloatArray]:
+    """Return how many jobs each code has, and the sum of their weights; shapes (codes,).
+
+    Args:
+        code: returns the codes of a range of jobs, 0 to ``codes - 1``.
+        weight: one per job; shape (n,).
+        codes: number of codes.
+    """
+    jobs, total = np.zeros(codes, dtype=np.int64), np.zeros(codes)
+    for part in chunks(weight.size):
+        found = code(part)
+        np.add.at(jobs, found, 1)
+        np.add.at(total, found, weight[part])
+    return jobs, total
+
+
+def distinct(values: FloatArray) -> FloatArray:
+    """Return the distinct values, ascending."""
+    found = values[:0]
+    for part in chunks(values.size):
+        found = np.union1d(found, values[part])
+    return found
+
+
+def run_lengths(ascending: IntArray, unit: int, origin: int = 0) -> tuple[IntArray, IntArray]:
+    """Return the distinct ``(value - origin) // unit`` and how often each occurs.
+
+    Args:
+        ascending: sorted values, at least one.
+        unit: above 0.
+        origin: taken off each value.
+    """
+    found, counts = [], []
+    for part in chunks(ascending.size):
+        cell = (ascending[part] - origin) // unit
+        first = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
+        count = np.diff(first, append=cell.size)
+        if found and found[-1][-1] == cell[0]:  # the run goes on from the chunk before
+            counts[-1][-1] += count[0]
+            first, count = first[1:], count[1:]
+        if first.size:
+            found.append(cell[first])
+            counts.append(count)
+    return np.concatenate(found), np.concatenate(counts)
