@@ -108,6 +108,16 @@ def test_starvation_makes_a_job_new_again():
     assert finishes("las", 1, workload(*rows), starvation=2.0) == [20, 4, 6, 10, 12, 14]
 
 
+def test_a_queue_of_the_published_simulator_is_a_list():
+    # Jobs 0 and 2 fall at 2 s, job 1 at 4 s: it goes behind both, and they stop it.
+    jobs = workload((0, 10, 1), (0, 3, 2), (0, 10, 1))
+    published = run("las", 2, jobs, reference=True)
+    assert (published.finish_us / MICROS).tolist() == [12, 13, 12]
+    assert published.stops.tolist() == [1, 1, 1]
+    # Without reference a job that runs is not stopped by jobs of its own queue.
+    assert finishes("las", 2, jobs) == [13, 5, 13]
+
+
 def test_switches():
     passing = workload((0, 10, 3), (1, 5, 4), (2, 2, 1))
     assert finishes("fifo", 4, passing, skipping=True) == finishes("first-fit", 4, passing)
