@@ -53,6 +53,20 @@ def test_the_table_and_picture_are_for_people(gpuplan, lab, tmp_path):
     assert "GPUs in use, of 8" in (tmp_path / "t.svg").read_text()
 
 
+def test_fragmented_is_the_share_of_gpu_time_that_only_nodes_leave_idle(gpuplan, tmp_path):
+    # Two nodes of 4. Jobs 0 and 1 leave one GPU each, so job 2 waits from 1 to 10 for 2 in one
+    # node: 9 s x 2 GPUs of 20 s x 8.
+    path = write_trace(tmp_path / "t.parquet", [0, 0, 1], [10.0, 20.0, 5.0], [3.0, 3.0, 2.0])
+    code, out, err = gpuplan(
+        *("simulate", path, "--policy", "first-fit", "--gpus", 8, "--set", "gpus_per_node=4"),
+        *("--output-format", "json"),
+    )
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    assert results["makespan_s"] == 20
+    assert results["fragmented_share"] == pytest.approx(9 * 2 / (20 * 8))
+
+
 def test_without_a_size_nobody_waits(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 1, 2], [9.0, 9.0, 9.0], [2.0, 1.0, 0.5])
     code, out, err = gpuplan("simulate", path, "--policy", "fifo", "--output-format", "json")

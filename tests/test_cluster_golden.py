@@ -1,7 +1,11 @@
 """Job for job as the published simulator of Tiresias has it, through the commands."""
 
+from pathlib import Path
+
 import polars as pl
 import pytest
+
+OWN = Path(__file__).parent / "golden/tiresias"
 
 GOLDEN = {
     "fifo": "fifo",
@@ -50,6 +54,35 @@ def test_every_job_takes_as_long(
     differ = both.filter(pl.col("jct_s") != pl.col(f"{GOLDEN[policy]}-count"))
     expected = 0 if reference else OTHER_TIES.get((policy, name), 0)
     assert both.height == 60 and differ.height == expected
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """Traces of the 300 and the 700 jobs that come with these tests; many of them wait."""
+    from gpuplan.cli.main import main
+
+    folder = tmp_path_factory.mktemp("crowded")
+    for name in ("300syn", "700syn"):
+        out = folder / f"{name}.parquet"
+        assert main(["ingest", str(OWN / f"{name}_job.csv"), "-o", str(out)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize(("name", "gpus", "jobs"), [("300syn", 16, 300), ("700syn", 40, 700)])
+@pytest.mark.parametrize("policy", GOLDEN)
+def test_every_job_of_a_crowded_cluster_takes_as_long(
+    gpuplan, crowded, tmp_path, name, gpus, jobs, policy
+):
+    out = tmp_path / "jobs.parquet"
+    code, _, err = gpuplan(
+        *("simulate", crowded / f"{name}.parquet", "--policy", policy, "--gpus", gpus),
+        *("--set", "reference=true", "-o", out),
+    )
+    assert code == 0, err
+    golden = pl.read_csv(OWN / f"jct_{name}-{gpus}gpus.csv", schema_overrides={"job_id": pl.String})
+    both = golden.join(pl.read_parquet(out), on="job_id", validate="1:1")
+    assert both.height == jobs
+    assert both.filter(pl.col("jct_s") != pl.col(f"{GOLDEN[policy]}-count")).is_empty()
 
 
 # How many jobs take another time with nodes: the rest of a gang goes to the fullest node, there to

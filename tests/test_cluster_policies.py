@@ -1,6 +1,7 @@
 """Schedules of one cluster worked by hand, each of which one policy alone produces."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -108,6 +109,16 @@ def test_starvation_makes_a_job_new_again():
     assert finishes("las", 1, workload(*rows), starvation=2.0) == [20, 4, 6, 10, 12, 14]
 
 
+def test_a_queue_of_the_published_simulator_is_a_list():
+    # Jobs 0 and 2 fall at 2 s, job 1 at 4 s: it goes behind both, and they stop it.
+    jobs = workload((0, 10, 1), (0, 3, 2), (0, 10, 1))
+    published = run("las", 2, jobs, reference=True)
+    assert (published.finish_us / MICROS).tolist() == [12, 13, 12]
+    assert published.stops.tolist() == [1, 1, 1]
+    # Without reference a job that runs is not stopped by jobs of its own queue.
+    assert finishes("las", 2, jobs) == [13, 5, 13]
+
+
 def test_switches():
     passing = workload((0, 10, 3), (1, 5, 4), (2, 2, 1))
     assert finishes("fifo", 4, passing, skipping=True) == finishes("first-fit", 4, passing)
@@ -145,6 +156,37 @@ def test_gittins_index_by_hand():
     # Equal sizes: the older, the nearer to its end.
     assert gittins_levels(np.full(5, 7), 3)[0].tolist() == [7]
     assert gittins_levels(np.zeros(3, np.int64), 3)[1].tolist() == [0]
+
+
+def index_of(sizes, limits, at):
+    """The index of a job that has attained ``limits[at]``, by its definition."""
+    later = [size for size in sizes if size > limits[at]]
+    return max(
+        (
+            Fraction(
+                sum(size <= limit for size in later),
+                sum(min(size, limit) - limits[at] for size in later),
+            )
+            for limit in limits[at + 1 :]
+            if later
+        ),
+        default=Fraction(0),
+    )
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 12))
+def test_the_gittins_index_is_the_best_chance_to_end_per_service(sizes, levels):
+    limits, ranks = gittins_levels(np.array(sizes), levels)
+    edges = [0, *limits.tolist()]
+    found = [index_of(sizes, edges, at) for at in range(len(edges))]
+    order = sorted(set(found), reverse=True)
+    assert ranks.tolist() == [order.index(index) for index in found]
+
+
+def test_the_older_of_uniform_sizes_come_first():
+    # The chance to end within the next second rises with age: 1/9 at first, 1 at the last.
+    limits, ranks = gittins_levels(np.arange(1, 10), 9)
+    assert limits[-1] == 9 and ranks[:-1].tolist() == list(range(limits.size))[::-1]
 
 
 def test_equal_jobs_are_never_stopped_by_gittins():

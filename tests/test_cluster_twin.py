@@ -94,6 +94,18 @@ def test_the_kernel_does_what_its_twin_does(case):
 
 
 @settings(max_examples=150)
+@given(
+    workloads(most=30),
+    st.sampled_from(["attained", "attained_gpu"]),
+    st.sampled_from([(3.0, 9.0), (1.0, 2.0, 30.0), (7.0,)]),
+)
+def test_the_queues_of_the_published_simulator_do_what_their_twin_does(workload, order, limits):
+    free = replace(workload, checkpoint_us=None, restore_us=None)
+    cluster = Cluster(GPUS, order, True, True, limits=limits, as_published=True)
+    assert rows(run_cluster(free, cluster)) == run_twin(free, cluster)
+
+
+@settings(max_examples=150)
 @given(cases(most=30))
 def test_laws_of_every_schedule(case):
     run, cluster = run_cluster(*case), case[1]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support_prices import FIRST_HOUR, ORIGIN, SPOT, bill, book, jobs
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.prices.cost import bills, cheapest_bill, demands
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.view import market, trace_cost
 from gpuplan.analysis.schema import Provenance
@@ -83,6 +84,26 @@ def test_outside_of_the_prices_the_mean_is_billed_and_said():
     assert spot.cost_usd == pytest.approx(1 + 5 + 4 * mean)
     assert spot.hourly_share == pytest.approx(2 / 6)
     assert any("67%" in note and "outside" in note for note in cost.notes)
+
+
+def test_a_list_without_history_bills_no_hour_at_its_own_price():
+    # The source asks 2 on average; 3 GPUs for 4 h, of whose hours nothing is known.
+    found = market(book([(0, "a", "L4", None, "spot", 1.0), (1, "a", "L4", None, "spot", 3.0)]))
+    (demand,) = demands(jobs((0, 0, 4, 3)), None, include_running=False)
+    (one,) = bills(demand, found.offers, ())
+    assert (one.cost_usd, one.lowest_usd, one.hourly_share) == (24.0, 12.0, 0.0)
+    cheapest = cheapest_bill(demand, found.offers, ())
+    assert (cheapest.cost_usd, cheapest.hourly_share) == (12.0, 0.0)
+
+
+def test_a_share_of_the_hours_is_that_of_gpu_hours():
+    # Known are hours 0 and 1: 2 of the 5 h of one GPU, 1 of the 3 h of two, so 4 of 11 GPU-hours.
+    rows = [(h, "a", "L4", None, "spot", 1.0) for h in (0, 1)]
+    cost = trace_cost(jobs((0, 0, 5, 1), (1, 0, 3, 2)), market(book(rows)))
+    assert bill(cost, "a", "spot").hourly_share == round(4 / 11, 6)
+    assert cost.cheapest[0].hourly_share == round(4 / 11, 6)
+    idle = trace_cost(jobs((0, 0, 0, 1)), market(book(rows)))
+    assert [one.hourly_share for one in (*idle.bills, *idle.cheapest)] == [0.0, 0.0]
 
 
 def test_a_trace_without_a_calendar_is_billed_at_means():
@@ -187,8 +208,6 @@ def test_each_hours_cheapest_is_of_those_known_in_it(drawn, series):
 @settings(max_examples=60, deadline=None)
 @given(drawn=job_rows, first=st.integers(-3, 10), n=st.integers(1, 40))
 def test_gpu_hours_by_hour_agree_with_a_sum_over_jobs(drawn, first, n):
-    from gpuplan.analysis.prices.cost import demands
-
     trace = jobs(*drawn)
     found = demands(trace, None, include_running=False)
     hours = sum(d.in_hours(FIRST_HOUR + first, n) for d in found)

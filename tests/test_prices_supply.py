@@ -211,6 +211,29 @@ def test_bands_have_hours_of_prices_and_hours_of_counts_alone():
     assert (band.available.tolist(), band.sources.tolist()) == ([5, 3], [1, 0])
 
 
+def test_a_band_has_the_quartiles_of_all_offers_of_its_bin():
+    # 299 hours make bins of 2 h: c is known for one more gap, of 149 h. The first bin has five
+    # offers, the last has one.
+    rows = [(0, "a", "L4", "z", "spot", 1.0, 4), (0, "b", "L4", "z", "spot", 2.0),
+            (0, "b", "L4", "y", "spot", 3.0), (1, "b", "L4", "z", "spot", 5.0),
+            (1, "c", "L4", "z", "spot", 9.0), (150, "c", "L4", "z", "spot", 4.0)]  # fmt: skip
+    whole = book(rows)
+    (band,) = bands(whole, hourly_prices(whole))
+    assert band.bin_h == 2 and (band.start_h - START / HOUR_US).tolist() == [0, 150]
+    assert band.p25.tolist() == [2.0, 4.0]
+    assert band.median.tolist() == [3.0, 4.0]
+    assert band.p75.tolist() == [5.0, 4.0]
+    assert band.sources.tolist() == [3, 1]
+    assert band.available[0] == 4 and np.isnan(band.available[1])
+
+
+def test_bands_come_the_longest_first_and_then_by_name():
+    rows = [(0, "a", gpu, "z", "spot", 1.0) for gpu in ("L4", "A10", "T4")]
+    rows += [(1, "a", "T4", "z", "spot", 1.0)]
+    whole = book(rows)
+    assert [band.gpu_type for band in bands(whole, hourly_prices(whole))] == ["T4", "A10", "L4"]
+
+
 @pytest.mark.parametrize(("price", "available"), [(None, None), (None, -1), (0.0, 3), ("x", 3)])
 def test_tables_of_other_tools_with_neither_cannot_be_used(tmp_path, price, available):
     kind = pl.String if isinstance(price, str) else pl.Float64

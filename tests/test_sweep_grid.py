@@ -10,6 +10,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks
 from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.allpass.choice import Confidence
 from gpuplan.planner.allpass.front import best_of, objective
 from gpuplan.planner.allpass.run import measure, replay
 from gpuplan.planner.allpass.scenario import replay_scenario
@@ -185,6 +186,20 @@ def test_everything_serverless_is_a_choice(jobs):
     assert few.recommended is few.reference
     for kept in found.summary()["points"]:
         assert not kept["recommended"]
+
+
+def test_a_summary_has_lists_or_none_for_intervals():
+    sure = Confidence(90.0, 100, 5, 0.75, (-1.0, 2.0), None)
+    assert sure.summary() == {
+        "level_percent": 90.0,
+        "resamples": 100,
+        "block_jobs": 5,
+        "best_share": 0.75,
+        "saving_usd": [-1.0, 2.0],
+        "saving_share": None,
+    }
+    other = replace(sure, saving_usd=None, saving_share=(0.1, 0.2)).summary()
+    assert (other["saving_usd"], other["saving_share"]) == (None, [0.1, 0.2])
 
 
 def test_saving_and_confidence_by_hand():

@@ -1,8 +1,9 @@
 """The preemptive policies as the published simulator of Tiresias runs them, in whole seconds.
 
 Source: Gu et al., "Tiresias", NSDI 2019, and the simulator that its authors published. At every
-arrival, end and demotion all jobs are sorted anew, equal ones staying in their order, and the empty
-cluster is filled in that order, skipping what does not fit; stopping a job costs nothing.
+arrival and end all jobs are sorted again, equal ones staying in their order, and the empty cluster
+is filled in that order, skipping what does not fit; stopping a job costs nothing. For the queues of
+least attained service see `gpuplan.simkit.cluster.reference_queues`.
 """
 
 from __future__ import annotations
@@ -14,32 +15,26 @@ import numpy as np
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.tables import grown
 
-NARROWEST, REMAINING, REMAINING_GPUS, QUEUES, QUEUES_GPUS = range(5)  # what jobs are sorted by
+NARROWEST, REMAINING, REMAINING_GPUS = range(3)  # what jobs are sorted by
 
 NEVER = 1 << 60
 
 
 @kernel
-def rank(order: int, width: int, left: int, level: int, running: int) -> int:
+def rank(order: int, width: int, left: int) -> int:
     """Return what a job is sorted by."""
     if order == NARROWEST:
         return width
-    if order == REMAINING:
-        return left
-    if order == REMAINING_GPUS:
-        return left * width
-    return 2 * level + 1 - running  # in a queue those that run come first
+    return left if order == REMAINING else left * width
 
 
 @kernel
-def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, order: int) -> Any:
+def refill(submit: Any, service: Any, gpus: Any, capacity: int, order: int) -> Any:
     """Run every job to its end.
 
     Args:
         submit, service, gpus: one value per job, shape (n,), seconds, sorted by ``submit``; every
             job fits into the empty cluster.
-        limits: attained service at which a job leaves each queue but the last; seconds for
-            `QUEUES`, GPU-seconds for `QUEUES_GPUS`.
         capacity: GPUs of the cluster.
         order: what jobs are sorted by.
 
@@ -48,11 +43,10 @@ def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, ord
     """
     n = submit.size
     jobs = np.zeros((n, 3), np.int64)
-    left, level = service.copy(), np.zeros(n, np.int64)
+    left = service.copy()
     running, keys = np.zeros(n, np.int64), np.zeros(n, np.int64)
     active = np.zeros(n, np.int64)  # the jobs there are, in their order
     timeline = np.zeros((4 * n + 64, 3), np.int64)
-    in_queues = order >= QUEUES
     count = coming = notes = 0
     now = submit[0]
     while count or coming < n:
@@ -63,14 +57,11 @@ def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, ord
             coming += 1
         for i in range(count):
             job = active[i]
-            keys[job] = rank(order, gpus[job], left[job], level[job], running[job])
+            keys[job] = rank(order, gpus[job], left[job])
         for i in range(1, count):  # nearly sorted: moves few, and none past its equal
             job = active[i]
             at = i
-            while at > 0 and (
-                keys[active[at - 1]] > keys[job]
-                or (in_queues and keys[active[at - 1]] == keys[job] and active[at - 1] > job)
-            ):
+            while at > 0 and keys[active[at - 1]] > keys[job]:
                 active[at] = active[at - 1]
                 at -= 1
             active[at] = job
@@ -87,11 +78,6 @@ def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, ord
                 if jobs[job, 0] < 0:
                     jobs[job, 0] = now
                 then = min(then, now + left[job])
-                if in_queues and level[job] < limits.size:
-                    more = limits[level[job]] - (service[job] - left[job])
-                    if order == QUEUES_GPUS:  # seconds taken from GPU-seconds, as published
-                        more //= gpus[job]
-                    then = min(then, now + max(more, 1))
             elif running[job]:
                 jobs[job, 2] += 1
             running[job] = runs
@@ -105,11 +91,6 @@ def refill(submit: Any, service: Any, gpus: Any, limits: Any, capacity: int, ord
             job = active[i]
             if running[job]:
                 left[job] -= then - now
-                done = service[job] - left[job]
-                if order == QUEUES_GPUS:
-                    done *= gpus[job]
-                while level[job] < limits.size and done >= limits[level[job]]:
-                    level[job] += 1
             if running[job] and left[job] == 0:
                 jobs[job, 1] = then
             else:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.simkit.cluster import kernel, reference
+from gpuplan.simkit.cluster import kernel, reference, reference_queues
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.cluster.queues import sections
@@ -20,19 +20,11 @@ from gpuplan.simkit.workload import (
     to_micros,
 )
 
-REFERENCE = dict(
-    zip(
-        PUBLISHED,
-        (
-            reference.NARROWEST,
-            reference.REMAINING,
-            reference.REMAINING_GPUS,
-            reference.QUEUES,
-            reference.QUEUES_GPUS,
-        ),
-        strict=True,
-    )
-)
+SORTED_AS_PUBLISHED = {
+    "width": reference.NARROWEST,
+    "remaining": reference.REMAINING,
+    "remaining_gpu": reference.REMAINING_GPUS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +135,7 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
         if overhead_us.any():
             raise ValueError("the published simulator is run without checkpoint and restore")
         workload = _whole_seconds(workload)
-        if cluster.order in REFERENCE:
+        if cluster.order in PUBLISHED:
             return _as_published(workload, cluster)
     return _replay(workload, cluster)
 
@@ -230,14 +222,18 @@ def _whole_seconds(workload: Workload) -> Workload:
 
 
 def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
-    jobs, timeline = reference.refill(
-        workload.submit_us // MICROS,
-        workload.service_us // MICROS,
-        workload.gpus,
-        np.asarray(cluster.limits, np.int64),
-        cluster.gpus,
-        REFERENCE[cluster.order],
-    )
+    submit_s, service_s = workload.submit_us // MICROS, workload.service_us // MICROS
+    if cluster.order in SORTED_AS_PUBLISHED:
+        order = SORTED_AS_PUBLISHED[cluster.order]
+        jobs, timeline = reference.refill(submit_s, service_s, workload.gpus, cluster.gpus, order)
+    else:
+        widths, of_width = np.unique(workload.gpus, return_inverse=True)
+        jobs, timeline = reference_queues.fill_queues(
+            *(submit_s, service_s, widths, of_width.astype(np.int64)),
+            np.asarray(cluster.limits, np.int64),
+            cluster.gpus,
+            cluster.order == "attained_gpu",
+        )
     start, finish = jobs[:, 0] * MICROS, jobs[:, 1] * MICROS
     time, used, waiting = (column.copy() for column in timeline.T)
     return ClusterRun(

@@ -248,20 +248,18 @@ def run_published(workload, cluster):
     by_gpu = cluster.order in ("remaining_gpu", "attained_gpu")
     in_queues = cluster.order in ("attained", "attained_gpu")
     limits = [int(limit) for limit in cluster.limits]
+    queues = [[] for _ in range(len(limits) + 1 if in_queues else 1)]
+    keys = {"width": lambda job: job.gpus, "remaining": lambda job: job.left}
+    keys["remaining_gpu"] = lambda job: job.left * job.gpus
 
-    def key(job):
-        if in_queues:
-            return job.level, job.state != "running", job.number
-        if cluster.order == "width":
-            return job.gpus
-        return job.left * (job.gpus if by_gpu else 1)
-
-    there, timeline, segments = [], [], []
+    timeline, segments = [], []
     now = jobs[0].submit
     while any(job.state != "done" for job in jobs):
-        there += [job for job in jobs if job.state == "coming" and job.submit == now]
-        there.sort(key=key)
+        queues[0] += [job for job in jobs if job.state == "coming" and job.submit == now]
+        if not in_queues:
+            queues[0].sort(key=keys[cluster.order])
         free = cluster.gpus
+        there = [job for queue in queues for job in queue]
         for job in there:
             before, fits = job.state, job.gpus <= free
             job.state = "running" if fits else "waiting"
@@ -269,6 +267,9 @@ def run_published(workload, cluster):
             free -= job.gpus * fits
             if fits and job.start < 0:
                 job.start = now
+        if in_queues:
+            for queue in queues:
+                queue.sort(key=lambda job: job.state != "running")
         running = [job for job in there if job.state == "running"]
         timeline.append((now * MICROS, cluster.gpus - free, len(there) - len(running)))
         events = [job.submit for job in jobs if job.state == "coming" and job.submit > now]
@@ -279,14 +280,18 @@ def run_published(workload, cluster):
                 more = limits[job.level] - (job.service - job.left)
                 events.append(now + max(more // job.gpus if by_gpu else more, 1))
         then = min(events)
-        for job in running:
+        for job in sorted(running, key=lambda job: job.number):
             segments.append((job.number, now * MICROS, then * MICROS, ()))
             job.left -= then - now
-            job.attained = (job.service - job.left) * (job.gpus if by_gpu else 1)
-            job.level = max(job.level, sum(job.attained >= limit for limit in limits))
-            if job.left == 0:
-                job.state, job.finish = "done", then
-        there = [job for job in there if job.state != "done"]
+            attained = (job.service - job.left) * (job.gpus if by_gpu else 1)
+            level = max(job.level, sum(attained >= limit for limit in limits)) * in_queues
+            if level > job.level or job.left == 0:
+                queues[job.level].remove(job)
+                job.level = level
+                if job.left == 0:
+                    job.state, job.finish = "done", then
+                else:
+                    queues[level].append(job)
         now = then
     found = [
         (job.start * MICROS, job.finish * MICROS, job.service * MICROS, job.stops) for job in jobs
