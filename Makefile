@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-ray test-browser docs check typing format bench samples clean
+.PHONY: help install demo test test-ray test-browser docs check typing format fuzz bench samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,12 @@ typing:  # link the folders as a gpuplan package, for type checkers and editors
 format: $(VENV)/.installed-dev  ## format and sort imports
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+FUZZ_N ?= 5000
+FUZZ_SEED ?= 1
+fuzz: $(VENV)/.installed-dev  ## run FUZZ_N mutated cases of FUZZ_SEED, or FUZZ_CASE alone (docs/reliability.md)
+	$(BIN)/python -m fuzz -n $(FUZZ_N) --seed $(FUZZ_SEED) $(if $(FUZZ_CASE),--case $(FUZZ_CASE)) \
+		$(if $(FUZZ_KIND),--kind '$(FUZZ_KIND)')
 
 bench: $(VENV)/.installed-dev  ## measure the speed bars (about 5 minutes), print ratios
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

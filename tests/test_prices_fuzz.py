@@ -6,42 +6,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_prices import (
-    HEADER,
-    SKYPILOT,
-    VAST,
-    at,
-    aws_history,
-    aws_record,
-    ingest_text,
-    prime_line,
-)
+from support_prices import SKYPILOT, WHOLE, at, ingest_text
 
 from gpuplan.analysis.errors import GpuplanError
 from gpuplan.analysis.ingest.rejects import Limit
 from gpuplan.analysis.prices.format import PriceChoices
-
-WHOLE = {
-    "p.csv": "\n".join([HEADER, *(f"2026-01-05T0{i}:00:00Z,c,L4,,spot,0.{i + 1},{i}"
-                                  for i in range(9))]),
-    "h.json": aws_history(*(aws_record(f"2016-04-25T12:4{i}:29.000Z", "1.5") for i in range(9))),
-    "l.jsonl": "\n".join(prime_line(f"2025-10-19T21:0{i}:58+00:00", {"a": {"min": 2, "count": 1}})
-                         for i in range(9)),
-    "vms.csv": "\n".join([SKYPILOT, *(f"i{i},L4,1,2,3,0.{i + 1},r,,0.1" for i in range(9))]),
-    "asks.csv": "\n".join([VAST.replace("id,host_id", "gpu_name,host_id"),
-                           *(f"2026-01-21T14:1{i}:00Z,L4,1,2,1.0,0.5,1,24000,US"
-                             for i in range(9))]),
-    "a.tsv": "\n".join(f"use1-az2\tg5.xlarge\tLinux/UNIX\t0.{i + 1}\t2026-01-01T00:00:00Z"
-                       for i in range(9)),
-    "aws-10-26-2022_us-west-2a_v100_1.json": json.dumps(
-        {"metadata": {"gap_seconds": 60}, "data": [1] * 9, "prices": [2.0] * 9}
-    ),
-    "aws-10-26-2022_us-west-2a_k80_1.json": json.dumps(
-        {"metadata": {"gap_seconds": 60}, "data": [1, 0, 2] * 3}
-    ),
-    "counts.csv": "\n".join([HEADER, *(f"2026-01-05T0{i}:00:00Z,c,L4,,spot,,{i}"
-                                       for i in range(9))]),
-}  # fmt: skip
 
 
 def counted(name, text):

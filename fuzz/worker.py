@@ -1,0 +1,71 @@
+"""A process that runs cases by number, as it is told on standard input, one at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+
+from fuzz.place import Place
+from fuzz.run import run_case, save
+
+MOST_MEMORY = 6 << 30
+
+
+def main() -> None:
+    """Answer requests until standard input ends."""
+    base, disk = Path(sys.argv[1]), sys.argv[2]
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    place = Place(base, Path(disk) if disk else None)
+    warm(place)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.RLIM_INFINITY))
+    answers.write("ready\n")
+    for line in requests:
+        told = json.loads(line)
+        keep = None if told["keep"] is None else frozenset(told["keep"])
+        which = (told["seed"], told["number"], place, keep, told["kind"])
+        try:
+            answer = {"folder": str(save(*which))} if told["save"] else asdict(run_case(*which))
+        except Exception:  # a bug of the fuzzer, not of what it runs
+            answer = {"bug": f"case {told['number']}: {traceback.format_exc()}"}
+        answers.write(json.dumps(answer) + "\n")
+
+
+def warm(place: Place) -> None:
+    """Import everything and load or compile every kernel, so that no case waits for that."""
+    from fuzz.cases import Case
+    from fuzz.corpus import job_logs, price_lists
+    from fuzz.inside import run_inside
+    from fuzz.kinds.commands import material
+    from fuzz.kinds.files import USES
+    from fuzz.kinds.tables import LINES
+
+    job_logs()
+    price_lists()
+    files = {**material(), "t.parquet": material()["rich.parquet"]}
+    place.lay_out(Case("", "", files=files))
+    policies = ("allpass", "fixed", "hpa", "fifo", "srtf", "edf", "las", "2d-las", "gittins")
+    lines = [
+        *LINES,
+        *(line for _, line in USES if line[0] not in ("ingest", "diff")),
+        *(("simulate", "lab.parquet", "--policy", name) for name in policies),
+        *(("simulate", "lab.parquet", "--policy", name, "--gpus", "8") for name in policies),
+        ("characterize", "lab.parquet", "--plot", "plot.svg"),
+        ("pareto", "lab.parquet", "--ci", "90", "--sensitivity", "--max-gpus", "64"),
+        ("pareto", "lab.parquet", "--baseline", "all", "--overflow", "squeeze", "--max-gpus", "9"),
+        ("compare", "lab.parquet", "--policy", "fifo", "--prices", "builtin"),
+    ]
+    for line in lines:
+        run_inside(list(line), place.folder)
+    place.clear()
+
+
+if __name__ == "__main__":
+    main()
