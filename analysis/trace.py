@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError, UsageError, shortened
 from gpuplan.analysis.files import existing_file, sha256_of
 from gpuplan.analysis.named import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
@@ -29,7 +29,7 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
-from gpuplan.analysis.words import counted, shortened
+from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
