@@ -135,6 +135,25 @@ def test_a_pool_without_measure_is_a_usage_error(tmp_path):
         simulate(jobs, {"controller": "fixed", "scaling": "literal"}, np.random.default_rng(0))
 
 
+@pytest.mark.parametrize("policy", ["allpass", "hpa", "serverful-only"])
+def test_a_job_of_a_million_workers_is_refused_at_once(gpuplan, tmp_path, policy):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600, 7200], [9000.0] * 3, [1e6] * 3)
+    code, out, err = gpuplan("simulate", path, "--policy", policy)
+    assert (code, out) == (2, "")
+    text = " ".join(err.split())
+    assert "a job would move to more than 100,000 workers of one GPU next: leave such jobs" in text
+    assert "--where 'num_gpus <= 100000'" in text
+    if policy == "allpass":  # where such jobs cannot move, they stay serverless
+        code, out, _ = gpuplan("simulate", path, "--policy", policy, "--set", "capacity=100000")
+        assert code == 0 and "3 jobs" in out
+
+
+def test_a_pool_of_more_than_a_million_workers_is_refused(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0] * 11, [9000.0] * 11, [1e5] * 11)
+    with pytest.raises(UsageError, match="1,048,576 workers at once\n  next: set a lower capacity"):
+        simulate(jobs_from(path, (1, 2)), {}, np.random.default_rng(0))
+
+
 @pytest.mark.kernels
 def test_a_simulation_adds_up(tmp_path):
     jobs = jobs_from(lab_trace(tmp_path / "t.parquet", jobs=60))

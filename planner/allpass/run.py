@@ -16,6 +16,7 @@ from gpuplan.planner.settings import FEWER_JOBS, LOWER, SettingError, check_wide
 from gpuplan.planner.simulation import SOON_S, Simulation
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
+from gpuplan.simkit.allpass.pool import MOST_GANG, TooWide
 from gpuplan.simkit.allpass.reclaim import NeverDone
 from gpuplan.simkit.allpass.run import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
@@ -37,6 +38,12 @@ RECLAIMED = (
     "worker's start-up; or reclaim=false",
 )
 """The same where workers are taken back sooner than a job can be restored and saved on them."""
+
+NARROWER = (
+    f"leave such jobs out with --where 'num_gpus <= {MOST_GANG}', or keep them serverless with a "
+    f"capacity of {MOST_GANG} workers or less"
+)
+"""What to do where one job would take too many workers."""
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
@@ -81,6 +88,8 @@ def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
         suspects = () if error.longest is None else (error.longest,)
     elif isinstance(error, NeverDone):
         suspects, advice = RECLAIMED
+    elif isinstance(error, TooWide):
+        advice = NARROWER
     else:
         suspects, advice = FEWER_WORKERS[parameters.scaling]
     usual, problem = Allpass(), f"this replay cannot be made: {error}"

@@ -171,6 +171,12 @@ class Frontier:
         """
         return self.plan_at(gpus, *self.place_of(gpus))
 
+    def mean_jct_at(self, gpus: float) -> float:
+        """Return the mean completion time of `at_budget`, without its plan; raises alike."""
+        edge, share = self.place_of(gpus)
+        before = float(self.mean_jct_s[edge])
+        return _between(before, float(self.mean_jct_s[edge + 1]), share) if share else before
+
     def place_of(self, gpus: float) -> tuple[int, float]:
         """Return the last vertex within a budget, and the share of the way to the next one.
 

@@ -8,7 +8,7 @@ price x width, and a change of type is a rescale like any other. The solver is t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class TypedPlan:
             "rounded_mean_jct_s": plan.rounded_mean_jct_s,
             "rounded_used_usd_per_h": plan.rounded_used_gpus,
             "rounding_gap_s": plan.rounding_gap_s,
-            "widths": [asdict(row) for row in plan.widths],
+            "widths": [row.summary() for row in plan.widths],
         }
 
     def to_frame(self) -> pl.DataFrame:

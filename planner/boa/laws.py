@@ -38,7 +38,7 @@ class OtherLaw:
         """Return the least mean completion time at a budget; None where that cannot keep up."""
         if budget_gpus < self.frontier.min_budget * (1 - TOLERANCE):
             return None
-        return float(self.frontier.at_budget(budget_gpus).mean_jct_s)
+        return self.frontier.mean_jct_at(budget_gpus)
 
 
 @dataclass(frozen=True, slots=True)

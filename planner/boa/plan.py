@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import polars as pl
@@ -28,6 +28,13 @@ class Assignment:
     share: float
     rounded: bool = True
     gpu_type: str | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain values; keys are stable. Plans have many, so nothing is copied deeply."""
+        return {name: getattr(self, name) for name in ASSIGNMENT}
+
+
+ASSIGNMENT = tuple(field.name for field in fields(Assignment))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +171,8 @@ class Plan:
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per class, epoch and width."""
-        rows = [(self.budget_gpus, *astuple(a)) for a in self.widths]
-        names = ["budget_gpus", *(field.name for field in fields(Assignment))]
+        rows = [(self.budget_gpus, *(getattr(a, name) for name in ASSIGNMENT)) for a in self.widths]
+        names = ["budget_gpus", *ASSIGNMENT]
         return pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None).cast(
             {"gpu_type": pl.String}
         )

@@ -270,8 +270,11 @@ def assign_paths(
     arrivals = jobs_of(workload)
     paths = plan_paths(workload.classes, plan, rounded=rounded)
     path_of = np.zeros(arrivals.size, np.int64)
+    by_class = np.argsort(arrivals.job_class, kind="stable")
+    counts = np.bincount(arrivals.job_class, minlength=len(workload.classes))
+    first = np.append(0, np.cumsum(counts)).tolist()
     for index, (path, share) in enumerate(paths):
-        mine = np.flatnonzero(arrivals.job_class == path.job_class)
+        mine = by_class[first[path.job_class] : first[path.job_class + 1]]
         if index and paths[index - 1][0].job_class == path.job_class:
             mine = mine[np.diff(np.floor(np.arange(mine.size + 1) * share)) > 0]
         path_of[mine] = index

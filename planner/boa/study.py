@@ -154,6 +154,12 @@ class Study:
             return None
         return self.frontier.at_budget(gpus)
 
+    def least_mean_jct_s(self, gpus: float) -> float | None:
+        """Return the mean completion time of `optimum`, without its plan."""
+        if gpus < self.frontier.min_budget * (1 - TOLERANCE):
+            return None
+        return self.frontier.mean_jct_at(gpus)
+
     def summary(self) -> dict[str, Any]:
         """Return the results of the JSON output; keys are stable and carry their unit."""
         frontier, workload = self.frontier, self.workload
@@ -189,8 +195,8 @@ class Study:
                 for model, end in ends
             ],
             "cluster": None if self.cluster is None else asdict(self.cluster),
-            "knee": self.row(self.knee),
-            "points": [self.row(point) for point in self.points],
+            "knee": self._row_and_widths(self.knee),
+            "points": [self._row_and_widths(point) for point in self.points],
             "classes": [
                 {
                     "job_class": c.name,
@@ -219,7 +225,7 @@ class Study:
             "jobs_with_queue": record.queues,
             "mean_jct_s": record.mean_jct_s,
             "gpus": record.gpus,
-            "best_mean_jct_s_at_these_gpus": _mean_jct_s(self.optimum(record.gpus)),
+            "best_mean_jct_s_at_these_gpus": self.least_mean_jct_s(record.gpus),
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -227,12 +233,12 @@ class Study:
         return pl.concat([point.plan.to_frame() for point in self.points])
 
     def row(self, point: Point) -> dict[str, Any]:
-        """Return all that is known about a point; keys are stable and carry their unit."""
+        """Return what is known about a point but its widths; keys are stable, with their unit."""
         plan = point.plan
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
         row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
-        row["optimal_mean_jct_s"] = _mean_jct_s(self.optimum(plan.budget_gpus))
+        row["optimal_mean_jct_s"] = self.least_mean_jct_s(plan.budget_gpus)
         for step, more in self.steps(plan.budget_gpus).items():
             row[f"next_{step}_saves_s"] = self.frontier.saved_s(plan.budget_gpus, more)
         if self.price is not None:
@@ -251,8 +257,10 @@ class Study:
             if self.price is not None:
                 billed = self.usd_per_month(point.trial.replay.billed_gpus)
                 row["replay"]["billed_usd_per_month"] = billed
-        row["widths"] = [asdict(a) for a in plan.widths]
         return row
+
+    def _row_and_widths(self, point: Point) -> dict[str, Any]:
+        return self.row(point) | {"widths": [a.summary() for a in point.plan.widths]}
 
 
 def study_frontier(
@@ -316,7 +324,7 @@ def study_frontier(
     def point(plan: Plan, target_s: float | None = None, requested: str | None = None) -> Point:
         nonlocal tried
         at_ends = tuple(
-            float(end.at_budget(plan.budget_gpus).mean_jct_s)
+            end.mean_jct_at(plan.budget_gpus)
             if plan.budget_gpus >= end.min_budget * (1 - TOLERANCE)
             else None
             for end in ends
@@ -359,7 +367,3 @@ def study_frontier(
 def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:
     """Return what turns the share done of one of some equal parts into that of the whole."""
     return None if progress is None else lambda share: progress((position + share) / parts)
-
-
-def _mean_jct_s(plan: Plan | None) -> float | None:
-    return None if plan is None else plan.mean_jct_s

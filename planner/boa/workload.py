@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,8 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.candidates import candidate_widths
 from gpuplan.planner.boa.frontier import JobClass
+from gpuplan.planner.boa.labels import CLASS_COLUMNS, labelled, refuse_many
+from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
 COLUMNS = (
@@ -25,8 +28,6 @@ COLUMNS = (
     "user",
     "group",
 )
-CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
-ALL, NONE = "all", "(none)"
 HOUR_S = 3600.0
 NAMED = 10  # classes that an error lists
 
@@ -155,46 +156,55 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     choices = choices or Choices()
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
     placed = trace.jobs.with_columns(submit_s=trace.submit_s).with_row_index("place")
-    jobs = _labelled(placed, choices.class_by)
+    jobs = labelled(placed, choices.class_by)
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
-    classes, without_time, beyond, recorded = [], 0, 0, []
-    sized_by_profile: list[str] = []
-    arrived: list[tuple[str, pl.DataFrame]] = []
-    for (name,), rows in counted.sort("class", maintain_order=True).group_by(
-        "class", maintain_order=True
-    ):
-        label = str(name)
+    refuse_many(counted, choices.class_by)
+    counted = counted.sort("class", maintain_order=True)
+    duration_s, num_gpus = (counted[name].to_numpy() for name in ("duration_s", "num_gpus"))
+    is_timed, all_work_h = ~np.isnan(duration_s), np.zeros(counted.height)
+    label_of = counted["class"]
+    first = (label_of != label_of.shift()).fill_null(True).arg_true().to_numpy()
+    classes, without_time, beyond = [], 0, 0
+    recorded, arrived, sized_by_profile = [], [], []
+    widths_of: dict[tuple[int, int | None], tuple[FloatArray, FloatArray]] = {}
+    for start, end in pairwise([*first.tolist(), counted.height]):
+        label = label_of[start]
         profile = _profile_of(trace, speedup, label, choices.class_by)
-        timed = rows.filter(pl.col("duration_s").is_not_null())
-        if timed.is_empty():
-            timed = rows
-            sized_by_profile.append(label)
-            mean_h = _measured_work(trace, profile, label) * choices.scale_work
-            work_h = np.full(rows.height, mean_h)
-        else:
-            recorded.append(timed)
-            gpus = timed["num_gpus"].to_numpy()
-            work_h = timed["duration_s"].to_numpy() * profile.at(gpus) / HOUR_S
+        mine = start + np.flatnonzero(is_timed[start:end])
+        if mine.size:
+            recorded.append(mine)
+            gpus = num_gpus[mine]
+            work_h = duration_s[mine] * profile.at(gpus) / HOUR_S
             mean_h = float(work_h.mean())
-            without_time += rows.height - timed.height
+            without_time += end - start - mine.size
             beyond += int((gpus > profile.widest).sum())
-        arrived.append((label, timed.select("place", "submit_s", "num_gpus", work_h=work_h)))
-        widths = candidate_widths(profile, choices, label)
-        others = np.setdiff1d(np.ceil(timed["num_gpus"].to_numpy()), widths)
+        else:
+            mine = np.arange(start, end)
+            gpus = num_gpus[mine]
+            sized_by_profile.append(label)
+            work_h = mean_h = _measured_work(trace, profile, label) * choices.scale_work
+        all_work_h[mine] = work_h
+        arrived.append(mine)
+        alike = (id(profile), choices.most_gpus(label))
+        if alike not in widths_of:
+            widths = candidate_widths(profile, choices, label)
+            widths_of[alike] = widths, _speedups(profile, widths)
+        widths, at_widths = widths_of[alike]
+        others = _beside(np.ceil(gpus), widths)
         classes.append(
             JobClass(
                 name=label,
-                rate_per_h=timed.height / horizon_h,
+                rate_per_h=mine.size / horizon_h,
                 work_h=mean_h * np.array(profile.shares),
                 widths=widths,
-                speedup=np.stack([epoch.at(widths) for epoch in profile.epochs]),
+                speedup=at_widths,
                 rescale_h=_rescale_s(profile, choices) / HOUR_S,
-                jobs=timed.height,
+                jobs=mine.size,
                 weight=choices.weights.get(label, 1.0),
                 cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
                 other_widths=others,
-                other_speedup=np.stack([epoch.at(others) for epoch in profile.epochs]),
+                other_speedup=None if others is None else _speedups(profile, others),
             )
         )
     _refuse_unknown([c.name for c in classes], choices)
@@ -211,31 +221,50 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
             f"{beyond:,} jobs ran on more GPUs than {speedup.name} knows; their speedup is taken "
             "as that of its widest point"
         )
-    classes.sort(key=lambda c: (-c.load_gpus, c.name))
+    by_load = sorted(range(len(classes)), key=lambda i: (-classes[i].load_gpus, classes[i].name))
+    rank = np.argsort(by_load)
+    kept = np.concatenate(arrived)
+    jobs_kept = (
+        counted[kept]
+        .select("place", "submit_s", "num_gpus")
+        .with_columns(
+            work_h=all_work_h[kept],
+            number=np.repeat(rank, [mine.size for mine in arrived]),
+        )
+    )
+    is_recorded = len(recorded) == len(classes)
     return Workload(
-        classes=tuple(classes),
+        classes=tuple(classes[i] for i in by_load),
         horizon_h=horizon_h,
         jobs=sum(c.jobs for c in classes),
         rescale_origin=_rescale_origin(speedup, choices),
         notes=tuple(notes),
-        record=_record(pl.concat(recorded), horizon_h) if len(recorded) == len(classes) else None,
-        arrivals=_arrivals(arrived, [c.name for c in classes]),
+        record=_record(counted[np.concatenate(recorded)], horizon_h) if is_recorded else None,
+        arrivals=_arrivals(jobs_kept.sort("place")),
         sized_by_profile=tuple(sized_by_profile),
     )
 
 
-def _arrivals(arrived: Sequence[tuple[str, pl.DataFrame]], names: Sequence[str]) -> Arrivals:
+def _arrivals(jobs: pl.DataFrame) -> Arrivals:
     """Return the jobs of all classes in the order of the trace."""
-    number = {name: index for index, name in enumerate(names)}
-    jobs = pl.concat(
-        rows.with_columns(pl.lit(number[name], pl.Int64).alias("class")) for name, rows in arrived
-    ).sort("place")
     return Arrivals(
         submit_s=jobs["submit_s"].to_numpy(),
-        job_class=jobs["class"].to_numpy(),
+        job_class=jobs["number"].to_numpy(),
         work_h=jobs["work_h"].to_numpy(),
         gpus=jobs["num_gpus"].to_numpy(),
     )
+
+
+def _speedups(profile: ClassProfile, widths: FloatArray) -> FloatArray:
+    """Return the speedup of each epoch at each width; shape (J, V)."""
+    return np.stack([epoch.at(widths) for epoch in profile.epochs])
+
+
+def _beside(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
+    """Return the distinct GPU counts that are no widths, ascending; None where all are."""
+    at = np.minimum(np.searchsorted(widths, gpus), widths.size - 1)
+    missing = widths[at] != gpus
+    return np.unique(gpus[missing]) if missing.any() else None
 
 
 def _refuse_unknown(known: Sequence[str], choices: Choices) -> None:
@@ -273,19 +302,6 @@ def _horizon_s(trace: Trace, given: float | None) -> float:
             "  next: say over which time they arrive, for example --horizon 48h"
         )
     return span * submit_s.size / (submit_s.size - 1)
-
-
-def _labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
-    """Return the jobs with their class as text in the column ``class``."""
-    if class_by == "num_gpus":
-        gpus = pl.col("num_gpus")
-        whole = gpus.cast(pl.Int64).cast(pl.String)
-        label = pl.when(gpus == gpus.floor()).then(whole).otherwise(gpus.cast(pl.String))
-    elif jobs[class_by].is_null().all():
-        label = pl.lit(ALL)
-    else:
-        label = pl.col(class_by).fill_null(NONE)
-    return jobs.with_columns(label.alias("class"))
 
 
 def _left_out(jobs: pl.DataFrame) -> list[str]:

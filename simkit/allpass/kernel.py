@@ -18,12 +18,14 @@ from gpuplan.simkit.allpass.pool import (
     JOB,
     LISTED_DOWN,
     LISTED_UP,
+    MOST_GANG,
     NEXT,
     OFFER,
     PRICE,
     READY,
     RECLAIMED,
     RELEASE,
+    TooWide,
     charge,
     free_offers,
     let_go,
@@ -78,6 +80,7 @@ KINDS = (
 NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worker
 
 MOST_RENTALS = 1 << 24  # 2 GB of them
+MOST_HELD = 1 << 20  # workers at once; the work on each grows with how many there are
 
 MOST_IN_VAIN = 1 << 16  # workers taken back, and 16 for each GPU of all jobs, while none gets on
 
@@ -124,7 +127,8 @@ def replay(
         was no room for more, and all is to be run again with more.
 
     Raises:
-        ValueError: there would be more than `MOST_RENTALS` rentals.
+        ValueError: there would be more than `MOST_RENTALS` rentals, or `MOST_HELD` at once.
+        TooWide: a job would move to more than `MOST_GANG` workers.
         NeverDone: `MOST_IN_VAIN` were, throughout two rounds of the market.
     """
     n = submit.size
@@ -294,6 +298,8 @@ def replay(
                 raise NeverDone("offers vanish before any job on their workers gets on")
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
+            if ready + starting + wanted > MOST_HELD:
+                raise ValueError("the pool asks for more than 1,048,576 workers at once")
             if rentals + wanted > bills.size or notes == room.pressures.size:
                 return -1, -1
             for _ in range(wanted):
@@ -355,6 +361,8 @@ def replay(
         else:
             pop(soon)
             if kind == CHECKPOINT_DONE:
+                if gpus[number] > MOST_GANG:
+                    raise TooWide("a job would move to more than 100,000 workers of one GPU")
                 serverless -= gpus[number]
                 jobs[SINCE, number] = now
                 key = submit[number] if rules.by_submission else deadline[number]

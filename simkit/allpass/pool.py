@@ -28,6 +28,14 @@ from gpuplan.simkit.jit import kernel
 ) = range(14)
 
 
+MOST_GANG = 100_000
+"""Workers of one GPU that a job may take: each is rented, listed and taken one by one."""
+
+
+class TooWide(ValueError):
+    """A job would take more than `MOST_GANG` workers."""
+
+
 @kernel
 def free_offers(market_first: Any) -> Any:
     """Return the places of the marketplace that nobody holds at first, as a heap."""

@@ -195,8 +195,8 @@ def run_allpass(
 
     Raises:
         ValueError: a job is wider than ``serverless_limit``; draws of another size; times so long
-            that whole microseconds overflow; more than 16 million rentals; offers that vanish
-            before any job gets on.
+            that whole microseconds overflow; more than 16 million rentals, a million at once, or
+            100,000 for one job; offers that vanish before any job gets on.
     """
     if isinstance(draws, np.random.Generator):
         draws = Draws.sample(parameters, workload.size, draws)
@@ -220,7 +220,7 @@ def run_allpass(
     size = max(LEAST_ROOM, 2 * workload.size)
     while notes < 0:
         room = Room.of(workload.size, edges.size, size)
-        size *= 2
+        size *= 4  # what is run again is then a third of the whole at most
         rentals, notes = replay(
             workload.submit_us,
             workload.service_us,
