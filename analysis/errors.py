@@ -10,6 +10,7 @@ import re
 from os import PathLike
 
 MOST_QUOTED = 120
+SLACK = 40  # what telling the length takes; to leave out less than this saves nothing
 MOST_UNBROKEN = 400  # a path may be long
 MOST_OF_A_LINE = 1500
 QUOTED = re.compile(
@@ -23,7 +24,7 @@ BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 def shortened(text: str, most: int = MOST_QUOTED) -> str:
     """Return a text with its middle left out where it is long, and how long it is."""
-    if len(text) <= most:
+    if len(text) <= most + SLACK:
         return text
     tail = most // 4
     return f"{text[: most - tail]}... ({len(text):,} characters) ...{text[len(text) - tail :]}"

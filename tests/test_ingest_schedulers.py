@@ -179,6 +179,11 @@ def test_tiresias_by_worker(tmp_path):
     assert "includes the wait" in result.provenance.notes[0]
 
 
+def test_tiresias_jobs_without_workers_run_on_a_cpu_and_have_one(tmp_path):
+    jobs, _, _ = ingest_text(tmp_path, BY_WORKER + "2,5,1,0.5,0,0,0,1\n")
+    assert jobs.select("num_gpus", "num_workers").row(2) == (0.0, 1)
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

@@ -47,6 +47,12 @@ def quote(
     wanted = gpu_name(gpu)
     company, kind = _parts(provider)
     alike = [one for one in offers if same_gpu(wanted, one.gpu_type)]
+    if not any(one.median for one in alike or offers):
+        raise UsageError(
+            f"--gpu {gpu}: {source} has availability without prices\n"
+            "  next: give a table with prices, --prices builtin, or the price of a GPU-hour with "
+            "--price"
+        )
     if not alike:
         there = ", ".join(dict.fromkeys(one.gpu_type for one in offers))
         raise UsageError(
@@ -58,12 +64,6 @@ def quote(
     ]
     if not found:
         names = ", ".join(dict.fromkeys(one.name for one in alike if one.median))
-        if not names:
-            raise UsageError(
-                f"--gpu {gpu}: {source} has availability of it without prices\n"
-                "  next: give a table with prices, --prices builtin, or the price of a GPU-hour "
-                "with --price"
-            )
         raise UsageError(
             f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
             f"  next: --provider with one of {names}"
