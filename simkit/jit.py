@@ -32,6 +32,9 @@ def kernel(function: Function) -> Function:
         kept = compiled._cache._cache_file
         kept._source_stamp = (kept._source_stamp, _sources_stamp())
         compiled._cache.save_overload = _if_there_is_room(compiled._cache.save_overload)
+        compiled._cache.load_overload = _unless_damaged(
+            compiled._cache.load_overload, compiled._cache.flush
+        )
     return compiled  # type: ignore[no-any-return]
 
 
@@ -43,6 +46,20 @@ def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
             save(*what)
 
     return saved
+
+
+def _unless_damaged(load: Callable[..., Any], flush: Callable[[], None]) -> Callable[..., Any]:
+    """Let a damaged file of the cache be made again, which only costs a compilation."""
+
+    def loaded(*what: Any) -> Any:
+        try:
+            return load(*what)
+        except Exception:  # whatever damaged bytes may raise when they are unpickled or linked
+            with suppress(OSError):
+                flush()
+            return None
+
+    return loaded
 
 
 @contextmanager

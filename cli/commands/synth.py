@@ -138,6 +138,8 @@ def register(app: typer.Typer) -> None:
         output = Output(
             output_format=output_format, fail_if=fail_if, allow_unchecked=allow_unchecked
         )
+        if out.suffix != ".parquet":
+            raise UsageError(f"{out}: a trace is Parquet; give it a name that ends in .parquet")
         written = [out, save_model]
         check_output(output, picture=False, rows=False, inputs=[like, model], others=written)
         _check_choice(like, preset, model)

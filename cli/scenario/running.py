@@ -9,6 +9,7 @@ from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.cli import talk
 from gpuplan.cli.document.gates import judge_all
@@ -67,8 +68,9 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     with chdir(scenario.folder), ExitStack() as until_done:
         trace = _known_trace(scenario.workload, cache)
         if trace is None:
-            if not cache.takes("traces"):  # a trace must stand somewhere
-                cache = until_done.enter_context(open_cache(None))
+            trace = _made_in(cache, scenario.workload)
+        if trace is None:  # a trace must stand somewhere
+            cache = until_done.enter_context(open_cache(None))
             trace = _made(scenario.workload, cache)
         told = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
         for warning in (*scenario.warnings, *told):
@@ -107,6 +109,19 @@ def _known_trace(workload: Workload, cache: Cache) -> _Trace | None:
         made = _Trace(path, told["sha256"], workload.trace, tuple(told["warnings"]))
         return made if sha256_of(path) == made.sha256 else None
     except (OSError, ValueError, LookupError, TypeError):  # damaged, or not ours to read
+        return None
+
+
+def _made_in(cache: Cache, workload: Workload) -> _Trace | None:
+    """Return the trace, made in the cache; None where the cache cannot take it, which is said."""
+    if not cache.takes("traces"):
+        return None
+    try:
+        return _made(workload, cache)
+    except GpuplanError as error:
+        if not isinstance(error.__cause__ or error, OutputError):
+            raise
+        talk.warn(f"not cached: {error}")  # a full disk
         return None
 
 
