@@ -154,10 +154,12 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     """
     choices = choices or Choices()
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
-    placed = trace.jobs.with_columns(submit_s=trace.submit_s).with_row_index("place")
-    jobs = _labelled(placed, choices.class_by)
+    jobs = _labelled(trace.jobs, choices.class_by).with_columns(submit_s=trace.submit_s)
+    jobs = jobs.drop("submit_time", "job_class", "user", "group", strict=False)
+    jobs = jobs.with_row_index("place")
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
+    del jobs
     classes, without_time, beyond, recorded = [], 0, 0, []
     sized_by_profile: list[str] = []
     arrived: list[tuple[str, pl.DataFrame]] = []
@@ -287,7 +289,7 @@ def _labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
 
 def _left_out(jobs: pl.DataFrame) -> list[str]:
     """Return notes on jobs that do not count, or count with a doubt."""
-    on_gpus = jobs.filter(pl.col("num_gpus") > 0)
+    on_gpus = jobs.select("num_gpus", "state", "duration_s").filter(pl.col("num_gpus") > 0)
     counts = {
         "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
         "left out: {:,} jobs that never started": (on_gpus["state"] == "not_started").sum(),
