@@ -16,6 +16,7 @@ NAMES = (
     "startup",
     "ingest",
     "characterize",
+    "scale",
     "fits",
     "boa",
     "boa_epochs",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.processes import measured
 from gpuplan.analysis.characterize import COLUMNS
 from gpuplan.analysis.schema import CANONICAL
 from gpuplan.cli.main import main
@@ -27,7 +26,6 @@ from gpuplan.cli.main import main
 JOBS = 1_000_000
 RUNS = 9
 START_US = 1_680_000_000_000_000
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 def write_trace(path: Path, jobs: int = JOBS) -> None:
@@ -70,20 +68,6 @@ def bare(path: Path) -> pl.DataFrame:
     return pl.scan_parquet(path).select(COLUMNS).sort("duration_s").collect()
 
 
-def peak_mb(path: Path) -> float:
-    """Return the peak memory of the command in a process of its own."""
-    pid = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-m", "gpuplan.cli", "characterize", str(path), "-q"],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
-    )
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        raise RuntimeError("gpuplan characterize failed")
-    return usage.ru_maxrss * RSS_UNIT / 1e6
-
-
 def run() -> list[dict[str, Any]]:
     """Time both in turn, so that a drift of the machine's speed falls on both."""
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +76,7 @@ def run() -> list[dict[str, Any]]:
         pairs = [
             (seconds(lambda: command(path)), seconds(lambda: bare(path))) for _ in range(RUNS + 2)
         ][2:]
-        memory = peak_mb(path)
+        _, memory = measured("characterize", str(path), "-q")
     ours, reference = (median(times) for times in zip(*pairs, strict=True))
     return [
         {

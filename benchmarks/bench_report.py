@@ -6,32 +6,20 @@ the cache of Numba, which a run before the measured ones fills.
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
-import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.processes import measured
+
 RUNS = 3
-RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 SYNTH = ("synth", "--preset", "helios", "--jobs", "100000", "--seed", "1")
 
 
 def gpuplan(*arguments: str) -> tuple[float, float]:
     """Run gpuplan; returns its seconds and its peak memory in MB."""
-    began = time.perf_counter()
-    pid = os.posix_spawn(
-        sys.executable,
-        [sys.executable, "-m", "gpuplan.cli", *arguments, "-q"],
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
-    )
-    _, status, usage = os.wait4(pid, 0)
-    if status:
-        raise RuntimeError(f"gpuplan {arguments[0]} failed")
-    return time.perf_counter() - began, usage.ru_maxrss * RSS_UNIT / 1e6
+    return measured(*arguments, "-q")
 
 
 def run() -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,7 +62,7 @@ class Replay:
     """What is replayed.
 
     Attributes:
-        trace: the trace read.
+        trace: the trace read, without its rows.
         jobs: its jobs, with their deadlines.
         draws: for what else is random.
         parameters: what goes under ``parameters`` in the JSON output.
@@ -128,4 +128,5 @@ class ReplayChoice:
             "include_running": self.include_running,
             **choice.parameters(),
         }
-        return Replay(read, jobs, draws, parameters)
+        told = replace(read, jobs=read.jobs.clear())  # the jobs are in `jobs` now
+        return Replay(told, jobs, draws, parameters)

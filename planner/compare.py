@@ -223,33 +223,34 @@ def _replayed(
     contender: Contender, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
 ) -> Outcome:
     run = contender.run(jobs, deepcopy(rng), is_alone=is_alone)
+    frame = run.frame
     return Outcome(
         label=contender.label,
         policy=contender.policy,
         settings=run.settings,
-        results=common_results(jobs, run) | run.results,
-        jct_s=np.sort(run.frame["jct_s"].to_numpy()),
+        results=common_results(jobs, run, frame) | run.results,
+        jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
         timeline=timeline_frame(run.detail) if timelines else None,
     )
 
 
-def common_results(jobs: TraceJobs, run: Simulation) -> dict[str, Any]:
-    """Return the numbers that follow from the rows of any policy.
+def common_results(jobs: TraceJobs, run: Simulation, frame: pl.DataFrame) -> dict[str, Any]:
+    """Return the numbers that follow from ``frame``, the rows of any policy.
 
     ``mean_wait_s`` is JCT less run time: queues, start-ups, checkpoints and restores.
     ``paid_gpu_h`` is the GPU time paid for, where the policy tells its utilization.
     """
-    jct_s, work = run.frame["jct_s"].to_numpy(), jobs.workload
-    finish_us = np.rint(run.frame["finish_s"].to_numpy() * MICROS)
-    used, gpu_h = run.results.get("utilization"), float(run.frame["gpu_s"].sum() / 3600)
+    jct_s, work = frame["jct_s"].to_numpy(), jobs.workload
+    finish_us = np.rint(frame["finish_s"].to_numpy() * MICROS)
+    used, gpu_h = run.results.get("utilization"), float(frame["gpu_s"].sum() / 3600)
     return {
         "jobs": work.size,
         **distribution(jct_s, "jct", "s"),
         "mean_wait_s": float((jct_s - work.service_us / MICROS).mean()),
         "deadline_miss_share": float((finish_us > work.deadline_us).mean()),
         "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
-        "cost_usd": float(run.frame["cost_usd"].sum()),
+        "cost_usd": float(frame["cost_usd"].sum()),
         "gpu_h": gpu_h,
         "paid_gpu_h": gpu_h / used if used else None,
     }

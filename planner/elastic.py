@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from gpuplan.planner.allpass.settings import (
     SETTINGS,
@@ -176,14 +177,18 @@ def simulate(
         _check_capacity(jobs, parameters)
     run = replay(jobs, parameters, rng)
     results = measure(run)
-    frame = job_frame(jobs, run)
-    if not elastic.has_containers:  # a job starts when it has its workers
-        frame = frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])
+
+    def rows() -> pl.DataFrame:
+        frame = job_frame(jobs, run)
+        if elastic.has_containers:
+            return frame
+        return frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])  # on its workers
+
     return Simulation(
         policy=policy,
         settings=elastic.effective(run.parameters),
         results={key: value for key, value in results.items() if key not in elastic.hidden},
-        frame=frame,
+        rows=rows,
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         detail=run,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ class Simulation:
         policy: name in `gpuplan.planner.policies.POLICIES`.
         settings: the effective value of every setting.
         results: headline numbers; keys are stable and carry their unit.
+        rows: makes `frame`, so that nothing is held for rows that nobody asks for.
         frame: one row per job: ``job_id``, ``submit_s``, ``start_s``, ``finish_s``, ``jct_s``,
             ``jqt_s``, ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after
             the first submission.
@@ -29,7 +31,7 @@ class Simulation:
     policy: str
     settings: dict[str, Any]
     results: dict[str, Any]
-    frame: pl.DataFrame
+    rows: Callable[[], pl.DataFrame]
     warnings: tuple[str, ...]
     detail: Any
 
@@ -37,6 +39,11 @@ class Simulation:
         """Return the headline numbers."""
         return {"policy": self.policy} | self.results
 
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per job, made anew each time."""
+        return self.rows()
+
     def to_frame(self) -> pl.DataFrame:
         """Return one row per job."""
-        return self.frame
+        return self.rows()

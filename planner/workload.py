@@ -72,8 +72,8 @@ def jobs_of(
     """
     rule = check_factor(deadlines, deadline_factor)
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
-    timeless, gpuless = pl.col("duration_s").is_null(), pl.col("num_gpus") == 0
-    if jobs.select(timeless.all()).item():
+    timeless, gpuless = jobs["duration_s"].is_null(), jobs["num_gpus"] == 0
+    if timeless.all():
         raise InputError(
             trace.path,
             f"none of its {jobs.height:,} jobs has a duration",
@@ -83,17 +83,22 @@ def jobs_of(
             "duration_s=COLUMN (or start_time and end_time); gpuplan pareto can take job sizes "
             "from a --speedup profile instead",
         )
-    timed = jobs.filter(~timeless & ~gpuless)
-    kept = timed if include_running else timed.filter(pl.col("state") != "running")
+    timed = ~timeless & ~gpuless
+    running = timed & (jobs["state"] == "running").fill_null(False)
+    chosen = timed if include_running else timed & (jobs["state"] != "running").fill_null(False)
+    without_gpus, without_time = int(gpuless.sum()), int((timeless & ~gpuless).sum())
+    still_running, nothing_timed = int(running.sum()), not timed.any()
+    kept = jobs if chosen.all() else jobs.filter(chosen)
+    del jobs, timeless, gpuless, timed, running, chosen
     if kept.is_empty():
-        ended = "" if timed.is_empty() else " and has ended"
+        ended = "" if nothing_timed else " and has ended"
         raise InputError(
             trace.path,
             f"no job has both GPUs and a duration{ended}",
-            column="num_gpus" if timed.is_empty() else "state",
+            column="num_gpus" if nothing_timed else "state",
             expected=f"at least one GPU job{ended and ' that is not running'}",
             hint="loosen --where, or use a trace of GPU jobs"
-            if timed.is_empty()
+            if nothing_timed
             else "--include-running takes the time that jobs have run so far",
         )
     deadline_s, told = soft_deadlines(trace, kept, rule, deadline_factor)
@@ -129,13 +134,13 @@ def jobs_of(
         else int(kept["submit_time"].dt.epoch("us")[0]),
         notes=tuple(
             [
-                *_left_out(jobs.filter(gpuless).height, "they use no GPU", "it uses no GPU"),
+                *_left_out(without_gpus, "they use no GPU", "it uses no GPU"),
                 *_left_out(
-                    jobs.filter(timeless & ~gpuless).height,
+                    without_time,
                     "they have no duration",
                     "it has no duration",
                 ),
-                *_running(timed.filter(pl.col("state") == "running").height, include_running),
+                *_running(still_running, include_running),
                 *told,
             ]
         ),

@@ -57,7 +57,8 @@ def run_lengths(ascending: IntArray, unit: int, origin: int = 0) -> tuple[IntArr
         unit: above 0.
         origin: taken off each value.
     """
-    found, counts = [], []
+    found: list[IntArray] = []
+    counts: list[IntArray] = []
     for part in chunks(ascending.size):
         cell = (ascending[part] - origin) // unit
         first = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))

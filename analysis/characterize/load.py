@@ -247,10 +247,10 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
     """Return how many timed GPU jobs have no wait recorded, and the last end in microseconds."""
     unknown, last = 0, 0
     for part in chunks(jobs.jobs):
-        unknown += np.count_nonzero(np.isnan(jobs.queue_s[part][jobs.timed_gpu(part)]))
+        unknown += int(np.isnan(jobs.queue_s[part][jobs.timed_gpu(part)]).sum())
     for _, end, _, _ in _held_by(jobs):
         last = max(last, int(end.max(initial=0)))
-    return int(unknown), last
+    return unknown, last
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:

@@ -61,9 +61,10 @@ def replay_rival(
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
     run = contender.run(jobs, deepcopy(rng))
-    common, resampled = common_results(jobs, run), None
+    frame = run.frame
+    common, resampled = common_results(jobs, run, frame), None
     if blocks is not None:
-        usd, jct_s = (run.frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
+        usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
     return Rival(
         label=contender.label,

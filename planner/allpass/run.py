@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
         policy="allpass",
         settings=settings_of(run.parameters),
         results=results,
-        frame=job_frame(jobs, run),
+        rows=partial(job_frame, jobs, run),
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         detail=run,
     )

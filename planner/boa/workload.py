@@ -157,8 +157,10 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
     placed = trace.jobs.with_columns(submit_s=trace.submit_s).with_row_index("place")
     jobs = labelled(placed, choices.class_by)
+    jobs = jobs.drop("submit_time", "job_class", "user", "group", strict=False)
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
+    del placed, jobs
     refuse_many(counted, choices.class_by)
     counted = counted.sort("class", maintain_order=True)
     duration_s, num_gpus = (counted[name].to_numpy() for name in ("duration_s", "num_gpus"))
@@ -306,7 +308,7 @@ def _horizon_s(trace: Trace, given: float | None) -> float:
 
 def _left_out(jobs: pl.DataFrame) -> list[str]:
     """Return notes on jobs that do not count, or count with a doubt."""
-    on_gpus = jobs.filter(pl.col("num_gpus") > 0)
+    on_gpus = jobs.select("num_gpus", "state", "duration_s").filter(pl.col("num_gpus") > 0)
     counts = {
         "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
         "left out: {:,} jobs that never started": (on_gpus["state"] == "not_started").sum(),

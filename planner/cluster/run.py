@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
         policy=policy,
         settings=plain | {"gpus": cluster.gpus} | terms.effective(),
         results=measure(run, bill),
-        frame=job_frame(jobs, run, bill),
+        rows=partial(job_frame, jobs, run, bill),
         warnings=(
             *(() if values["gpus"] is not None else (_told(cluster),)),
             *_without_effect(policy, settings, cluster),

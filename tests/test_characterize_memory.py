@@ -1,0 +1,76 @@
+"""Memory of a characterization: a bounded number of bytes a job, and chunks that change nothing."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import polars as pl
+import pytest
+from support_traces import frame, in_memory, write
+
+from gpuplan.analysis.characterize import COLUMNS, NAMES, characterize, chunks
+from gpuplan.analysis.characterize.jobs import job_arrays
+from gpuplan.analysis.characterize.load import held_over_time
+from gpuplan.analysis.characterize.shares import name_codes
+from gpuplan.analysis.trace import read_trace
+
+BYTES_PER_JOB = 60
+"""It is 42 here, and was 104 with the time line and its sort in memory as a whole."""
+
+
+def made_up(jobs: int) -> pl.DataFrame:
+    rng = np.random.default_rng(7)
+    missing = rng.random((3, jobs)) < 0.1
+    return frame(
+        np.sort(rng.integers(0, jobs, jobs)) * 60.0,
+        duration_s=pl.Series(rng.lognormal(6, 2, jobs).round(2)).set(pl.Series(missing[0]), None),
+        queue_s=pl.Series(rng.exponential(3000, jobs).round()).set(pl.Series(missing[1]), None),
+        num_gpus=rng.choice([0.0, 0.25, 1, 8, 64], jobs),
+        user=pl.Series(rng.choice(["ü", "b", "a", ""], jobs)).set(pl.Series(missing[2]), None),
+        group=[f"g{i % 40}" for i in range(jobs)],
+        state=rng.choice(["completed", "running", "failed", "not_started"], jobs),
+    )
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 700])
+@pytest.mark.parametrize("size", [1, 7, 256])
+def test_the_length_of_a_chunk_changes_nothing(jobs, size, monkeypatch):
+    trace = in_memory(made_up(jobs))
+    expected = characterize(trace, top=3).summary()
+    arrays = job_arrays(trace.jobs, include_running=False)
+    line = held_over_time(arrays) if arrays.timed_gpu().any() else ()
+    monkeypatch.setattr(chunks, "CHUNK", size)
+    assert characterize(trace, top=3).summary() == expected
+    again = held_over_time(arrays) if arrays.timed_gpu().any() else ()
+    for one, other in zip(line, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_names_read_as_codes_give_the_same_tables(tmp_path):
+    path = write(tmp_path / "jobs.parquet", made_up(500).sample(fraction=1.0, shuffle=True, seed=1))
+    coded = read_trace(path, columns=COLUMNS, categories=NAMES)
+    assert all(coded.jobs[name].dtype == pl.Categorical for name in NAMES)
+    assert set(coded.jobs.n_chunks("all")) == {1}
+    plain = read_trace(path, columns=COLUMNS)
+    assert characterize(coded, top=2).summary() == characterize(plain, top=2).summary()
+
+
+def test_codes_are_short_and_follow_the_order_of_the_names():
+    codes, known = name_codes(pl.Series(["b", None, "a", "b", "ä"]))
+    assert known.to_list() == ["a", "b", "ä"]
+    assert codes.dtype == np.uint8 and codes.tolist() == [1, 3, 0, 1, 2]
+
+
+def test_a_characterization_holds_few_bytes_a_job(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK", 1 << 10)
+    jobs = 40_000
+    trace = in_memory(made_up(jobs))
+    characterize(trace)  # what is imported and cached the first time does not count
+    tracemalloc.start()
+    try:
+        characterize(trace)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak / jobs < BYTES_PER_JOB
