@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-ray test-browser docs check typing format fuzz bench samples clean
+.PHONY: help install demo test test-ray test-browser docs check typing format fuzz mutants bench samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray
 
 test-browser: $(VENV)/.installed-dev  ## open the report in headless Chromium (Debian: apt-get install chromium chromium-driver)
 	$(BIN)/python -m pytest -q -rs -m browser
+
+mutants: $(VENV)/.installed-dev  ## change the lines of this branch in small ways; print what no test notices (ARGS="--sample 50")
+	$(BIN)/python tests/mutants.py $(ARGS)
 
 docs: $(VENV)/.installed-dev  ## build the pages of docs/ as a site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -188,10 +188,10 @@ def test_what_a_setting_does_not_change_is_told(gpuplan, lab, policy, settings, 
 def test_published_queues_find_some_demotions_late(gpuplan, tmp_path):
     # 4 GPUs reach 12 GPU-s at 3 s. As published, what comes at 2 s looks 12 s - 2 s over 4 GPUs,
     # rounded down, ahead: to 4 s.
-    path = write_trace(tmp_path / "t.parquet", [0.0, 2.0], [20.0, 5.0], [4.0, 4.0])
+    path = write_trace(tmp_path / "t.parquet", [0.0, 2.0], [20.0, 2.0], [4.0, 4.0])
     arguments = ("simulate", path, "--policy", "2d-las", "--gpus", 4, "--set", "limits_gpu_s=12")
     free = ("--set", "checkpoint_s=0", "--set", "restore_s=0")
-    for reference, expected in (("true", [25.0, 9.0]), ("false", [25.0, 8.0])):
+    for reference, expected in (("true", [22.0, 6.0]), ("false", [22.0, 5.0])):
         out = tmp_path / f"{reference}.parquet"
         assert gpuplan(*arguments, *free, "--set", f"reference={reference}", "-o", out)[0] == 0
         assert pl.read_parquet(out)["finish_s"].to_list() == expected

@@ -157,11 +157,11 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
     placed = trace.jobs.with_columns(submit_s=trace.submit_s).with_row_index("place")
     jobs = labelled(placed, choices.class_by)
-    jobs = jobs.drop("submit_time", "job_class", "user", "group", strict=False)
     counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
     notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
     del placed, jobs
     refuse_many(counted, choices.class_by)
+    counted = counted.drop("submit_time", "job_class", "user", "group", strict=False)
     counted = counted.sort("class", maintain_order=True)
     duration_s, num_gpus = (counted[name].to_numpy() for name in ("duration_s", "num_gpus"))
     is_timed, all_work_h = ~np.isnan(duration_s), np.zeros(counted.height)
