@@ -14,7 +14,7 @@ import polars as pl
 from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.files import readable, regular_file, sha256_of
 from gpuplan.analysis.named import perhaps
 from gpuplan.analysis.schema import (
     CANONICAL,
@@ -113,7 +113,7 @@ def read_trace(
         UsageError: ``selection.where`` is not a predicate over the canonical columns.
     """
     selection = selection or Selection()
-    _check_is_parquet(existing_file(path))
+    _check_is_parquet(regular_file(path))
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
     try:
@@ -145,7 +145,7 @@ def _check_is_parquet(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError as error:  # polars takes no other names
         raise InputError(path, "its name is not UTF-8", hint="rename it") from error
-    with path.open("rb") as stream:
+    with readable(path), path.open("rb") as stream:
         magic = stream.read(4)
     if magic != PARQUET_MAGIC:
         raise InputError(

@@ -14,7 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.files import readable, regular_file, sha256_of
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.prices.schema import (
     KIND_TYPE,
@@ -88,7 +88,7 @@ def read_prices(path: Path) -> PriceBook:
     Raises:
         InputError: no such file, no price table, or a cell that is no price.
     """
-    with existing_file(path).open("rb") as stream:
+    with readable(path), regular_file(path).open("rb") as stream:
         if stream.read(4) != PARQUET_MAGIC:
             raise InputError(
                 path,

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
-from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli import talk
@@ -76,7 +76,10 @@ def hashes_of(*texts: str) -> dict[str, str]:
         try:
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
             found |= {str(one): sha256_of(one) for one in inside if one.is_file()}
-        except OSError:  # too long for a name, or not ours to read: the command will tell
+        except (
+            OSError,
+            InputError,
+        ):  # too long for a name, or not ours to read: the command will tell
             continue
     return found
 
