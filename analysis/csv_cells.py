@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, shortened
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.ingest.source import read_unpacked
 from gpuplan.analysis.words import listed
 
 Rule = tuple[str, pl.Expr]  # what a cell must be, the test for it
@@ -60,12 +61,11 @@ def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> 
         InputError: no such file, no text or CSV, a column missing, no row, or a class without a
             name.
     """
-    there = existing_file(path)
-    with there.open("rb") as file:
-        if b"\0" in file.read(1 << 16):
-            raise InputError(path, "is no text", expected="a CSV table", hint=hint)
+    data = read_unpacked(path)
+    if b"\0" in data:
+        raise InputError(path, "is no text", expected="a CSV table", hint=hint)
     try:
-        raw = pl.read_csv(there, infer_schema=False, glob=False)
+        raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         reason = shortened(str(error).splitlines()[0], 200)
         raise InputError(path, f"is no CSV table ({reason})", hint=hint) from error

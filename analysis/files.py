@@ -13,6 +13,8 @@ from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
+MOST_SMALL_BYTES = 1 << 26
+"""Size of a file that is read as a whole: scenarios, results, models and tables written by hand."""
 
 
 def existing_file(path: Path) -> Path:
@@ -52,6 +54,56 @@ def is_pipe(path: Path) -> bool:
         return path.is_fifo()
     except (OSError, ValueError):
         return False
+
+
+def regular_file(path: Path) -> Path:
+    """Return ``path`` if it is a readable file in which a reader can move about.
+
+    Raises:
+        InputError: it is none, for example a pipe.
+    """
+    if not existing_file(path).is_file():
+        raise InputError(path, "is a pipe or a device", expected="a file", hint="write it to one")
+    return path
+
+
+def not_a_device(path: Path) -> Path:
+    """Return ``path`` if it is no device, which may have no end. Raises `InputError`."""
+    if existing_file(path).is_char_device() or path.is_block_device() or path.is_socket():
+        raise InputError(path, "is a device", expected="a file, or a pipe", hint="name a file")
+    return path
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn what the system may raise while a file is read into an `InputError` that names it."""
+    try:
+        yield
+    except OSError as error:
+        problem = f"cannot be read: {error.strerror or error}"
+        raise InputError(path, problem, hint="check the disk, or fetch the file again") from error
+
+
+def read_small(path: Path, most: int = MOST_SMALL_BYTES) -> bytes:
+    """Return all bytes of a file or pipe that cannot be large.
+
+    Raises:
+        InputError: no such file, it cannot be read, or it is larger.
+    """
+    parts, size = [], 0
+    with readable(path), not_a_device(path).open("rb") as stream:
+        while part := stream.read(CHUNK_BYTES):
+            size += len(part)
+            if size > most:
+                raise too_large(path, most)
+            parts.append(part)
+    return b"".join(parts)
+
+
+def too_large(path: Path, most: int) -> InputError:
+    """Return the error for a file that is read as a whole and is larger than it may be."""
+    problem = f"is larger than {most >> 20} MiB"
+    return InputError(path, problem, hint="name the file that is meant")
 
 
 def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
@@ -96,11 +148,11 @@ def same_file(one: Path, other: Path) -> bool:
 
 
 def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of the bytes of a file, in hexadecimal."""
+    """Return the SHA-256 of the bytes of a file, in hexadecimal. Raises `InputError`."""
     import hashlib  # these imports wait until they are needed: --help needs none
 
     digest = hashlib.sha256()
-    with path.open("rb") as stream:
+    with readable(path), path.open("rb") as stream:
         while chunk := stream.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()

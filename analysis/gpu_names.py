@@ -59,6 +59,7 @@ ALIASES = {"GH200480GB": ("GH200", 96)}
 """Names that tell something else than the model and its memory; of GH200, the memory of its CPU."""
 GLUED_FORM = r"(?:SXM\d?|PCIE?|NVL)?"
 MEMORY = r"(?:M?([1-9]\d{0,2})(?:GB|GIB|G)?)?"
+MOST_MEMORY_GB = 10_000
 NEAR = 0.15
 """A card of 80 GB is also told as 79 or 81.6: memory this close to a variant's share means it."""
 
@@ -68,14 +69,15 @@ def gpu_name(written: str, memory_gb: float | None = None) -> str:
 
     Args:
         written: as a source has it.
-        memory_gb: memory per GPU, where the source has it apart and the name has none.
+        memory_gb: memory per GPU, where the source has it apart and the name has none; what no
+            card has is as if it were not told.
     """
     found = _model_and_memory(written)
     if found is None:
         return written.strip()
     model, told = found
     memory = told if told is not None else memory_gb
-    if memory is None:
+    if memory is None or not 1 <= memory <= MOST_MEMORY_GB:
         return model
     sold = MODELS[model]
     nearest = min(sold, key=lambda size: abs(size - memory))

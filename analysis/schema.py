@@ -60,9 +60,11 @@ FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
 LAST_SUBMIT = datetime(9999, 12, 31, tzinfo=UTC)
 """Submissions lie between, a day within the calendar: every time zone can write them."""
 
-MOST = {"num_gpus": MAX_GPUS, "duration_s": CENTURY_S, "queue_s": CENTURY_S,
-        "deadline_s": CENTURY_S}  # fmt: skip
-"""Column name -> its largest value."""
+LEAST_SHARE = 1e-6
+"""The smallest share of a GPU above 0; anything smaller is a mistake of units."""
+
+LEAST_S = 1e-6
+"""Shorter spans of time above 0 are read as this one: simulations count microseconds."""
 
 DEFAULTS: dict[str, Any] = {"num_workers": 1, "state": "unknown", "attempts": 1}
 """Values of optional columns that a source does not have; every other one is null."""

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.casts import canonical_cast, found_cell
+from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.files import readable, regular_file, sha256_of
 from gpuplan.analysis.named import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
@@ -20,9 +22,8 @@ from gpuplan.analysis.schema import (
     CANONICAL,
     CENTURY_S,
     DEFAULTS,
-    FIRST_SUBMIT,
     LAST_SUBMIT,
-    MAX_GPUS,
+    LEAST_S,
     METADATA_KEY,
     REQUIRED,
     SCHEMA_VERSION,
@@ -36,30 +37,8 @@ QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
 LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
-MOST_MS = 2**62 // 1000
-US_PER_YEAR = 365.2425 * 86400e6
-RULES = {  # column: (what a cell must be, the test that finds a bad one)
-    "submit_time": (
-        "a submission time in every row, of the years 1 to 9999",
-        ~pl.col("submit_time").is_between(FIRST_SUBMIT, LAST_SUBMIT).fill_null(False),
-    ),
-    "num_gpus": (
-        f"a number of GPUs, 0 to {MAX_GPUS:,.0f}",
-        pl.col("num_gpus").is_null() | ~pl.col("num_gpus").is_between(0, MAX_GPUS),
-    ),
-    "duration_s": (
-        "seconds, from 0 to a century (or nothing)",
-        ~pl.col("duration_s").is_between(0, CENTURY_S).fill_null(True),
-    ),
-    "queue_s": (
-        "seconds, from 0 to a century (or nothing)",
-        ~pl.col("queue_s").is_between(0, CENTURY_S).fill_null(True),
-    ),
-    "deadline_s": (
-        "seconds after submission, above 0, at most a century (or nothing)",
-        ~pl.col("deadline_s").is_between(0, CENTURY_S, "right").fill_null(True),
-    ),
-}
+SHORT = ("duration_s", "deadline_s")
+"""Columns in which a time above 0 is at least `LEAST_S`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +122,13 @@ def read_trace(
         UsageError: ``selection.where`` is not a predicate over the canonical columns.
     """
     selection = selection or Selection()
-    _check_is_parquet(existing_file(path))
+    _check_is_parquet(regular_file(path))
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
     try:
-        scan = _as_canonical(path, pl.scan_parquet(path, glob=False))
-        rows = _check_values(path, scan)
+        raw = pl.scan_parquet(path, glob=False)
+        scan = _as_canonical(path, raw)
+        rows = _check_values(path, raw, scan)
         of_load = () if selection.sample is None else LOAD_COLUMNS
         jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
@@ -175,7 +155,7 @@ def _check_is_parquet(path: Path) -> None:
         str(path).encode()
     except UnicodeEncodeError as error:  # polars takes no other names
         raise InputError(path, "its name is not UTF-8", hint="rename it") from error
-    with path.open("rb") as stream:
+    with readable(path), path.open("rb") as stream:
         magic = stream.read(4)
     if magic != PARQUET_MAGIC:
         raise InputError(
@@ -235,85 +215,34 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
             else:
                 columns.append(pl.lit(DEFAULTS.get(name), dtype=kind).alias(name))
         else:
-            column = _cast(path, name, found[name], kind)
+            hint = f"have it read: gpuplan ingest {path} -o trace.parquet"
+            column = canonical_cast(path, name, found[name], kind, hint)
+            if name in SHORT:
+                is_short = (column > 0) & (column < LEAST_S)
+                column = pl.when(is_short).then(LEAST_S).otherwise(column).alias(name)
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
     return scan.select(columns)
 
 
-def _cast(path: Path, name: str, found: pl.DataType, kind: pl.DataType) -> pl.Expr:
-    column = pl.col(name)
-    if found == kind:
-        return column
-    if isinstance(kind, pl.Datetime) and isinstance(found, pl.Datetime):
-        moment = _within_64_bits(column, found).dt.cast_time_unit("us")
-        if found.time_zone is None:
-            return moment.dt.replace_time_zone("UTC")
-        return moment.dt.convert_time_zone("UTC")
-    is_text = kind == pl.String() and not found.is_nested()
-    if (kind.is_numeric() and found.is_numeric()) or is_text or found == pl.Null():
-        return column.cast(kind)
-    if isinstance(kind, pl.Enum) and (
-        found == pl.String() or isinstance(found, pl.Categorical | pl.Enum)
-    ):
-        return column.cast(pl.String).cast(kind, strict=False)  # an unknown word becomes null
-    raise InputError(
-        path,
-        f"holds {_kind_in_words(found)}",
-        column=name,
-        expected=_kind_in_words(kind),
-        hint=f"have it read: gpuplan ingest {path} -o trace.parquet",
-    )
-
-
-def _within_64_bits(column: pl.Expr, found: pl.Datetime) -> pl.Expr:
-    """Return times that microseconds can tell; what lies beyond is refused later as it is."""
-    if found.time_unit != "ms":
-        return column
-    return column.to_physical().clip(-MOST_MS, MOST_MS).cast(found)
-
-
-def _kind_in_words(kind: pl.DataType) -> str:
-    """Return what cells of a type are, in plain words."""
-    if isinstance(kind, pl.Enum):
-        return f"one of {', '.join(kind.categories)}"
-    if kind.is_numeric():
-        return "numbers"
-    words = {pl.String: "text", pl.Boolean: "true or false", pl.Datetime: "times",
-             pl.Date: "dates", pl.Binary: "bytes", pl.Duration: "spans of time"}  # fmt: skip
-    return next((word for known, word in words.items() if kind == known), "lists or records")
-
-
-def _check_values(path: Path, scan: pl.LazyFrame) -> int:
+def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> int:
     """Refuse the first cell that breaks a rule, in one pass; returns the number of rows."""
-    counts = scan.select(
-        pl.len().alias("rows"), *(bad.sum().alias(name) for name, (_, bad) in RULES.items())
-    ).collect()
+    rules = {name: rule.broken.alias(name) for name, rule in COLUMN_RULES.items()}
+    counts = scan.select(pl.len().alias("rows"), *(bad.sum() for bad in rules.values())).collect()
     rows = int(counts["rows"].item())
     if rows == 0:
         raise InputError(path, "has no jobs", expected="at least one job")
-    for name, (expected, bad) in RULES.items():
+    for name, bad in rules.items():
         if counts[name].item():
-            first = scan.select(pl.col(name).to_physical(), bad.alias("bad"))
-            first = first.with_row_index("row", 1).filter("bad").head(1)
-            row, found, _ = first.collect().row(0)
+            row = scan.select(bad.arg_true().first()).collect().item()
             raise InputError(
                 path,
-                f"found {_shown(name, found)} ({counted(counts[name].item(), 'such row')})",
-                row=row,
+                f"found {found_cell(raw, name, row)} ({counted(counts[name].item(), 'such row')})",
+                row=row + 1,
                 column=name,
-                expected=expected,
+                expected=COLUMN_RULES[name].expected,
                 hint="ingest the file: bad rows are kept aside and counted",
             )
     return rows
-
-
-def _shown(name: str, found: float | None) -> str:
-    """Return what a cell holds, in words; a time beyond the calendar by its year."""
-    if found is None:
-        return "nothing"
-    if name == "submit_time":
-        return f"a time of about the year {1970 + found // US_PER_YEAR:.0f}"
-    return repr(found)
 
 
 def _matching(
@@ -395,13 +324,7 @@ def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tu
 
 def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
     if selection.scale_duration != 1 and "duration_s" in jobs.columns:
-        scaled = jobs["duration_s"] * selection.scale_duration
-        if (scaled > CENTURY_S).any():
-            raise UsageError(
-                f"--scale-duration {selection.scale_duration:g} makes the longest job run for more "
-                "than a century"
-            )
-        jobs = jobs.with_columns(scaled)
+        jobs = jobs.with_columns(_scaled_durations(jobs["duration_s"], selection.scale_duration))
     if selection.scale_interarrival != 1:
         submit = jobs["submit_time"].dt.epoch("us").to_numpy()
         span = float(submit[-1] - submit[0])
@@ -414,3 +337,18 @@ def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
         moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
         jobs = jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
     return jobs
+
+
+def _scaled_durations(durations: pl.Series, scale: float) -> pl.Series:
+    """Return durations times a factor; none above 0 gets shorter than `LEAST_S`."""
+    scaled = durations * scale
+    is_run = (durations > 0).fill_null(False)
+    if (scaled > CENTURY_S).any():
+        problem = "more than a century"
+    elif is_run.any() and not (scaled >= LEAST_S).any():
+        problem = "less than a microsecond"
+    else:
+        return scaled.zip_with(
+            ~is_run | (scaled >= LEAST_S), pl.Series([LEAST_S]).new_from_index(0, len(scaled))
+        )
+    raise UsageError(f"--scale-duration {scale:g} makes the longest job run for {problem}")

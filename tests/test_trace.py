@@ -123,7 +123,7 @@ def test_a_bad_cell_is_located(tmp_path, column, bad, message):
     [
         ("us", 2**62, "148108"),
         ("us", -(2**62), "-144169"),
-        ("ms", 2**62, "148108"),  # of which microseconds would have kept the last 64 bits only
+        ("ms", 2**62, "146140482"),  # which 64 bits of microseconds do not hold
         ("us", 253_402_300_799_999_999, "9999"),  # the last one that Python can write
         ("us", -62_135_596_800_000_000, "1"),  # year 1 began at midnight, but not in New York
     ],

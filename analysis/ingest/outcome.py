@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
+from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused
 from gpuplan.analysis.ingest.joins import KEY
 from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally
 from gpuplan.analysis.ingest.times import is_skipped
-from gpuplan.analysis.schema import DEFAULTS, FIRST_SUBMIT, LAST_SUBMIT, MOST
+from gpuplan.analysis.schema import DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def apply(plan: Plan, batch: Batch) -> Outcome:
     bad = _bad_cells(plan, cells, fields)
     jobs = _jobs(plan, fields)
     known = pl.concat([jobs, fields.drop(*jobs.columns, strict=False)], how="horizontal")
-    rules = _common_rules(plan) + plan.rules
+    rules = _rules(plan)
     broken = known.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
     )
@@ -168,62 +169,24 @@ def _jobs(plan: Plan, fields: pl.DataFrame) -> pl.DataFrame:
             value = pl.col(name)
         else:
             value = pl.repeat(DEFAULTS.get(name), pl.len(), dtype=kind)
-        columns.append(value.cast(kind).alias(name))
+        columns.append(value.cast(kind, strict=False).alias(name))
     return fields.select(columns)
 
 
-def _common_rules(plan: Plan) -> tuple[Rule, ...]:
-    """Return the rules of the schema, located by the fields they are read from."""
+def _rules(plan: Plan) -> tuple[Rule, ...]:
+    """Return the rules of the plan, and those of the schema at the columns they are read from."""
     source = {f.name: f.source for f in plan.fields}
-    rules = (
-        [
-            Rule(
-                "end_before_start",
-                source.get("end_time", ""),
-                "an end at the start or after it",
-                pl.col("end_time") < pl.col("start_time"),
-            )
-        ]
-        if {"end_time", "start_time"} <= source.keys()
-        else []
-    )
-    if "duration_s" in source:
-        rules.append(
-            Rule(
-                "negative_duration",
-                source["duration_s"],
-                "seconds, at least 0",
-                pl.col("duration_s") < 0,
-            )
-        )
-    if "num_gpus" in source:
-        rules.append(
-            Rule(
-                "negative_gpus",
-                source["num_gpus"],
-                "a number of GPUs, at least 0",
-                pl.col("num_gpus") < 0,
-            )
-        )
+    rules = list(plan.rules)
+    if {"end_time", "start_time"} <= source.keys():
+        is_before = pl.col("end_time") < pl.col("start_time")
+        expected = "an end at the start or after it"
+        rules.insert(0, Rule("end_before_start", source["end_time"], expected, is_before))
     rules += [
-        Rule(
-            "out_of_range",
-            _source_of(plan, name),
-            f"at most {most:,.0f}" if name == "num_gpus" else "seconds of at most a century",
-            pl.col(name) > most,
-        )
-        for name, most in MOST.items()
+        Rule(fault.reason, _source_of(plan, name), fault.expected, fault.broken)
+        for name, rule in COLUMN_RULES.items()
         if name in plan.schema and (name in source or name in plan.jobs)
+        for fault in rule.faults
     ]
-    if "submit_time" in plan.schema:
-        rules.append(
-            Rule(
-                "out_of_range",
-                _source_of(plan, "submit_time"),
-                "a time of the years 1 to 9999",
-                ~pl.col("submit_time").is_between(FIRST_SUBMIT, LAST_SUBMIT),
-            )
-        )
     return tuple(rules)
 
 

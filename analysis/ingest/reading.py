@@ -73,7 +73,7 @@ class Reading:
 
     def write(self, path: Path) -> None:
         """Read every source and write the jobs, the account in the footer."""
-        failure: list[Exception] = []
+        failure: list[BaseException] = []
         stopped = Event()
 
         def batches(*_: object) -> Iterator[pl.DataFrame]:
@@ -83,7 +83,7 @@ class Reading:
                     if stopped.is_set():
                         return
                     yield jobs
-            except Exception as error:
+            except (Exception, pl.exceptions.PanicException) as error:
                 failure.append(error)
 
         def metadata(_: object) -> dict[str, str]:
@@ -197,11 +197,20 @@ class Reading:
                 self.files.append(SourceFile(str(path), stream.sha256()))
             self.rows_by_source.append(rows)
         join = next((plan.join for plan in self.plans if plan.join is not None), None)
-        if join is not None and (joined := self.parts.joined(join)) is not None:
-            self.counts[join.reused] = self.parts.reused()
-            self._count(join, joined)
-            yield joined.select(*CANONICAL)
+        if join is not None:
+            yield from self._joined(join)
         self.counts["equal rows"] = len(self.rows.repeated())
+
+    def _joined(self, join: Join) -> Iterator[pl.DataFrame]:
+        """Give the jobs of several rows, and refuse those that a trace cannot hold."""
+        jobs, refused = self.parts.joined(join)
+        self.kept -= len(refused)
+        for path, row in refused:
+            self.log.add(path, [row], self.read + 1)
+        if not jobs.is_empty():
+            self.counts[join.reused] = self.parts.reused()
+            self._count(join, jobs)
+            yield jobs.select(*CANONICAL)
 
     def _open(
         self, stream: SourceStream, number: int, planned: Callable[[Sight], Plan]
@@ -235,7 +244,7 @@ class Reading:
             if join is None:
                 jobs, more = self._without_repeats(outcome)
             else:
-                jobs, more = self._without_parts(outcome, join)
+                jobs, more = self._without_parts(path, outcome, join)
             refused = refused + more
         else:
             if hashed.ids is not None:
@@ -253,7 +262,9 @@ class Reading:
         self.waits += jobs.height - jobs["queue_s"].null_count()
         return jobs
 
-    def _without_parts(self, outcome: Outcome, join: Join) -> tuple[pl.DataFrame, list[Refused]]:
+    def _without_parts(
+        self, path: Path, outcome: Outcome, join: Join
+    ) -> tuple[pl.DataFrame, list[Refused]]:
         """Return the jobs of one row, and the rows of jobs that a refused row belongs to.
 
         The rows of the other jobs are set aside; each such job counts once.
@@ -268,7 +279,8 @@ class Reading:
         rows = rows.filter(is_part)
         is_whole = pl.Series([key not in self.incomplete for key in rows.select(KEY).rows()])
         whole = rows.filter(is_whole)
-        new = self.parts.add(whole)
+        numbers = outcome.rows.filter(is_part).filter(is_whole)
+        new = self.parts.add(whole, path, numbers)
         self.kept += new
         self.counts[join.what] += whole.height - new
         lost = is_part.arg_true().filter(~is_whole).to_list()

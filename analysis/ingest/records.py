@@ -21,6 +21,7 @@ MAX_RECORD_BYTES = 1 << 26
 ROWS_PER_BATCH = 20_000
 LETTERS_PER_BATCH = 1 << 23
 SPACE = " \t\r\n"
+MOST_DIGITS = 1_000  # of a whole number; Python converts 4,300 at most
 JSON_WORDS: dict[type, str] = {
     **{list: "an array", str: "a text", bool: "true or false"},
     **{int: "a number", float: "a number", type(None): "null"},
@@ -43,6 +44,15 @@ class _NoJson:
     """Stands for a record that cannot be parsed."""
 
     problem: str
+
+
+def _number(digits: str) -> int | float:
+    return int(digits) if len(digits) < MOST_DIGITS else float(digits)
+
+
+DECODER = json.JSONDecoder()
+LENIENT = json.JSONDecoder(parse_int=_number)
+"""What to parse with where whole numbers may be too long for Python."""
 
 
 def open_records(
@@ -79,14 +89,38 @@ def open_rows(
 
 
 def text(value: Any) -> str | None:
-    """Return a JSON value as a text cell; null and empty text are an empty cell."""
+    """Return a JSON value as a text cell; null and empty text are an empty cell.
+
+    Raises `ValueError` where it is nested too deeply to be written.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        if value.isascii():
-            return value
-        return value.encode("utf-8", "replace").decode("utf-8")  # lone surrogates are no text
-    return json.dumps(value)
+        return value
+    try:
+        return json.dumps(value)
+    except RecursionError as error:
+        raise ValueError("a value that is nested too deeply") from error
+
+
+def parsed(text: str) -> Any:
+    """Return parsed JSON; a whole number too long for Python to convert is a float.
+
+    Raises `ValueError` where it is no JSON, and `RecursionError` where it is too deep.
+    """
+    try:
+        return DECODER.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # thousands of digits
+        return LENIENT.decode(text)
+
+
+def plain(cell: Cell) -> Cell:
+    """Return a cell that can be written: lone surrogates, which JSON may hold, are no text."""
+    if cell is None or cell.isascii():
+        return cell
+    return cell.encode("utf-8", "replace").decode("utf-8")
 
 
 def _batches(
@@ -122,12 +156,12 @@ def _flat(
             continue
         try:
             rows = flatten(record)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             expected = "a record of this format"
-            yield Refused(number, "unreadable", None, str(error), expected, raw)
+            yield Refused(number, "unreadable", None, plain(str(error)), expected, raw)
             continue
         for row in rows if isinstance(rows, list) else [rows]:
-            yield number, tuple(row[name] for name in wanted), raw
+            yield number, tuple(plain(row[name]) for name in wanted), raw
 
 
 def _batch(group: list[Flat | Refused], wanted: Sequence[str]) -> Batch:
@@ -143,7 +177,7 @@ def _batch(group: list[Flat | Refused], wanted: Sequence[str]) -> Batch:
 
 def _array(stream: SourceStream, key: str | None = None) -> Iterator[Record]:
     """Yield the elements of one array, or of the member ``key``, with their 1-based positions."""
-    decoder = json.JSONDecoder()
+    decoder = DECODER
     source = _Decoded(stream)
     if key is not None:
         _skip_to_member(source, decoder, key, stream)
@@ -214,7 +248,7 @@ def _line(line: bytes) -> tuple[Any, str]:
     """Return the element in a line and its text; what is wrong instead where it is none."""
     raw = line.decode("utf-8", "backslashreplace").rstrip("\r")
     try:
-        element = json.loads(line.decode("utf-8"))
+        element = parsed(line.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         return _NoJson(f"no JSON ({_message(error)})"), raw
     return element, raw
@@ -260,7 +294,12 @@ class _Decoded:
         while True:
             try:
                 value, end = decoder.raw_decode(self._text, self._at)
-            except (ValueError, RecursionError) as error:
+            except RecursionError as error:
+                raise _broken(self._stream, number, "is nested too deeply", "an object") from error
+            except ValueError as error:
+                if not isinstance(error, json.JSONDecodeError) and decoder is not LENIENT:
+                    decoder = LENIENT
+                    continue
                 if len(self._text) - self._at > MAX_RECORD_BYTES or not self._more(size):
                     problem = f"is no JSON ({_message(error)})"
                     raise _broken(self._stream, number, problem, "a JSON object") from error

@@ -7,13 +7,14 @@ import gzip
 import hashlib
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from gpuplan.analysis.errors import InputError, OutputError
+from gpuplan.analysis.files import MOST_SMALL_BYTES, not_a_device, too_large
 from gpuplan.analysis.ingest.archives import DAMAGE, GZIP_MAGIC, open_member
 from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
@@ -153,6 +154,28 @@ class SourceStream:
             raise InputError(
                 self.path, f"cannot be unpacked ({error})", hint="unpack the archive yourself"
             ) from error
+
+
+def read_unpacked(path: Path, most: int = MOST_SMALL_BYTES) -> bytes:
+    """Return all bytes of a file that cannot be large, unpacked from gzip or zstd.
+
+    Raises:
+        InputError: no such file, it cannot be read, or it is larger.
+    """
+    size = not_a_device(path).stat().st_size
+    with closing(SourceStream(Source(path, path, size))) as stream:
+        return read_all(stream, most)
+
+
+def read_all(stream: SourceStream, most: int = MOST_SMALL_BYTES) -> bytes:
+    """Return what is left of a stream that cannot be large. Raises `InputError`."""
+    parts, size = [], 0
+    while part := stream.read(COPY_BYTES):
+        size += len(part)
+        if size > most:
+            raise too_large(stream.path, most)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path) -> None:

@@ -12,21 +12,24 @@ from pathlib import Path
 
 import polars as pl
 
+from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.files import readable, regular_file, sha256_of
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.prices.schema import (
     KIND_TYPE,
     KIND_WORDS,
     KINDS,
+    LEAST_USD,
     METADATA_KEY,
+    MOST_AVAILABLE,
+    MOST_USD,
     OFFER,
     PRICE,
     PRICES,
     SCHEMA_VERSION,
     SERIES,
     TIME_EXPECTED,
-    TIME_TYPE,
     PriceProvenance,
     is_one_of,
     is_plausible_time,
@@ -85,7 +88,7 @@ def read_prices(path: Path) -> PriceBook:
     Raises:
         InputError: no such file, no price table, or a cell that is no price.
     """
-    with existing_file(path).open("rb") as stream:
+    with readable(path), regular_file(path).open("rb") as stream:
         if stream.read(4) != PARQUET_MAGIC:
             raise InputError(
                 path,
@@ -190,43 +193,45 @@ def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
             expected=f"a price table with {', '.join(REQUIRED)}",
             hint="bring prices into one: gpuplan prices FILE -o prices.parquet",
         )
-    time = pl.col("timestamp")
-    kind = pl.col("kind").cast(pl.String).str.to_lowercase()
-    columns = {
-        "timestamp": time.cast(TIME_TYPE)
-        if isinstance(table.schema["timestamp"], pl.Datetime)
-        else pl.lit(None, TIME_TYPE),
-        "gpu_type": gpu_names("gpu_type"),
-        "kind": kind.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE),
-    }
-    prices = table.select(
-        columns.get(name, pl.col(name) if name in table.columns else pl.lit(None))
-        .cast(dtype, strict=False)
-        .alias(name)
-        for name, dtype in PRICES.items()
+    hint = "bring it in with gpuplan prices: bad rows are kept aside and counted"
+    columns = []
+    for name, kind in PRICES.items():
+        if name not in table.columns:
+            columns.append(pl.lit(None, kind).alias(name))
+            continue
+        written = pl.String() if isinstance(kind, pl.Enum) else kind
+        columns.append(canonical_cast(path, name, table.schema[name], written, hint))
+    words = pl.col("kind").str.to_lowercase()
+    prices = table.select(columns).with_columns(
+        gpu_names("gpu_type"),
+        words.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE),
     )
     if prices.is_empty():
         raise InputError(path, "has no prices", expected="at least one")
     expected = {
         "timestamp": TIME_EXPECTED,
         "kind": f"one of {', '.join(KINDS)}",
-        PRICE: "US dollars above 0; none only where available is told",
+        PRICE: "US dollars above 0, at most 10,000; none only where available is told",
+        "available": f"a number of GPUs, 0 to {MOST_AVAILABLE:,}",
     }
-    for name in REQUIRED:
+    for name in (*REQUIRED, "available"):
         good = pl.col(name).is_not_null()
         if name == "timestamp":
             good &= is_plausible_time(name)
         if name == PRICE:
-            good &= pl.col(PRICE).is_finite() & (pl.col(PRICE) > 0)
+            good &= pl.col(PRICE).is_between(LEAST_USD, MOST_USD)
             good |= pl.lit(table[PRICE].is_null()) & (pl.col("available") >= 0)
+        if name == "available":
+            good = pl.col(name).is_null() | pl.col(name).is_between(0, MOST_AVAILABLE)
         bad = prices.select((~good.fill_null(False)).arg_true()).to_series()
         if len(bad):
             raise InputError(
                 path,
-                f"found {table[name][int(bad[0])]!r} ({counted(len(bad), 'such row')})",
+                f"found {found_cell(table.lazy(), name, int(bad[0]))} "
+                f"({counted(len(bad), 'such row')})",
                 row=int(bad[0]) + 1,
                 column=name,
                 expected=expected.get(name, "a name"),
-                hint="bring it in with gpuplan prices: bad rows are kept aside and counted",
+                hint=hint,
             )
     return prices

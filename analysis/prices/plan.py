@@ -11,6 +11,8 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.plan import Rule
 from gpuplan.analysis.prices.format import PriceSight
 from gpuplan.analysis.prices.schema import (
+    LEAST_USD,
+    MOST_USD,
     PRICE,
     TIME_EXPECTED,
     TIME_TYPE,
@@ -29,7 +31,12 @@ def rules(time: str, price: str) -> tuple[Rule, ...]:
     usd = pl.col(PRICE)
     return (
         Rule("bad_time", time, TIME_EXPECTED, ~is_plausible_time("timestamp")),
-        Rule("bad_price", price, "US dollars per GPU-hour, above 0", ~usd.is_between(1e-6, 1e4)),
+        Rule(
+            "bad_price",
+            price,
+            "US dollars per GPU-hour, above 0 and at most 10,000",
+            ~usd.is_between(LEAST_USD, MOST_USD),
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 
 import polars as pl
 
@@ -39,6 +40,14 @@ PRICES: dict[str, pl.DataType] = {
 PRICE = "price_usd_per_gpu_hour"
 
 TIME_EXPECTED = "a time from 2000 to 2099"
+FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+END_TIME = datetime(2100, 1, 1, tzinfo=UTC)
+
+LEAST_USD, MOST_USD = 1e-6, 1e4
+"""Prices lie between, per GPU-hour: a free GPU is no offer, and 10,000 dollars a placeholder."""
+
+MOST_AVAILABLE = 2**31 - 1
+"""GPUs that a row may say are available."""
 
 OFFER = ("provider", "gpu_type", "kind")
 """What tells one source of GPUs from another; its regions are pooled."""
@@ -112,7 +121,7 @@ class PriceProvenance:
 
 def is_plausible_time(column: str) -> pl.Expr:
     """Return where a time is one that GPU prices can be of."""
-    return pl.col(column).dt.year().is_between(2000, 2099)
+    return pl.col(column).is_between(FIRST_TIME, END_TIME, "left")
 
 
 def is_one_of(series: tuple[tuple[str | None, ...], ...]) -> pl.Expr:

@@ -13,8 +13,8 @@ import numpy as np
 
 from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file
-from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.files import read_small
+from gpuplan.analysis.schema import STATES, UNREADABLE
 from gpuplan.analysis.synth.arrivals import local_midnight_s
 from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
@@ -31,7 +31,7 @@ def read_model(path: Path) -> Model:
     """
     problem = "does not hold the numbers of a model"
     try:
-        stored = json.loads(existing_file(path).read_text(encoding="utf-8"))
+        stored = json.loads(read_small(path).decode("utf-8"))
         if not isinstance(stored, dict) or "version" not in stored:
             raise _no_model(path, "is JSON, but tells no model version")
         if stored["version"] != MODEL_VERSION:
@@ -44,7 +44,8 @@ def read_model(path: Path) -> Model:
         raise _no_model(path, f"is no JSON ({error})") from error
     except ValueError as error:
         raise _no_model(path, f"{problem} ({error})") from error
-    except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
+    except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,
+            MemoryError, *UNREADABLE) as error:  # fmt: skip
         raise _no_model(path, problem) from error
     return model
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.files import read_small
+from gpuplan.cli.nesting import check_depth
 from gpuplan.cli.render import JSON_SCHEMA_VERSION
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
-DEEPEST = 50  # levels; what gpuplan writes has about ten
 OF_ALL = ("schema_version", "command", "gpuplan_version")
 OF_A_STUDY = {"command": str, "inputs": list, "parameters": dict, "results": dict}
 
@@ -64,19 +64,16 @@ def read_versions(old: Path, new: Path) -> tuple[Version, Version]:
 
 
 def _read(path: Path) -> Version:
-    existing_file(path)
+    data = read_small(path)  # once, since it may be a pipe
     try:
-        data = path.read_bytes()  # once, since it may be a pipe
         document = json.loads(
             data.decode("utf-8-sig"),
             parse_int=_whole,
             parse_float=_finite,
             parse_constant=_finite,
         )
-        _check_depth(document)
+        check_depth(document)
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be told
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror}") from error
     except json.JSONDecodeError as error:
         raise InputError(
             path, f"is no JSON: {error.msg}", row=error.lineno, expected="JSON output", hint=NEXT
@@ -129,19 +126,6 @@ def _checked(path: Path, what: str, given: Any, kinds: Mapping[str, type]) -> di
             )
     checked: dict[str, Any] = given
     return checked
-
-
-def _check_depth(document: Any) -> None:
-    level = [document]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-        ]
-    if level:
-        raise ValueError(f"it is more than {DEEPEST} levels deep")
 
 
 def _finite(text: str) -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
 from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
@@ -86,7 +86,7 @@ def hashes_of(*texts: str) -> dict[str, str]:
         try:
             inside = sorted(path.rglob("*")) if os.path.isdir(path) else [path]
             found |= {str(one): sha256_of(one) for one in inside if one.is_file()}
-        except (OSError, ValueError):  # no name, or not ours to read: the command will tell
+        except (OSError, ValueError, InputError):  # no name, or not ours to read
             continue
     return found
 

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.errors import InputError, UsageError, shortened
+from gpuplan.analysis.files import read_small
+from gpuplan.cli.nesting import DEEPEST, check_depth
 
 Keys = tuple[str, ...]
 """The path of a value: ``("study", "budget", "command")``."""
 
+MOST_BYTES = 1 << 20  # a scenario has a few thousand
 QUOTED = re.compile(r"""(['"])(.*?)\1""")
 NAMES = re.compile(r"""\((?:(['"]).*?\1,? ?)+\)""")  # of a table, as Python writes them
 PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -50,13 +52,17 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
         InputError: no such file, or it is no TOML.
         UsageError: an override that is none, or that sets a key within a value.
     """
+    written = read_small(path, MOST_BYTES)
     try:
-        text = existing_file(path).read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        text = written.decode("utf-8-sig").replace("\r\n", "\n")
         data = tomllib.loads(text)
+        check_depth(data)
     except UnicodeDecodeError as error:
         raise InputError(path, f"byte {error.start} is not UTF-8", expected="TOML") from error
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, text, str(error)) from error
+    except (ValueError, RecursionError) as error:  # a number or a value without measure
+        raise InputError(path, f"no TOML that can be meant: {_reason(error)}") from error
     places = {keys: f"{path}:{line}" for keys, line in _lines(text)}
     overridden = set()
     for override in overrides:
@@ -68,6 +74,13 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
             places.setdefault(keys[:end], f"--set {override}")
         overridden.add(keys)
     return Source(path, data, places, frozenset(overridden))
+
+
+def _reason(error: Exception) -> str:
+    """Return why text that may be TOML is not read."""
+    if isinstance(error, RecursionError):
+        return f"it is more than {DEEPEST} levels deep"
+    return str(error).partition(";")[0]
 
 
 def _no_toml(path: Path, text: str, message: str) -> InputError:
@@ -148,18 +161,30 @@ def _read_override(text: str) -> tuple[Keys, Any]:
     """Return the path and the value; what is no TOML value is a text."""
     name, found, given = text.partition("=")
     try:
-        paths = list(_paths(tomllib.loads(f"{name} = 0")))
-    except tomllib.TOMLDecodeError:
+        paths = list(_paths(_loaded(f"{name} = 0")))
+    except ValueError:
         paths = []
     if not (found and paths and "\n" not in name):
         raise UsageError(
-            f"--set {text!r}: expected key=value, for example study.pareto.budget=1.5x"
+            f"--set {shortened(text)!r}: expected key=value, for example study.pareto.budget=1.5x"
         )
     try:
-        value: Any = tomllib.loads(f"value = {given}")
+        value: Any = _loaded(f"value = {given}")
     except tomllib.TOMLDecodeError:
         return paths[-1], given
+    except ValueError as error:
+        raise UsageError(f"--set {shortened(text)!r}: {_reason(error)}") from error
     return paths[-1], value["value"] if len(value) == 1 else given
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    """Return TOML as it is read. Raises ValueError, also where it is too deep."""
+    try:
+        found = tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError(_reason(error)) from error
+    check_depth(found)
+    return found
 
 
 def _put(data: dict[str, Any], keys: Keys, value: Any, override: str) -> None:

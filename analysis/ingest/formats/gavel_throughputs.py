@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import existing_file
-from gpuplan.analysis.ingest.source import Source, SourceStream
+from gpuplan.analysis.ingest.source import read_unpacked
 
 COLUMNS = ("worker_type", "job_type", "scale_factor", "steps_per_second")
 ALONE = "null"
-DAMAGE = (ValueError, TypeError, SyntaxError, RecursionError, pl.exceptions.PolarsError)
+DAMAGE = (ValueError, TypeError, SyntaxError, RecursionError, OverflowError, MemoryError,
+          pl.exceptions.PolarsError)  # fmt: skip
 EXPECTED = (
     f"a CSV table of {', '.join(COLUMNS)}, or JSON as "
     """{"v100": {"('ResNet-18 (batch size 32)', 1)": {"null": 13.4}}}"""
@@ -43,9 +42,7 @@ def read_throughputs(path: Path, worker_type: str | None) -> tuple[str, pl.DataF
         InputError: the file is no such table, or has not the worker type.
         UsageError: it has several, and none is chosen.
     """
-    size = existing_file(path).stat().st_size
-    with closing(SourceStream(Source(path, path, size))) as stream:
-        data = b"".join(iter(lambda: stream.read(1 << 20), b""))
+    data = read_unpacked(path)
     try:
         rows = _json(data) if data.lstrip()[:1] == b"{" else _csv(data)
     except DAMAGE as error:

@@ -15,7 +15,6 @@ from gpuplan.analysis.ingest.plan import (
     EARLY,
     Field,
     Plan,
-    Rule,
     Tally,
     count,
     made_id,
@@ -73,10 +72,6 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
     for name, default in (("num_workers", 1), ("attempts", 1)):
         if name in columns:
             jobs[name] = pl.col(name).fill_null(default)
-    rules = []
-    if "deadline_s" in columns:
-        soon = pl.col("deadline_s") <= 0
-        rules.append(Rule("bad_deadline", columns["deadline_s"], "seconds above 0", soon))
     notes = []
     if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
         notes.append(
@@ -86,7 +81,6 @@ def table_plan(sight: Sight, columns: Mapping[str, str], prefix: str) -> Plan:
     return Plan(
         fields=tuple(fields),
         jobs=jobs,
-        rules=tuple(rules),
         tallies=tuple(tallies),
         notes=tuple(notes),
         time_zone=None if relative else zone,

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 import polars as pl
 
-from gpuplan.analysis.ingest.joins import KEY, Join
+from gpuplan.analysis.ingest.joins import FIRST, KEY, Join
 from gpuplan.analysis.ingest.plan import Tally
 from gpuplan.analysis.ingest.states import SLURM, SLURM_SHORT
 from gpuplan.analysis.ingest.times import moment, moment_after, seconds
@@ -30,6 +30,7 @@ GRES_GPU = (
 )
 GRES_COUNT = r"[:=](\d+)$"
 IN_PARENTHESES = r"\([^)]*\)"
+MOST_WORKERS = 2**31 - 1
 MIXED = ","
 """Stands for several GPU types; no type can be written so."""
 RUN = (*KEY, "component", "submit_time")
@@ -154,19 +155,18 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
     last_state = pl.col("state").filter(started).last()
     is_mixed = pl.col("is_mixed").any() | (pl.col("gpu_type").drop_nulls().n_unique() > 1)
     runs = (
-        rows.with_row_index("order")
+        rows.with_row_index(FIRST)
         .filter(started | ~started.any().over(RUN))
-        .sort(pl.col("state") == "running", "order", descending=[True, False])
+        .sort(pl.col("state") == "running", FIRST, descending=[True, False])
         .unique([*RUN, "start_time"], keep="last", maintain_order=True)
-        .sort(*KEY, "submit_time", "start_time", "component", "order")
+        .sort(*KEY, "submit_time", "start_time", "component", FIRST)
         .with_columns(pl.int_range(pl.len()).over(*KEY, "component").alias("run"))
         .group_by(*KEY, "run", maintain_order=True)
         .agg(
-            pl.col(
-                "order", "submit_time", "queue_s", "start_time", "state", "source_state"
-            ).first(),
+            pl.col(FIRST, "submit_time", "queue_s", "start_time", "state", "source_state").first(),
             pl.col("duration_s").max(),
-            pl.col("num_gpus", "num_workers").sum(),
+            pl.col("num_gpus").sum(),
+            pl.col("num_workers").cast(pl.Int64).sum(),
             *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
             pl.when(~is_mixed).then(pl.col("gpu_type").drop_nulls().first()),
             is_mixed.alias("is_mixed"),
@@ -176,7 +176,7 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
         runs.sort(*KEY, "run")
         .group_by(*KEY, maintain_order=True)
         .agg(
-            pl.col("order").min(),
+            pl.col(FIRST).min(),
             pl.col("submit_time", "queue_s").first(),
             pl.when(pl.col("duration_s").count() > 0).then(pl.col("duration_s").sum()).first(),
             *(
@@ -195,9 +195,14 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
     )
     nth = pl.int_range(1, pl.len() + 1).over("job_id")
     own_id = pl.when(nth > 1).then(pl.format("{}-{}", "job_id", nth)).otherwise("job_id")
-    jobs = jobs.sort("order").with_columns(own_id.alias("job_id"))
-    canonical = [pl.col(name).cast(kind) for name, kind in CANONICAL.items()]
-    return jobs.select(*canonical, "is_mixed")
+    jobs = jobs.sort(FIRST).with_columns(own_id.alias("job_id"))
+    canonical = [
+        pl.col(name).clip(upper_bound=MOST_WORKERS).cast(kind)
+        if name == "num_workers"
+        else pl.col(name).cast(kind)
+        for name, kind in CANONICAL.items()
+    ]
+    return jobs.select(*canonical, "is_mixed", FIRST)
 
 
 def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:

@@ -6,7 +6,6 @@ time spans every stretch. The GPU count is no default column and is looked for i
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from gpuplan.analysis.gpu_names import gpu_name, gpu_names
 from gpuplan.analysis.ingest.batch import Rows
 from gpuplan.analysis.ingest.format import Format, Sight
 from gpuplan.analysis.ingest.plan import Field, Plan, Rule, Tally, made_id, number, states, text
-from gpuplan.analysis.ingest.records import Cell, open_records
+from gpuplan.analysis.ingest.records import Cell, open_records, parsed
 from gpuplan.analysis.ingest.records import text as text_cell
 from gpuplan.analysis.ingest.source import Head, SourceStream
 from gpuplan.analysis.ingest.states import WANDB
@@ -251,7 +250,7 @@ def _object(value: Any) -> dict[str, Any]:
     """Return a JSON object, parsed where the API gives it as text; else an empty one."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parsed(value)
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, dict) else {}

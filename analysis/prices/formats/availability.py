@@ -7,7 +7,6 @@ Date, zone, GPU and GPUs per instance stand in the names only:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -21,23 +20,22 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_name, is_known_gpu
 from gpuplan.analysis.ingest.batch import ROW, Batch, Rows
 from gpuplan.analysis.ingest.plan import Field, Plan, count, number
-from gpuplan.analysis.ingest.source import SourceStream
+from gpuplan.analysis.ingest.records import Cell, parsed, plain, text
+from gpuplan.analysis.ingest.source import SourceStream, read_all
 from gpuplan.analysis.prices.format import PriceFormat, PricePlan, PriceSight, Skip
 from gpuplan.analysis.prices.plan import fixed, rules, told
 from gpuplan.analysis.prices.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
+from gpuplan.analysis.schema import CENTURY_S
 
-CHUNK_BYTES = 1 << 20
 FOLDER = re.compile(r"([a-z]+)-(\d{2})-(\d{2})-(\d{4})")
-FILE = re.compile(r"([a-z]+-[a-z]+-\d[a-z]?)_([a-z0-9]+)_(\d+)\.json")
+FILE = re.compile(r"([a-z]+-[a-z]+-\d[a-z]?)_([a-z0-9]+)_(\d{1,4})\.json")
 TICK_S, COUNT, PRICES_KEY = "gap_seconds", "data", "prices"
 
 
 def _open(stream: SourceStream) -> Rows:
-    parts = []
-    while part := stream.read(CHUNK_BYTES):
-        parts.append(part)
+    data = read_all(stream)
     try:
-        document = json.loads(b"".join(parts))
+        document = parsed(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise InputError(stream.path, f"is no JSON ({error})", hint="fetch it again") from error
     columns = (TICK_S, COUNT, PRICES_KEY)
@@ -64,8 +62,8 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
         )
     columns = {
         TICK_S: [str(i * tick) for i in range(len(counts))],
-        COUNT: [None if n is None else json.dumps(n) for n in counts],
-        PRICES_KEY: [None if p is None else json.dumps(p) for p in prices],
+        COUNT: [_cell(n) for n in counts],
+        PRICES_KEY: [_cell(p) for p in prices],
         ROW: range(1, len(counts) + 1),
     }
     cells = pl.DataFrame(columns, schema_overrides=dict.fromkeys((COUNT, PRICES_KEY), pl.String))
@@ -74,6 +72,14 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
         return [f"{counts[i]!r}, {prices[i]!r}" for i in positions]
 
     yield lambda: Batch(cells, raw)
+
+
+def _cell(value: Any) -> Cell:
+    """Return a value as a cell; what is nested too deeply is no count and no price."""
+    try:
+        return plain(text(value))
+    except ValueError as error:
+        return str(error)
 
 
 def _plan(sight: PriceSight) -> PricePlan:
@@ -88,7 +94,8 @@ def _plan(sight: PriceSight) -> PricePlan:
         )
     provider, month, day, year = folder.groups()
     start = sight.choices.as_of or _start(path, int(year), int(month), int(day))
-    after = (pl.col(TICK_S).cast(pl.Float64) * 1e6).cast(pl.Duration("us"))
+    after_us = (pl.col(TICK_S).cast(pl.Float64) * 1e6).clip(upper_bound=CENTURY_S * 1e6)
+    after = after_us.cast(pl.Int64).cast(pl.Duration("us"))
     usd = pl.col(PRICES_KEY).cast(pl.Float64, strict=False) / max(1, int(file[3]))
     machine = f"{file[2]}_{file[3]}"
     no_gpu = Skip(f"counts of a machine without a known GPU ({machine})", pl.repeat(True, pl.len()))

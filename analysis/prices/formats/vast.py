@@ -66,7 +66,7 @@ def _gpu(sight: PriceSight) -> tuple[str, pl.Expr]:
     memory = pl.lit(None, pl.Float64)
     if "gpu_ram" in sight.columns:
         told = pl.col("gpu_ram").cast(pl.Float64, strict=False)
-        memory = pl.when(told > MB_ABOVE).then(told / 1024).otherwise(told).round()
+        memory = pl.when(told > MB_ABOVE).then(told / 1024).otherwise(told).round().fill_nan(None)
     both = pl.struct(written.alias("name"), memory.alias("memory"))
     name = both.map_batches(_name_each, return_dtype=pl.String())
     return ("gpu_name" if named else "machine_id"), name

@@ -1,0 +1,108 @@
+"""Columns of a Parquet file of any tool, brought to the types of a canonical table."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, shortened
+
+PER_S = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+MOST_MS = 2**62 // 1000
+MOST_WHOLE = 2**31 - 1
+SECONDS_PER_YEAR = 365.2425 * 86400
+
+
+def canonical_cast(
+    path: Path, name: str, found: pl.DataType, kind: pl.DataType, hint: str
+) -> pl.Expr:
+    """Return a column in its canonical type.
+
+    A number or a time that the type cannot hold becomes the nearest one that it can, which is
+    outside of what a canonical table allows; a fraction where a whole number belongs becomes 0.
+
+    Args:
+        path: the file, for messages.
+        name: the column.
+        found: its type.
+        kind: its canonical type.
+        hint: what to do about a column of another kind.
+
+    Raises:
+        InputError: what the column holds is of another kind.
+    """
+    column = pl.col(name)
+    if found == kind:
+        return column
+    if isinstance(kind, pl.Datetime) and isinstance(found, pl.Datetime):
+        moment = _within_64_bits(column, found).dt.cast_time_unit("us")
+        if found.time_zone is None:
+            return moment.dt.replace_time_zone("UTC")
+        return moment.dt.convert_time_zone("UTC")
+    if found == pl.Null():
+        return column.cast(kind)
+    if kind.is_integer() and found.is_numeric():
+        return _whole(column).cast(kind).alias(name)
+    if kind.is_float() and found.is_numeric():
+        return column.cast(kind)
+    if kind == pl.String() and _has_text(found):
+        return column.cast(kind)
+    if isinstance(kind, pl.Enum) and _is_words(found):
+        return column.cast(pl.String).cast(kind, strict=False)  # an unknown word becomes null
+    raise InputError(
+        path,
+        f"holds {kind_in_words(found)}",
+        column=name,
+        expected=kind_in_words(kind),
+        hint=hint,
+    )
+
+
+def found_cell(table: pl.LazyFrame, name: str, row: int) -> str:
+    """Return what stands in a cell, rows from 0, as a message tells it; a time by its year."""
+    kind = table.collect_schema()[name]
+    column = pl.col(name).to_physical() if kind.is_temporal() else pl.col(name)
+    value = table.select(column).slice(row, 1).collect().item()
+    if value is None:
+        return "nothing"
+    if isinstance(kind, pl.Datetime):
+        year = 1970 + value / PER_S[kind.time_unit] // SECONDS_PER_YEAR
+        return f"a time of about the year {year:.0f}"
+    return shortened(str(value) if isinstance(value, Decimal) else repr(value))
+
+
+def kind_in_words(kind: pl.DataType) -> str:
+    """Return what cells of a type are, in plain words."""
+    if isinstance(kind, pl.Enum):
+        return f"one of {', '.join(kind.categories)}"
+    if kind.is_numeric():
+        return "numbers"
+    words = {pl.String: "text", pl.Boolean: "true or false", pl.Datetime: "times",
+             pl.Date: "dates", pl.Binary: "bytes", pl.Duration: "spans of time",
+             pl.Time: "times of the day", pl.Categorical: "text"}  # fmt: skip
+    return next((word for known, word in words.items() if kind == known), "lists or records")
+
+
+def _within_64_bits(column: pl.Expr, found: pl.Datetime) -> pl.Expr:
+    """Return times that microseconds can tell; what lies beyond is refused later as it is."""
+    if found.time_unit != "ms":
+        return column
+    return column.to_physical().clip(-MOST_MS, MOST_MS).cast(found)
+
+
+def _whole(column: pl.Expr) -> pl.Expr:
+    """Return numbers as whole ones of 32 bits; see `canonical_cast`."""
+    value = column.cast(pl.Float64)
+    near = value.clip(-MOST_WHOLE, MOST_WHOLE)
+    return pl.when(value.is_nan() | (near != near.floor())).then(0.0).otherwise(near)
+
+
+def _has_text(found: pl.DataType) -> bool:
+    """Whether cells of a type can be told as text, whatever they hold."""
+    return found.is_numeric() or found == pl.Boolean() or _is_words(found)
+
+
+def _is_words(found: pl.DataType) -> bool:
+    return found == pl.String() or isinstance(found, pl.Categorical | pl.Enum)
