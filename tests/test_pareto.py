@@ -50,6 +50,7 @@ def test_one_class_with_a_law(gpuplan, hours):
     # b = 2 k^0.5: k = 4 needs 4 GPUs and halves the time; 3 GPUs in between.
     found = results(gpuplan, hours, "--speedup", "power:0.5", "--budget", "2x,1x,4gpu")
     least, by_load, by_gpus = found["points"]  # by budget
+    assert (by_load.pop("requested"), by_gpus.pop("requested")) == ("2x", "4gpu")
     assert by_load == by_gpus
     assert by_load["mean_jct_s"] == pytest.approx(1800)
     assert by_load["mean_jct_over_one_gpu"] == pytest.approx(0.5)
