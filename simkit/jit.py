@@ -31,10 +31,9 @@ def kernel(function: Function) -> Function:
         # the code of helpers in other files too; so let every file of the package count.
         kept = compiled._cache._cache_file
         kept._source_stamp = (kept._source_stamp, _sources_stamp())
-        compiled._cache.save_overload = _if_there_is_room(compiled._cache.save_overload)
-        compiled._cache.load_overload = _unless_damaged(
-            compiled._cache.load_overload, compiled._cache.flush
-        )
+        saved = _whatever_is_there(compiled._cache.save_overload, compiled._cache.flush)
+        compiled._cache.save_overload = _if_there_is_room(saved)
+        compiled._cache.load_overload = _unless_damaged(compiled._cache.load_overload)
     return compiled  # type: ignore[no-any-return]
 
 
@@ -48,15 +47,28 @@ def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
     return saved
 
 
-def _unless_damaged(load: Callable[..., Any], flush: Callable[[], None]) -> Callable[..., Any]:
-    """Let a damaged file of the cache be made again, which only costs a compilation."""
+def _whatever_is_there(save: Callable[..., None], flush: Callable[[], None]) -> Callable[..., None]:
+    """Let a damaged index of the cache be made again."""
+
+    def saved(*what: Any) -> None:
+        try:
+            save(*what)
+        except OSError:
+            raise
+        except Exception:  # whatever damaged bytes may raise when they are unpickled
+            flush()
+            save(*what)
+
+    return saved
+
+
+def _unless_damaged(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a damaged file of the cache cost a compilation, which writes it again."""
 
     def loaded(*what: Any) -> Any:
         try:
             return load(*what)
         except Exception:  # whatever damaged bytes may raise when they are unpickled or linked
-            with suppress(OSError):
-                flush()
             return None
 
     return loaded

@@ -45,6 +45,16 @@ def test_compiling_speaks_once_and_not_when_the_cache_has_the_kernel(tmp_path):
     assert run(tmp_path, COUNT, **cache) == "42 8.0 0\n"
 
 
+def test_a_damaged_cache_is_made_again(tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run(tmp_path, COUNT, **cache)
+    for kind, damage in (("nbi", b""), ("nbc", b"\x80damaged")):
+        (found, *_) = (tmp_path / "cache").rglob(f"*.{kind}")
+        found.write_bytes(damage)
+        assert run(tmp_path, COUNT, **cache) == "42 8.0 1\n"
+    assert run(tmp_path, COUNT, **cache) == "42 8.0 0\n"
+
+
 def test_a_change_of_any_file_of_the_package_makes_the_cache_stale(tmp_path):
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     run(tmp_path, COUNT, **cache)

@@ -1,0 +1,131 @@
+"""What killed runs leave behind is removed by the next one; what lives or is not ours stays."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuplan.analysis import temporary
+from gpuplan.analysis.files import atomic_output, check_writable
+from gpuplan.analysis.temporary import release_all, remove_stale, temporary_file, temporary_folder
+
+HOLD = """
+import sys
+from pathlib import Path
+from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.temporary import temporary_folder
+with atomic_output(Path(sys.argv[1])) as partial:
+    partial.write_text("half")
+    (temporary_folder().path / "spool").write_text("half")
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+def other(tmp_path, monkeypatch):
+    """Another process in the middle of an output, whose temporary folder is `tmp_path` too."""
+    monkeypatch.setattr(temporary, "tempfile_folder", lambda: str(tmp_path))
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path / "out.json"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "ready\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path, other):
+    assert len(names(tmp_path)) == 2
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    assert len(names(tmp_path)) == 2
+    check_writable(tmp_path / "out.json")
+    assert names(tmp_path) == []
+
+
+def test_what_a_living_run_writes_is_left(tmp_path, other):
+    before = names(tmp_path)
+    remove_stale(tmp_path)
+    assert names(tmp_path) == before
+    other.communicate()  # it ends its output
+    assert "out.json" in names(tmp_path)
+
+
+def test_what_other_machines_write_is_left(tmp_path, other, monkeypatch):
+    other.kill()
+    other.wait()
+    before = names(tmp_path)
+    monkeypatch.setattr(temporary, "_machine", lambda: "another-one")
+    remove_stale(tmp_path)
+    assert names(tmp_path) == before
+
+
+def test_files_that_are_not_ours_are_left(tmp_path):
+    ours = f"{temporary.PREFIX}.{temporary._machine()}."
+    (tmp_path / "kept").write_text("")
+    (tmp_path / f"{ours}link.partial").symlink_to("kept")
+    os.mkfifo(tmp_path / f"{ours}pipe.partial")
+    (tmp_path / ".gpuplan.of-a-person").write_text("")
+    before = names(tmp_path)
+    remove_stale(tmp_path)
+    assert names(tmp_path) == before
+
+
+def test_a_file_system_without_locks_has_nothing_removed(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(temporary.fcntl, "flock", no_locks)
+    with atomic_output(tmp_path / "out") as partial:
+        before = names(tmp_path)
+        remove_stale(tmp_path)
+        assert names(tmp_path) == before
+        partial.write_text("")
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_file_taken_for_stale_before_its_lock_is_made_again(tmp_path, monkeypatch):
+    lock, removed = temporary._lock, []
+
+    def removed_before(handle):
+        if not removed:
+            removed.extend(tmp_path.iterdir())
+            removed[0].unlink()
+        return lock(handle)
+
+    monkeypatch.setattr(temporary, "_lock", removed_before)
+    held = temporary_file(tmp_path, ".json")
+    assert removed and names(tmp_path) == [held.path.name] != [removed[0].name]
+    held.release()
+    held.release()
+    assert names(tmp_path) == []
+
+
+def test_all_that_is_held_is_removed_from_whatever_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    temporary_file(Path())
+    monkeypatch.setattr(temporary, "tempfile_folder", lambda: str(tmp_path))
+    (temporary_folder().path / "inside").write_text("")
+    assert len(names(tmp_path)) == 2
+    monkeypatch.chdir("/")
+    release_all()
+    assert names(tmp_path) == []
+
+
+def test_a_long_suffix_makes_no_name_too_long(tmp_path):
+    path = tmp_path / f"a.{'x' * 250}"
+    with atomic_output(path) as partial:
+        partial.write_text("")
+    assert names(tmp_path) == [path.name]
