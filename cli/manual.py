@@ -38,7 +38,7 @@ of them, among these `--policy`, `--speedup`, `--baseline`, `--method`, `--prese
 
 ## Signals and pipes
 
-Ctrl-C ends a command with exit code 130 and leaves no partial file; a second Ctrl-C ends it at once.
+Ctrl-C ends a command with exit code 130 and leaves no partial file; a second one ends it at once.
 After `kill -9` a partial file (`.gpuplan.*`) stays; the next command that writes there removes it.
 Outputs may be pipes and devices, as in `-o /dev/stdout`. Where the reader of a pipe has
 seen enough, as in `gpuplan list formats | head -3`, the command ends quietly.

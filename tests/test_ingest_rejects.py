@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_ingest import WANDB_RUNS, good, ingest_text, sia
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest import rejects, repeats, work
 from gpuplan.analysis.ingest.rejects import Limit
 
@@ -147,9 +147,18 @@ def test_a_log_of_rejects_only_keeps_them(tmp_path):
     assert not (tmp_path / "trace.parquet").exists()
 
 
-def test_rejects_that_cannot_be_written_do_not_hide_the_refusal(tmp_path):
+def test_rejects_that_cannot_be_written_do_not_hide_the_refusal(tmp_path, monkeypatch):
+    def without_room(path):
+        raise OutputError(f"{path}: cannot be written: No space left on device")
+
+    monkeypatch.setattr(rejects, "atomic_output", without_room)
+    with pytest.raises(InputError, match=r"(?s)1 of 1 row cannot.*are not kept \(.*No space left"):
+        ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="1%")
+
+
+def test_rejects_that_cannot_be_written_are_told_before_the_work(tmp_path):
     (tmp_path / "trace.rejects.parquet").mkdir()
-    with pytest.raises(InputError, match=r"(?s)1 of 1 row cannot.*are not kept \(.*is a folder"):
+    with pytest.raises(OutputError, match=r"trace\.rejects\.parquet: is a folder"):
         ingest_text(tmp_path, sia("x,soon,bert,1,32"), limit="1%")
 
 
