@@ -53,9 +53,10 @@ def mutate_bytes(data: bytes, rng: Random, other: bytes = b"") -> tuple[bytes, s
 def mutate_lines(data: bytes, rng: Random) -> tuple[bytes, str]:
     """Damage a line, a cell, or the header; repeat, drop or shuffle lines."""
     lines = data.split(b"\n")
-    at = rng.randrange(len(lines))
+    first = int(len(lines) > 1 and rng.random() < 0.8)  # mostly below the header
+    at = rng.randrange(first, len(lines))
     what = ""
-    match rng.randrange(12):
+    match rng.randrange(16):
         case 0:
             del lines[at]
             what = f"drop line {at + 1}"
@@ -69,11 +70,11 @@ def mutate_lines(data: bytes, rng: Random) -> tuple[bytes, str]:
             rng.shuffle(lines)
             what = "shuffle the lines"
         case 4:
-            lines = [b"\r\n".join(lines)] if rng.random() < 0.5 else [b"\r".join(lines)]
+            lines = [rng.choice((b"\r\n", b"\r\n", b"\r\n", b"\r")).join(lines)]
             what = "change the ends of lines"
         case 5:
-            lines = lines[:1]
-            what = "keep the first line alone"
+            lines = lines[: rng.randint(1, len(lines))]
+            what = f"keep {len(lines)} lines"
         case _:
             found = [one for one in SEPARATORS if one in lines[at]] or [b","]
             separator = found[0] if rng.random() < 0.7 else rng.choice(found)

@@ -197,7 +197,7 @@ class Option:
         """Return whether it is no switch."""
         return bool(self.valid or self.hostile)
 
-    def draw(self, rng: Random, valid: float = 0.7) -> list[str]:
+    def draw(self, rng: Random, valid: float = 0.85) -> list[str]:
         """Return the option with a value, in one of the ways to write it.
 
         Args:

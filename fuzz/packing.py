@@ -52,18 +52,18 @@ def packed(name: str, data: bytes, rng: Random) -> tuple[str, bytes, str]:
     members = {name: data}
     if rng.random() < 0.3:
         members[rng.choice(ODD_MEMBERS)] = rng.choice((b"", data, b"note\n"))
-    match rng.randrange(10):
-        case 0 | 1:
+    match rng.randrange(20):
+        case 0 | 1 | 2 | 3:
             return f"{name}.gz", gzipped(data), "gzip it"
-        case 2:
+        case 4 | 5:
             return f"{name}.gz", gzipped(data) + gzipped(b""), "two gzip members"
-        case 3 | 4:
+        case 6 | 7 | 8 | 9:
             return f"{name}.zst", zstandard(data), "zstd it"
-        case 5 | 6:
+        case 10 | 11 | 12 | 13:
             return "log.zip", zipped(members), "zip it"
-        case 7:
+        case 14 | 15:
             return "log.tar", tarred(members), "tar it"
-        case 8:
+        case 16 | 17 | 18:
             return "log.tar.gz", gzipped(tarred(members)), "tar and gzip it"
         case _:
             if rng.random() < 0.5:

@@ -13,7 +13,12 @@ NOBODY = 65534
 SETPRIV = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 READ_ALL = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
 """For an interpreter in root's own folder: read what root may read, write nothing of it."""
-TRY = "import gpuplan.cli.main"
+TRY = """
+import subprocess, sys
+import gpuplan.cli.main
+sys.exit(sys.base_prefix != sys.argv[1] or subprocess.call([sys.executable, "-c", ""]))
+"""
+"""Whether it is this interpreter, gpuplan is there, and it can start others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,7 @@ def found_rights(folder: Path) -> Rights:
     mounts = shutil.which("mount") is not None and shutil.which("umount") is not None
     if shutil.which("setpriv") is not None:
         for prefix in (SETPRIV, (*SETPRIV, *READ_ALL)):
-            line = [*prefix, sys.executable, "-c", TRY]
+            line = [*prefix, sys.executable, "-c", TRY, sys.base_prefix]
             try:
                 done = subprocess.run(line, cwd=folder, capture_output=True, check=False)
             except OSError:

@@ -151,8 +151,11 @@ def _on_stdin(case: Case, rng: Random) -> str:
 def _options(rng: Random, command: str) -> list[Step]:
     chosen = [one for one in options_of(command) if one.flag not in ("--output", "--output-format")]
 
+    rare = ("--map", "--throughputs", "--worker-type", "--source-format")
+    shares = [0.2 if one.flag in rare else 1.0 for one in chosen]
+
     def step(case: Case, rng: Random) -> str:
-        option = rng.choice(chosen)
+        option = rng.choices(chosen, shares)[0]
         given = option.draw(rng)
         case.arguments += given
         if option.writes and option.takes_value:
