@@ -60,6 +60,11 @@ def visible(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else HIDDEN for c in text)
 
 
+def visible_lines(text: str) -> str:
+    """Return a text with its own line breaks, else as `visible` does."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def terminal(text: str) -> str:
     """Return a text for one line of a terminal or of the log of a CI service."""
     return inert_line(visible(text))

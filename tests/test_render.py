@@ -142,6 +142,14 @@ def test_a_cell_may_bring_its_own_text_and_a_column_its_readers():
     assert "30 min" in text and "d.p50" not in text and "1800" not in text
 
 
+def test_line_breaks_of_our_own_stay():
+    table = Table("T", (Column("user", "user"),), [("ann",)])
+    report = Report("try", {}, (table,), headline="One.\nTwo.", warnings=("three\n  next: four",))
+    assert as_text(report, Stream()).startswith("One.\nTwo.\n\nT\n")
+    text = as_markdown(report)
+    assert text.startswith("**One. Two.**\n") and "> warning: three next: four\n" in text
+
+
 def test_control_characters_of_a_log_do_not_reach_the_terminal():
     table = Table("T", (Column("user", "user"),), [("eve\x1b[2J\nx",)])
     report = Report(command="try", results={}, tables=(table,))

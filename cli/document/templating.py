@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gpuplan.cli.escape import visible
+from gpuplan.cli.escape import visible_lines
 
 
 @cache
@@ -30,4 +30,5 @@ def fill(template: str, **values: Any) -> str:
 
 def _shown(value: Any) -> Any:
     """Return what a page shows of a value; what has been escaped is markup already."""
-    return visible(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+    is_plain = isinstance(value, str) and not hasattr(value, "__html__")
+    return visible_lines(value) if is_plain else value

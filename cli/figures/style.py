@@ -184,5 +184,5 @@ def _show_texts(figure: Figure) -> None:
 
 
 def _shown(text: str) -> str:
-    """Return a text of several lines for a picture."""
+    """Return a text for a picture, with its own line breaks."""
     return "\n".join(map(picture, text.split("\n")))
