@@ -94,3 +94,16 @@ def test_the_same_prices_give_the_same_bytes(tmp_path, gpuplan):
                             "json")  # fmt: skip
         seen.add((out, (tmp_path / "o.parquet").read_bytes()))
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("reference", ["aws", "x:spot", "c:spot:y"])
+def test_a_reference_that_is_none_leaves_the_table_as_it_was(tmp_path, gpuplan, reference):
+    source, table = tmp_path / "p.csv", tmp_path / "prices.parquet"
+    source.write_text(f"{HEADER}\n2026-01-05T00:00:00Z,c,L4,,spot,1,\n")
+    arguments = ("prices", source, "-o", table, "--reference", reference)
+    code, _, err = gpuplan(*arguments)
+    assert code == 2 and f"--reference {reference}" in err
+    assert not table.exists()
+    table.write_bytes(b"older")
+    assert gpuplan(*arguments)[0] == 2
+    assert table.read_bytes() == b"older"

@@ -94,6 +94,7 @@ def ingest_prices(
     choices: PriceChoices | None = None,
     limit: Limit = DEFAULT_LIMIT,
     on_progress: Callable[[float], None] | None = None,
+    on_read: Callable[[pl.DataFrame, PriceProvenance], None] | None = None,
 ) -> PricesResult:
     """Write the prices of some lists and histories, of one format or several, to a Parquet file.
 
@@ -108,6 +109,7 @@ def ingest_prices(
         choices: what the user says that the sources do not.
         limit: how many rows may be rejected.
         on_progress: told the share of the bytes read, 0 to 1.
+        on_read: given the prices before anything is written; where it raises, nothing is.
 
     Raises:
         InputError: a source cannot be used, or more rows than allowed are rejected.
@@ -126,6 +128,8 @@ def ingest_prices(
             reading.take(one.source, one.format, advance)
         prices = reading.prices(lists[0].source.path)
         provenance = reading.provenance()
+        if on_read is not None:
+            on_read(prices, provenance)
         with atomic_output(output) as table:
             write_parquet(prices, table, {METADATA_KEY: provenance.to_json()})
             log.write()

@@ -29,10 +29,12 @@ from gpuplan.cli.options import (
 from gpuplan.cli.report import Column, Input, Report, Table
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
     from gpuplan.analysis.prices.book import PriceBook
     from gpuplan.analysis.prices.run import PricesResult
+    from gpuplan.analysis.prices.schema import PriceProvenance
     from gpuplan.analysis.prices.view import Market
 
 
@@ -147,6 +149,12 @@ def register(app: typer.Typer) -> None:
 
         if sampling is not None and sampling not in SAMPLINGS:
             raise UsageError(f"--sampling {sampling}: expected {' or '.join(SAMPLINGS)}")
+        told: list[tuple[PriceBook, Market]] = []
+
+        def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
+            book = book_of(table, provenance, path=out)
+            told.append((book, market(book, reference=reference)))
+
         with talk.progress("reading") as advance:
             result = ingest_prices(
                 sources,
@@ -160,8 +168,9 @@ def register(app: typer.Typer) -> None:
                 ),
                 limit=Limit.of(max_rejects),
                 on_progress=advance,
+                on_read=consider,
             )
-        book = book_of(result.prices, result.provenance, path=out)
+        ((book, offered),) = told
         parameters = {
             "source_format": source_format,
             "as_of": as_of and as_of.isoformat(),
@@ -171,7 +180,7 @@ def register(app: typer.Typer) -> None:
             "max_rejects": max_rejects,
             "reference": reference,
         }
-        emit(_report(result, book, market(book, reference=reference), parameters), output)
+        emit(_report(result, book, offered, parameters), output)
 
 
 def _report(
