@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.jobs import FloatArray, IntArray
 
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 
 
 def chunks(size: int) -> Iterator[slice]:

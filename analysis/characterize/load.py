@@ -236,7 +236,8 @@ def _held_by(jobs: JobArrays) -> Iterator[Batch]:
     first = jobs.submit_us[0]
     for part in chunks(jobs.jobs):
         chosen = jobs.timed_gpu(part)
-        wait_s = np.nan_to_num(jobs.queue_s[part][chosen])
+        wait_s = jobs.queue_s[part][chosen]
+        wait_s[np.isnan(wait_s)] = 0.0
         start = jobs.submit_us[part][chosen] - first + _microseconds(wait_s)
         end = start + _microseconds(jobs.duration_s[part][chosen])
         later = None if part.stop == jobs.jobs else int(jobs.submit_us[part.stop] - first)
@@ -247,10 +248,19 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
     """Return how many timed GPU jobs have no wait recorded, and the last end in microseconds."""
     unknown, last = 0, 0
     for part in chunks(jobs.jobs):
-        unknown += int(np.isnan(jobs.queue_s[part][jobs.timed_gpu(part)]).sum())
-    for _, end, _, _ in _held_by(jobs):
-        last = max(last, int(end.max(initial=0)))
-    return unknown, last
+        chosen = jobs.timed_gpu(part)
+        queue_s = jobs.queue_s[part]
+        unknown += np.count_nonzero(np.isnan(queue_s) & chosen)
+        # Only the jobs that end last are rounded to microseconds.
+        wait_s = np.where(np.isnan(queue_s), 0.0, queue_s)
+        start_us = jobs.submit_us[part] - jobs.submit_us[0]
+        end_s = np.where(chosen, start_us / US + wait_s + jobs.duration_s[part], -1.0)
+        late = np.flatnonzero(chosen & (end_s >= end_s.max() * (1 - 1e-9) - 1e-3))
+        wait_us, run_us = (
+            _microseconds(seconds[late]) for seconds in (wait_s, jobs.duration_s[part])
+        )
+        last = max(last, int((start_us[late] + wait_us + run_us).max(initial=0)))
+    return int(unknown), last
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:

@@ -174,16 +174,25 @@ def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
         distinct names. Then these names as text.
     """
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
-    seen = names.unique().drop_nulls()
-    table = pl.DataFrame({"name": seen.cast(pl.String), "stored": seen.to_physical()}).sort("name")
-    stored = table["stored"].to_numpy()
-    unknown = int(stored.max()) + 1 if stored.size else 0
-    place = np.full(unknown + 1, stored.size, dtype=np.min_scalar_type(stored.size))
-    place[stored] = np.arange(stored.size)
+    physical = names.to_physical()
+    most = physical.max()
+    unknown = 0 if most is None else int(most) + 1
+
+    def stored(part: slice) -> NDArray[Any]:
+        return physical[part].fill_null(unknown).to_numpy()
+
+    example = np.full(unknown + 1, -1)  # the position of one job of each name
+    for part in chunks(len(names)):
+        example[stored(part)] = np.arange(part.start, part.stop)
+    example = example[:unknown]
+    seen = names.gather(example[example >= 0]).cast(pl.String)
+    order = seen.arg_sort().to_numpy()
+    place = np.full(unknown + 1, len(seen), dtype=np.min_scalar_type(len(seen)))
+    place[np.flatnonzero(example >= 0)[order]] = np.arange(len(seen))
     codes = np.empty(len(names), dtype=place.dtype)
-    for part in chunks(codes.size):
-        codes[part] = place[names[part].to_physical().fill_null(unknown).to_numpy()]
-    return codes, table["name"]
+    for part in chunks(len(names)):
+        codes[part] = place[stored(part)]
+    return codes, seen.gather(order)
 
 
 def _positions(
