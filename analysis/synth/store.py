@@ -15,10 +15,10 @@ from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import existing_file
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.synth.arrivals import local_midnight_s
 from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
 from gpuplan.analysis.synth.model import MODEL_VERSION, Model
+from gpuplan.analysis.synth.week import local_midnight_s
 
 TRIAL_JOBS = 100
 
