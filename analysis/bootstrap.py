@@ -52,7 +52,7 @@ class Blocks:
     @property
     def count(self) -> int:
         """Blocks in a resample."""
-        return self.starts.shape[1]
+        return int(self.starts.shape[1])
 
     def block_sums(self, marks: FloatArray) -> FloatArray:
         """Return the sum of a mark per position over each block; shape (resamples, blocks)."""

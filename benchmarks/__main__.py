@@ -17,6 +17,7 @@ NAMES = (
     "ingest",
     "characterize",
     "fits",
+    "coverage",
     "boa",
     "boa_epochs",
     "boa_replay",

@@ -20,10 +20,10 @@ from gpuplan.analysis.characterize.jobs import FloatArray, IntArray, JobArrays
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.characterize.seasonality import (
     DAY_H,
-    MAX_HOURS,
     WEEK_H,
     explained,
     hourly_series,
+    most_hours,
 )
 
 LEAST_CELLS = 10 * LEAST_BLOCKS
@@ -47,7 +47,7 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     until = int(jobs.submit_us[-1] - jobs.submit_us[0])
     if until == 0 or not jobs.timed_gpu().any():
         return _undefined(LOAD, resamples), 0
-    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), MAX_HOURS, until)
+    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), most_hours(jobs.jobs), until)
     edges = np.rint(np.arange(cells + 1) * (until / cells)).astype(np.int64)
     times, held, _ = held_over_time(jobs)
     at = np.union1d(times[times < until], edges[:-1])
@@ -59,7 +59,7 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     order = np.argsort(level, kind="stable")
     lasting, cell, level = lasting[order], cell[order], level[order]
     felt = np.ceil(felt_s(jobs) * US * cells / until)
-    block = int(min(max(block_length(mean), felt), cells // ENOUGH_BLOCKS))
+    block = int(min(max(block_length(mean.astype(np.float64)), felt), cells // ENOUGH_BLOCKS))
     blocks = draw_blocks(cells, block, resamples, rng)
 
     def one(resample: int) -> list[float]:
@@ -87,11 +87,11 @@ def felt_s(jobs: JobArrays) -> float:
 def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generator) -> Resampled:
     """Return the burst hours of resamples; each has the bound that its own mean gives.
 
-    Undefined for less than `LEAST_BLOCKS` hours, and more than `MAX_HOURS`.
+    Undefined for less than `LEAST_BLOCKS` hours, and more than `most_hours`.
     """
     hour = (submit_us - submit_us[0]) // HOUR_US
     hours = int(hour[-1]) + 1
-    if not LEAST_BLOCKS <= hours <= MAX_HOURS:
+    if not LEAST_BLOCKS <= hours <= most_hours(submit_us.size):
         return _undefined(BURSTS, resamples), 0
     counts = np.bincount(hour)
     bursts = counts > poisson_quantile(submit_us.size / hours, BURST_QUANTILE)

@@ -32,7 +32,7 @@ from gpuplan.analysis.synth.dependence import (
     normal_scores,
     strata,
 )
-from gpuplan.analysis.synth.hours import dispersion, fit_hours, hourly_counts, regroup
+from gpuplan.analysis.synth.hours import Pattern, dispersion, fit_hours, hourly_counts, regroup
 from gpuplan.analysis.synth.model import Arrivals
 from gpuplan.analysis.synth.week import Busy, Clock, busy_time, clock_of, local_day
 
@@ -222,6 +222,10 @@ def draw_submissions(
         memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
     )
     levels_seed = int(rng.integers(2**63))
+    shape = Shape(arrivals, origin_s, origin_s + span_s)
+    grouped = arrivals.hours if span_s > 2 * HOUR_S else None
+    if grouped is not None and grouped.dispersion <= 1:  # no hour stands out
+        grouped = None
 
     def path(zero_share: float, power: float, clock: Busy) -> IntArray:
         zeros = min(round(zero_share * (count - 1)), count - 2)
@@ -234,13 +238,14 @@ def draw_submissions(
         busy = np.concatenate([[0.0], np.cumsum(gaps)])
         busy *= clock.into(np.array([origin_s + span_s])) / busy[-1]
         real_s = clock.back(busy) - origin_s
-        if arrivals.hours is not None and span_s > 2 * HOUR_S:
-            real_s = regroup(real_s, arrivals.hours, np.random.default_rng(levels_seed))
+        if grouped is not None:
+            real_s = regroup(
+                real_s, grouped, shape.pattern(), np.random.default_rng((levels_seed, 1))
+            )
         return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
             real_s * (US / step_us), min(LATEST_S, span_s / 100) * US / step_us
         )
 
-    shape = Shape(arrivals, origin_s, origin_s + span_s)
     return _calibrated(path, arrivals, shape, rounds or ROUNDS)
 
 
@@ -274,6 +279,21 @@ class Shape:
             factor *= ratio**SHAPE_STEP
             np.clip(factor, 1 / MOST_BENT, MOST_BENT, out=factor)
         return max(apart[: 1 + self.weekly])
+
+    def pattern(self) -> Pattern | None:
+        """Return the shares to give to the hours of a path, as turned; None without a pattern."""
+        if not self.turned:
+            return None
+        by_hour, by_weekday = (
+            shares * factor / (shares @ factor)
+            for shares, factor in zip(self.wanted, self.factors, strict=True)
+        )
+        return Pattern(
+            lambda offset_s: self.hours.slots(self.first_s + offset_s),
+            by_hour,
+            by_weekday if self.weekly else None,
+            1 - self.first_s % HOUR_S / HOUR_S,
+        )
 
     def turn(self) -> None:
         """Set the clock to the rates as they have been turned."""

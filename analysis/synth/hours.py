@@ -8,6 +8,7 @@ the original in that order (rank mapping, as Iman and Conover do with values; se
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,9 @@ from gpuplan.analysis.synth.dependence import IntArray, strata
 HOUR_S = 3600.0
 SPREADS = (0.05, 20.0)
 TAIL_FROM = 0.9
+RAKED = 40
+RAKED_CLOSE = 0.01
+RAKING = 0.3
 FEW = 10
 """Fewer submissions than this have no pattern for more than twice as many: they spread evenly."""
 
@@ -94,12 +98,33 @@ def draw_counts(law: Hours, jobs: int, hours: int, rng: np.random.Generator) -> 
     return np.sort(counts[counts > 0])
 
 
-def regroup(real_s: FloatArray, law: Hours, rng: np.random.Generator) -> FloatArray:
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The shares of the submissions that each part of the week should have.
+
+    Attributes:
+        slot: of some instants (seconds after the first submission), the hour of the week.
+        by_hour: share of each hour of the day; shape (24,).
+        by_weekday: share of each day of the week; shape (7,); None where a path has too few.
+        early: share of each hour after the first submission that is in an hour of the clock with
+            its start; the rest is in the next one.
+    """
+
+    slot: Callable[[FloatArray], IntArray]
+    by_hour: FloatArray
+    by_weekday: FloatArray | None
+    early: float
+
+
+def regroup(
+    real_s: FloatArray, law: Hours, pattern: Pattern | None, rng: np.random.Generator
+) -> FloatArray:
     """Return submissions whose hourly counts are drawn from a law, in the ranks of those given.
 
     Args:
         real_s: ascending submissions in seconds; shape (n,), n >= 2. First and last stay.
         law: of the counts.
+        pattern: what the hours of the week should have; None for no pattern.
         rng: draws the counts, ties and places within hours without a pattern.
     """
     offset = real_s - real_s[0]
@@ -115,21 +140,76 @@ def regroup(real_s: FloatArray, law: Hours, rng: np.random.Generator) -> FloatAr
     beside = np.diff(at) == 1
     near[1:] += np.where(beside, seen[:-1], 0)
     near[:-1] += np.where(beside, seen[1:], 0)
-    lacking = counts.size - at.size
-    if lacking > 0:
-        extra = _shortest_lulls(at, lacking, rng)
-        at = np.concatenate([at, extra])
-        seen = np.concatenate([seen, np.zeros(extra.size, dtype=np.int64)])
-        near = np.concatenate([near, np.zeros(extra.size)])
-        first = np.concatenate([first, np.zeros(extra.size, dtype=np.int64)])
-    order = np.lexsort((rng.random(at.size), near, seen))
-    ends = (at[order] == 0) | (at[order] == hour[-1])  # the first and the last hour stay
-    kept = np.ones(at.size, dtype=bool)
-    kept[np.flatnonzero(~ends)[: at.size - counts.size]] = False
-    order = order[kept]
-    place = np.argsort(at[order])
-    chosen = order[place]
-    return real_s[0] + _filled(offset, at[chosen], first[chosen], seen[chosen], counts[place], rng)
+    if counts.size > at.size:
+        extra = _shortest_lulls(at, counts.size - at.size, rng)
+        none = np.zeros(extra.size, dtype=np.int64)
+        at, seen, first = (
+            np.concatenate(pair) for pair in ((at, extra), (seen, none), (first, none))
+        )
+        near = np.concatenate([near, none])
+    # Hours of equal counts are ranked by the hours beside them, and then at random.
+    weight = np.log(seen + near / (near + 1 + near.max()) + 1e-3 * rng.random(at.size) + 0.1)
+    wanted = _ranked(
+        weight,
+        at,
+        np.concatenate([np.zeros(at.size - counts.size, dtype=np.int64), counts]),
+        pattern,
+    )
+    for end in np.flatnonzero((at == 0) | (at == hour[-1])):  # first and last submission stay
+        if wanted[end] == 0:
+            least = np.flatnonzero((wanted > 0) & (at > 0) & (at < hour[-1]))
+            other = least[np.argmin(wanted[least])]
+            wanted[[end, other]] = wanted[[other, end]]
+    chosen = np.flatnonzero(wanted)
+    wanted = wanted[chosen]
+    order = np.argsort(at[chosen])
+    chosen, wanted = chosen[order], wanted[order]
+    moved = _filled(offset, at[chosen], first[chosen], seen[chosen], wanted, rng)
+    result: FloatArray = real_s[0] + moved
+    return result
+
+
+def _ranked(
+    weight: FloatArray, at: IntArray, counts: IntArray, pattern: Pattern | None
+) -> IntArray:
+    """Return ascending counts in the order of weights, turned until the pattern is met.
+
+    Raking: the weights of each part of the week are multiplied by a power of its wanted share over
+    the one found (Deming and Stephan, Annals of Mathematical Statistics 11, 1940).
+    """
+    best = np.empty_like(counts)
+    best[np.argsort(weight)] = counts
+    if pattern is None:
+        return best
+    begin_s: FloatArray = np.asarray(at * HOUR_S, dtype=np.float64)
+    halves = [
+        (pattern.early, pattern.slot(begin_s)),
+        (1 - pattern.early, pattern.slot(begin_s + HOUR_S - 1e-3)),
+    ]
+    parts = [([(share, slot % 24) for share, slot in halves], pattern.by_hour)]
+    if pattern.by_weekday is not None:
+        parts.append(([(share, slot // 24) for share, slot in halves], pattern.by_weekday))
+    turned, found, least = weight.copy(), best, np.inf
+    for round_ in range(RAKED):
+        off = 0.0
+        for places, wanted in parts:
+            here = (
+                sum(
+                    share * np.bincount(place, found, minlength=wanted.size)
+                    for share, place in places
+                )
+                / counts.sum()
+            )
+            off = max(off, float(np.abs(here - wanted).sum() / 2))
+            lack = RAKING / (1 + round_ / 10) * np.log((wanted + 1e-3) / (here + 1e-3))
+            turned += sum(share * lack[place] for share, place in places)
+        if off < least:
+            best, least = found, off
+        if off <= RAKED_CLOSE:
+            break
+        found = np.empty_like(counts)
+        found[np.argsort(turned)] = counts
+    return best
 
 
 def _shortest_lulls(at: IntArray, lacking: int, rng: np.random.Generator) -> IntArray:
@@ -165,8 +245,10 @@ def _filled(
     filled = start + (place - low) * (offset[np.minimum(low + 1, offset.size - 1)] - start)
     loose = np.repeat(free, wanted)
     hour = np.repeat(at, wanted)
-    filled[loose] = HOUR_S * (hour[loose] + rng.random(np.count_nonzero(loose)))
-    filled = np.clip(filled, HOUR_S * hour, np.nextafter(HOUR_S * (hour + 1), 0))
-    filled.sort()
-    filled[0], filled[-1] = 0.0, offset[-1]
-    return filled
+    begin = HOUR_S * hour
+    end = np.minimum(np.nextafter(begin + HOUR_S, 0), offset[-1])
+    filled[loose] = begin[loose] + (end - begin)[loose] * rng.random(np.count_nonzero(loose))
+    moved: FloatArray = np.clip(filled, begin, end)
+    moved.sort()
+    moved[0], moved[-1] = 0.0, offset[-1]
+    return moved

@@ -20,6 +20,7 @@ from gpuplan.analysis.synth.dependence import IntArray
 HOUR_S = 3600
 DAY_H, WEEK_H = 24, 168
 WEEK_S = WEEK_H * HOUR_S
+KEPT_DAYS = 64
 EPOCH_H = 3 * DAY_H  # 1970-01-01 was a Thursday; weeks begin on Monday
 
 
@@ -66,8 +67,10 @@ def _slots_until(week_s: FloatArray) -> FloatArray:
 
 
 def clock_of(zone: str, first_s: float, last_s: float) -> Clock:
-    """Return the clock of a zone that `is_zone` knows over some time."""
-    return _clock(zone, int(first_s // HOUR_S), int(last_s // HOUR_S) + 1)
+    """Return the clock of a zone that `is_zone` knows over some time, and a little beyond it."""
+    part_s = KEPT_DAYS * DAY_H * HOUR_S  # so that paths of one process share a clock
+    first, last = int(first_s // part_s), int(last_s // part_s) + 1
+    return _clock(zone, first * KEPT_DAYS * DAY_H, last * KEPT_DAYS * DAY_H)
 
 
 @lru_cache(maxsize=64)
