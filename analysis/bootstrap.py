@@ -3,13 +3,22 @@
 Sources: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of
 Statistics 17, 1989 (moving blocks); Politis and Romano, "A circular block-resampling procedure for
 stationary data", 1992 (the last job is followed by the first, so that every job is as likely).
+`gpuplan.analysis.block_length` chooses the length of the blocks.
+
+Intervals: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician
+69, 2015 (the expanded percentile interval); Götze and Künsch, "Second-order correctness of the
+blockwise bootstrap for stationary observations", Annals of Statistics 24, 1996 (studentized by the
+blocks of each resample).
+
 What adds up over the jobs is summed from prefix sums, block by block; for what needs an order a
 resample is how often each job occurs in it, so that nothing is sorted again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,20 +27,11 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 CountArray = NDArray[np.int32]
 
-LEAST_BLOCKS = 10
-SECONDS_PER_DAY = 86400.0
-
-
-def block_length(jobs: int, span_s: float) -> int:
-    """Return the number of consecutive jobs in a block.
-
-    It is the larger of ``n^(1/3)``, the order that is best for the variance of a mean (Künsch),
-    and the jobs of an average day, so that what a day ties together stays together; at most a
-    tenth of the jobs, and at least one.
-    """
-    a_day = jobs * SECONDS_PER_DAY / span_s if span_s > 0 else 0.0
-    wished = max(np.ceil(jobs ** (1 / 3)), a_day)
-    return int(max(1, min(wished, jobs // LEAST_BLOCKS)))
+NORMAL = NormalDist()
+AT_ONCE = 256
+Smooth = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""A statistic of sums that is the same for all of them doubled: from sums of shape (k, ...), its
+value of shape (...) and its gradient of shape (k, ...); NaN where it is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,20 @@ class Blocks:
     starts: IntArray
     ends: IntArray
 
+    @property
+    def count(self) -> int:
+        """Blocks in a resample."""
+        return int(self.starts.shape[1])
+
+    def block_sums(self, marks: FloatArray) -> FloatArray:
+        """Return the sum of a mark per position over each block; shape (resamples, blocks)."""
+        upto = _twice(marks)
+        result: FloatArray = upto[self.ends] - upto[self.starts]
+        return result
+
     def sums(self, marks: FloatArray) -> FloatArray:
         """Return the sum of a mark per position over each resample; shape (resamples,)."""
-        upto = np.concatenate([[0.0], np.cumsum(np.concatenate([marks, marks]))])
-        result: FloatArray = (upto[self.ends] - upto[self.starts]).sum(axis=1)
+        result: FloatArray = self.block_sums(marks).sum(axis=1)
         return result
 
     def positions(self, resample: int) -> IntArray:
@@ -94,16 +104,171 @@ def share_hint(level: float) -> str:
     return f"; in percent, did you mean {100 * level:g}?" if 0 < level < 1 else ""
 
 
-def interval(values: FloatArray, level: float) -> tuple[float, float] | None:
-    """Return the middle ``level`` percent of resampled values (Efron's percentile interval).
+@dataclass(frozen=True, slots=True)
+class Studentized:
+    """A smooth statistic over resamples, each with a standard error of its own.
 
-    None where a resample leaves the statistic undefined (NaN).
+    Attributes:
+        value: of the series itself.
+        error: its standard error, from the sums of all blocks of the series.
+        values: of the resamples; shape (resamples,).
+        errors: standard errors of the resamples, from their blocks; shape (resamples,).
+    """
+
+    value: float
+    error: float
+    values: FloatArray
+    errors: FloatArray
+
+    def interval(self, level: float, blocks: int) -> tuple[float, float] | None:
+        """Return the studentized interval, widened to the expanded percentile interval.
+
+        A resample of a heavy tail that has few large values also has a small standard error; the
+        studentized interval knows, and reaches higher than percentiles do. Where no value is below
+        0 the lower end is found on the logarithmic scale, so that neither is the interval.
+        """
+        ends = interval(self.values, level, blocks)
+        if ends is None or not self.error > 0 or not (self.errors > 0).all():
+            return ends
+        tails = np.array([(100 - level) / 2, (100 + level) / 2])
+        scores = (self.values - self.value) / self.errors
+        low_score, high_score = np.percentile(scores, tails, method="weibull")[::-1]
+        low = self.value - low_score * self.error
+        high = self.value - high_score * self.error
+        if self.value > 0 and (self.values > 0).all():
+            scores = np.log(self.values / self.value) * self.values / self.errors
+            low_score = np.percentile(scores, tails[1], method="weibull")
+            low = self.value * np.exp(-low_score * self.error / self.value)
+        return min(ends[0], float(low)), max(ends[1], float(high))
+
+
+def studentize(blocks: Blocks, marks: FloatArray, statistic: Smooth) -> Studentized:
+    """Return a statistic of sums over resamples, with standard errors by the delta method.
+
+    Args:
+        blocks: the resamples.
+        marks: what is summed, per position; shape (k, size).
+        statistic: of the sums.
+    """
+    sums = np.stack([_twice(row) for row in marks])
+    small = blocks.count / max(blocks.count - 1, 1)
+    values, errors = np.empty(len(blocks.starts)), np.empty(len(blocks.starts))
+    for begin in range(0, values.size, AT_ONCE):  # the blocks of all at once may fill the memory
+        rows = slice(begin, begin + AT_ONCE)
+        parts = sums[:, blocks.ends[rows]] - sums[:, blocks.starts[rows]]
+        values[rows], slopes = statistic(parts.sum(axis=2))
+        apart = np.einsum("kr,krb->rb", slopes, parts)  # of degree 0: their sum is 0
+        errors[rows] = np.sqrt(small * np.square(apart).sum(axis=1))
+    value, slope = statistic(marks.sum(axis=1))
+    length = int((blocks.ends[0] - blocks.starts[0]).max())
+    every = slope @ (sums[:, length : length + blocks.size] - sums[:, : blocks.size])
+    error = float(np.sqrt(small * np.square(every).mean() * blocks.size / length))
+    return Studentized(float(value), error, values, errors)
+
+
+def ratio(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the quotient of two sums, and its gradient; NaN where the divisor is not above 0."""
+    over, under = sums
+    safe = np.where(under > 0, under, np.nan)
+    value = over / safe
+    return value, np.stack([1 / safe, -value / safe])
+
+
+def squared_cv(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return variance over squared mean from sums of 1, x and x^2, and its gradient."""
+    count, first, second = sums
+    safe = np.where(first > 0, first, np.nan)
+    moment = second * count / safe**2
+    return np.maximum(moment - 1, 0.0), np.stack(
+        [second / safe**2, -2 * moment / safe, count / safe**2]
+    )
+
+
+def interval(values: FloatArray, level: float, blocks: int = 0) -> tuple[float, float] | None:
+    """Return the expanded percentile interval of resampled values.
+
+    Percentiles are those at which a further value is expected to fall below with their probability.
+    Of few blocks they are too near to each other, by sqrt((b - 1) / b) and by what Student's law is
+    wider than the normal one; so percentiles further out are taken.
+
+    Args:
+        values: of the resamples; shape (resamples,).
+        level: confidence, percent.
+        blocks: blocks in a resample; 0 expands nothing.
+
+    Returns:
+        Low and high end; None where a resample leaves the statistic undefined (NaN).
     """
     if not values.size or np.isnan(values).any():
         return None
-    tail = (100 - level) / 2
-    low, high = np.percentile(values, [tail, 100 - tail])
+    tail = expanded_tail(level, blocks)
+    low, high = np.percentile(values, [tail, 100 - tail], method="weibull")
     return float(low), float(high)
+
+
+def share_interval(
+    values: FloatArray, share: float, level: float, blocks: int
+) -> tuple[float, float] | None:
+    """Return an interval of a share that resamples understate, as those a few jobs decide.
+
+    The expanded percentile interval, widened to its reflection in the estimate on the logit scale
+    (the basic bootstrap interval).
+
+    Args:
+        values, level, blocks: as for `interval`.
+        share: the estimate.
+    """
+    ends = interval(values, level, blocks)
+    if ends is None or not 0 < ends[0] <= ends[1] < 1 or not 0 < share < 1:
+        return ends
+    low, high = (share**2 * (1 - end) / end for end in reversed(ends))  # odds, by (1 - share)^2
+    rest = (1 - share) ** 2
+    return min(ends[0], low / (low + rest)), max(ends[1], high / (high + rest))
+
+
+def expanded_tail(level: float, blocks: int = 0) -> float:
+    """Return the percent of resamples beyond each end of an expanded percentile interval."""
+    tail = (100 - level) / 200
+    if blocks < 2:
+        return 100 * tail
+    return 100 * NORMAL.cdf(
+        -student_quantile(1 - tail, blocks - 1) * (blocks / (blocks - 1)) ** 0.5
+    )
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Return a quantile of Student's law.
+
+    Exact for one and two degrees of freedom; else the expansion of Hill, "Student's t-quantiles",
+    Communications of the ACM 13, 1970 (algorithm 396), right to about 1e-4 here.
+    """
+    double = 2 * min(probability, 1 - probability)
+    if freedom == 1:
+        found = 1 / np.tan(double * np.pi / 2)
+    elif freedom == 2:
+        found = np.sqrt(2 / (double * (2 - double)) - 2)
+    else:
+        a = 1 / (freedom - 0.5)
+        b = 48 / a**2
+        c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+        d = ((94.5 / (b + c) - 3) / b + 1) * np.sqrt(a * np.pi / 2) * freedom
+        x = d * double
+        y = x ** (2 / freedom)
+        if y > 0.05 + a:
+            x = NORMAL.inv_cdf(double / 2)
+            y = x**2
+            if freedom < 5:
+                c += 0.3 * (freedom - 4.5) * (x + 0.6)
+            c = (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b + c
+            y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+            y = np.expm1(a * y**2)
+        else:
+            y = (
+                (1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3)
+                 + 0.5 / (freedom + 4)) * y - 1
+            ) * (freedom + 1) / (freedom + 2) + 1 / y  # fmt: skip
+        found = np.sqrt(freedom * y)
+    return float(found if probability >= 0.5 else -found)
 
 
 def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:
@@ -115,3 +280,8 @@ def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:
     if not values.size or np.isnan(values).any():
         return None
     return float(np.percentile(values, 100 - level, method="lower")), None
+
+
+def _twice(marks: FloatArray) -> FloatArray:
+    """Return the sums of the marks up to each position of the series and of its repetition."""
+    return np.concatenate([[0.0], np.cumsum(np.concatenate([marks, marks]))])

@@ -122,9 +122,10 @@ def _pair(
     ratio_ci = difference_ci = None
     if drawn is not None:
         level, before, after = drawn[0].level, drawn[0].medians, drawn[1].medians
-        difference_ci = interval(after - before, level)
+        blocks = min(each.blocks for each in drawn)
+        difference_ci = interval(after - before, level, blocks)
         if (before > 0).all():
-            ratio_ci = interval(after / before, level)
+            ratio_ci = interval(after / before, level, blocks)
     return TwoSample(
         name,
         other,

@@ -18,6 +18,7 @@ NAMES = (
     "characterize",
     "scale",
     "fits",
+    "coverage",
     "boa",
     "boa_epochs",
     "boa_replay",

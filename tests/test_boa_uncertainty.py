@@ -7,7 +7,7 @@ import pytest
 from support_boa import law_class, random_class
 from support_boa_replay import workload_of_jobs
 
-from gpuplan.analysis.bootstrap import draw_blocks
+from gpuplan.analysis.bootstrap import draw_blocks, expanded_tail
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.boa import uncertainty
 from gpuplan.planner.boa.frontier import solve_frontier
@@ -77,10 +77,12 @@ def test_bands_are_those_of_resamples_solved_one_by_one(rescale_h):
                 *np.where(targets < again.objective_s[-1], np.inf, needs),
             ]
         )
-    drawn = np.sort(rows, axis=0)  # 80% of 21: from the third to the nineteenth
+    drawn = np.sort(rows, axis=0)
+    at = expanded_tail(80, blocks.count) / 100 * 22 - 1  # 80% of 21: near the second
+    low, high = int(at), int(np.ceil(20 - at))
     found = [bands.load_gpus, bands.min_budget_gpus, *bands.mean_jct_s, *bands.target_budget_gpus]
     for column, band in zip(drawn.T, found, strict=True):
-        for value, end in ((column[2], band.low), (column[18], band.high)):
+        for value, end in ((column[low], band.low), (column[high], band.high)):
             assert (np.inf if end is None else end) == pytest.approx(value, rel=1e-9)
         assert band.missed_share == pytest.approx(np.isinf(column).mean())
     assert bands.load_gpus.value == pytest.approx(frontier.load_gpus)

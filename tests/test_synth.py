@@ -128,6 +128,6 @@ def test_long_wide_jobs_come_when_few_others_do(tmp_path):
 
     p95, peak = np.mean([held(model, seed) for seed in range(4)], axis=0)
     assert p95 == pytest.approx(1, abs=0.25)
-    assert peak < 1.7
+    assert peak < 1.9
     p95, peak = np.mean([held(regardless_of_crowds(model), seed) for seed in range(4)], axis=0)
     assert p95 > 1.5 and peak > 2.2

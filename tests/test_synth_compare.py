@@ -44,7 +44,7 @@ def test_arrivals_without_rhythm_do_not_pass_for_the_original_s(tmp_path, seed):
 
 def test_jobs_in_no_bursts_do_not_pass_for_bursty_ones(original, tmp_path):
     model = fit_model(original)
-    calm = replace(model.arrivals, memory=(0.0,) * 4, scv=1.0, gap=None)
+    calm = replace(model.arrivals, memory=(0.0,) * 4, scv=1.0, gap=None, hours=None)
     result = synthesize(replace(model, arrivals=calm), Request(6000), tmp_path / "t.parquet")
     for key in ("interarrival.scv", "arrivals.hourly_dispersion", "arrivals.burst_share_jobs"):
         assert by_key(result)[key].verdict == "outside"

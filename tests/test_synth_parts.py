@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.synth import arrivals as when
-from gpuplan.analysis.synth import curve, dependence
+from gpuplan.analysis.synth import curve, dependence, week
+from gpuplan.analysis.synth import hours as counted_hours
 from gpuplan.analysis.synth.fit import zipf_shares
 from gpuplan.analysis.synth.model import Arrivals
 
@@ -162,7 +163,7 @@ def test_busy_time_runs_with_the_local_clock():
     model = Arrivals(
         60.0, 1.0, 0.0, None, by_hour=by_hour, by_weekday=(1.0,) * 7, time_zone="+08:00"
     )
-    clock = when.busy_time(model, 0.0, 86400.0)
+    clock = week.busy_time(when.clock_over(model, 0.0, 86400.0), when.rates_of(model), 0.0)
     assert clock.into(np.array([0.0, 1800.0, 3600.0, 7200.0])) == pytest.approx(
         [0, 3600, 7200, 10800]
     )
@@ -170,13 +171,13 @@ def test_busy_time_runs_with_the_local_clock():
 
 
 def test_a_local_day_begins_at_local_midnight_in_summer_and_winter():
-    assert when.local_midnight_s("1970-01-02", "+08:00") == 16 * 3600
-    assert when.local_midnight_s("2017-07-01", "America/Los_Angeles") % 86400 == 7 * 3600
-    assert when.local_midnight_s("2017-12-01", "America/Los_Angeles") % 86400 == 8 * 3600
+    assert week.local_midnight_s("1970-01-02", "+08:00") == 16 * 3600
+    assert week.local_midnight_s("2017-07-01", "America/Los_Angeles") % 86400 == 7 * 3600
+    assert week.local_midnight_s("2017-12-01", "America/Los_Angeles") % 86400 == 8 * 3600
     # The clocks went back at 2 in the morning of 2017-11-05: the day before and the one after.
-    assert when.local_midnight_s("2017-11-05", "America/Los_Angeles") % 86400 == 7 * 3600
-    assert when.local_midnight_s("2017-11-06", "America/Los_Angeles") % 86400 == 8 * 3600
-    assert when.local_day(16 * 3600 - 1, "+08:00") == "1970-01-01"
+    assert week.local_midnight_s("2017-11-05", "America/Los_Angeles") % 86400 == 7 * 3600
+    assert week.local_midnight_s("2017-11-06", "America/Los_Angeles") % 86400 == 8 * 3600
+    assert week.local_day(16 * 3600 - 1, "+08:00") == "1970-01-01"
 
 
 @pytest.mark.parametrize("kind", ["poisson", "regular", "bursty"])
@@ -226,7 +227,7 @@ def test_short_gaps_follow_short_gaps():
     dispersion, share = means(model)
     assert dispersion == pytest.approx(wanted, rel=0.2)
     assert share == pytest.approx(jobs_in_bursts(submit_us), abs=0.03)
-    assert means(replace(model, bursting=None))[1] < jobs_in_bursts(submit_us) - 0.1
+    assert means(replace(model, bursting=None, hours=None))[1] < jobs_in_bursts(submit_us) - 0.1
 
 
 def test_the_dispersion_of_hourly_counts():
@@ -244,7 +245,7 @@ def test_a_few_bursts_still_come_at_the_usual_hours_and_days(monkeypatch):
     rate *= np.where(hours // 24 % 7 >= 5, 0.3, 1.0)
     begin = np.sort(rng.choice(hours, 120, p=rate / rate.sum()))
     submit_s = np.sort((np.repeat(begin, 100) + 0.9 * rng.random(12_000)) * 3600)
-    origin_s = when.local_midnight_s("2026-01-05", "UTC")  # a Monday
+    origin_s = week.local_midnight_s("2026-01-05", "UTC")  # a Monday
     submit_us = ((origin_s + submit_s) * 1e6).astype(np.int64) // 1_000_000 * 1_000_000
     model = when.fit_arrivals(submit_us, "UTC", calendar=True)
     span_s = float(submit_us[-1] - submit_us[0]) / 1e6
@@ -259,6 +260,7 @@ def test_a_few_bursts_still_come_at_the_usual_hours_and_days(monkeypatch):
 
     turned = mean_off()
     monkeypatch.setattr(when, "ROUNDS", 1)
+    monkeypatch.setattr(counted_hours, "RAKED", 0)
     assert turned < 0.05 and 2 * turned < mean_off()
 
 
@@ -268,14 +270,14 @@ def test_the_day_and_the_week_come_back():
     rate = np.where((hours % 24 >= 9) & (hours % 24 < 18), 40, 5)
     rate = np.where(hours // 24 % 7 >= 5, rate // 5, rate)
     at = np.repeat(hours, rng.poisson(rate))
-    origin_s = when.local_midnight_s("2026-01-05", "+08:00")  # a Monday
+    origin_s = week.local_midnight_s("2026-01-05", "+08:00")  # a Monday
     submit_us = np.sort((origin_s + at * 3600 + rng.random(at.size) * 3600) * 1e6).astype(np.int64)
     model = when.fit_arrivals(submit_us, "+08:00", calendar=True)
     day = np.array(model.by_hour)
     assert day[9:18].min() > 4 * day[[*range(9), *range(18, 24)]].max()
     assert min(model.by_weekday[:5]) > 3 * max(model.by_weekday[5:])
     drawn = when.draw_submissions(model, 20_000, origin_s, 20 * 7 * 86400.0, rng)
-    hour, weekday = when.local_hours(drawn // 3_600_000_000, "+08:00")
+    hour, weekday = week.local_hours(drawn // 3_600_000_000, "+08:00")
     busy = ((hour >= 9) & (hour < 18)).mean()
     assert busy == pytest.approx(((at % 24 >= 9) & (at % 24 < 18)).mean(), abs=0.02)
     assert (weekday >= 5).mean() == pytest.approx((at // 24 % 7 >= 5).mean(), abs=0.02)

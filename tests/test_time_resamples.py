@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_traces import frame, in_memory
 
-from gpuplan.analysis.bootstrap import at_least, block_length, draw_blocks
+from gpuplan.analysis.block_length import block_length
+from gpuplan.analysis.bootstrap import at_least, draw_blocks
 from gpuplan.analysis.characterize import characterize
-from gpuplan.analysis.characterize.arrivals import find_bursts
+from gpuplan.analysis.characterize.arrivals import find_bursts, poisson_quantile
 from gpuplan.analysis.characterize.distinct import distinct_interval
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.characterize.jobs import job_arrays
@@ -38,6 +39,12 @@ def submissions(counts):
     return np.repeat(np.arange(len(counts)), counts) * HOUR * 10**6
 
 
+def rhythm(submit_us, resamples, draw):
+    """The daily and the weekly strength of resamples."""
+    parts = resampled_rhythm(submit_us, None, resamples, draw)
+    return {name: values for found, _ in parts for name, values in found.items()}
+
+
 def at(summary, path):
     for key in path.split("."):
         summary = summary[key]
@@ -46,10 +53,11 @@ def at(summary, path):
 
 def test_the_load_of_a_resample_is_that_of_its_cells():
     # 200 hours, 4 GPUs held in all but hours 60 to 79, when there are 9; the last job only marks
-    # the end. A job of 180 of the 200 hours is felt for longer than a tenth of the trace.
+    # the end. A job of 200 hours is felt for longer than a twentieth of the trace.
     jobs = arrays([0, 60 * HOUR, 200 * HOUR], [200.0 * HOUR, 20.0 * HOUR, 0.0], [4.0, 5.0, 1.0])
-    found = resampled_load(jobs, 40, rng(3))
-    blocks = draw_blocks(200, 20, 40, rng(3))
+    found, count = resampled_load(jobs, 40, rng(3))
+    blocks = draw_blocks(200, 10, 40, rng(3))
+    assert count == 20
     for resample in range(40):
         hours = [9 if 60 <= hour < 80 else 4 for hour in blocks.positions(resample).tolist()]
         level = sorted(hours)
@@ -69,7 +77,7 @@ def test_the_load_of_a_resample_is_that_of_its_cells():
 def test_resampled_loads_are_loads_of_the_trace(drawn):
     submit, duration, gpus = zip(*sorted(drawn), strict=True)
     jobs = arrays(submit, [float(d) for d in duration], list(gpus))
-    found = resampled_load(jobs, 5, rng())
+    found, _ = resampled_load(jobs, 5, rng())
     if submit[0] == submit[-1] or not any(gpus):
         assert all(np.isnan(values).all() for values in found.values())
         return
@@ -95,8 +103,11 @@ def test_the_bursts_of_a_resample_are_those_of_its_hours():
     counts = rng(1).poisson(np.where(np.arange(300) % 50 < 5, 30, 4))
     counts[0] = counts[-1] = 1  # the first and last hour are in the trace
     submit_us = submissions(counts)
-    found = resampled_bursts(submit_us, 20, rng(7))
-    blocks = draw_blocks(300, block_length(300, 300 * HOUR), 20, rng(7))
+    found, count = resampled_bursts(submit_us, 20, rng(7))
+    bursts = counts > poisson_quantile(counts.mean(), 0.999)
+    block = block_length(counts.astype(float), bursts.astype(float))
+    blocks = draw_blocks(300, block, 20, rng(7))
+    assert block > 1 and count == blocks.count
     for resample in range(20):
         hours = counts[blocks.positions(resample)]
         # Hours are cut from the first submission to the last: mark both ends.
@@ -115,11 +126,11 @@ def test_a_perfect_rhythm_is_certain_and_ten_cycles_are_needed():
         path = f"arrivals.seasonality.{clock}_strength"
         hours = [(1 + i % 24 if clock == "daily" else n) for i, n in enumerate(whole)]
         submit_us = submissions([*hours[: weeks * 168], 1])
-        found = resampled_rhythm(submit_us, None, 50, rng())[path]
+        found = rhythm(submit_us, 50, rng())[path]
         assert cycles >= 10 and found.min() > 0
         if clock == "daily":
             np.testing.assert_allclose(found, 1)
-    nine = resampled_rhythm(submissions([*whole[: 9 * 168], 1]), None, 5, rng())
+    nine = rhythm(submissions([*whole[: 9 * 168], 1]), 5, rng())
     assert np.isnan(nine["arrivals.seasonality.weekly_strength"]).all()
     assert not np.isnan(nine["arrivals.seasonality.daily_strength"]).any()
 
@@ -198,7 +209,7 @@ def test_no_rhythm_is_within_the_interval_of_noise():
     strengths = []
     for seed in range(40):
         hours = rng(seed).poisson(5, 24 * 20)
-        found = resampled_rhythm(submissions([*hours, 1]), None, 60, rng(seed))
+        found = rhythm(submissions([*hours, 1]), 60, rng(seed))
         strengths.append(np.percentile(found["arrivals.seasonality.daily_strength"], 5))
     assert np.mean(np.array(strengths) == 0) > 0.8  # moved by what resampling adds; 0.09 without
 

@@ -16,6 +16,18 @@ from statistics import NormalDist
 import numpy as np
 import polars as pl
 
+LEAST_BLOCKS = 10
+SECONDS_PER_DAY = 86400.0
+
+
+def block_of_a_day(jobs: int, span_s: float) -> int:
+    """Return the jobs of an average day, ``n^(1/3)`` if that is more, at most a tenth of all.
+
+    It is a sample of users, not a block of a bootstrap: who came today is counted once.
+    """
+    a_day = jobs * SECONDS_PER_DAY / span_s if span_s > 0 else 0.0
+    return int(max(1, min(max(np.ceil(jobs ** (1 / 3)), a_day), jobs // LEAST_BLOCKS)))
+
 
 def distinct_interval(names: pl.Series, block: int, level: float) -> tuple[float, float] | None:
     """Return a confidence interval of the number of distinct names; None without a second block.

@@ -1,9 +1,11 @@
 """Confidence intervals of the headline statistics, by a moving-block bootstrap.
 
-A resample is a trace of as many jobs, made of blocks of consecutive jobs; each job brings along its
-duration, its GPUs, its wait and the gap to the next submission (see `gpuplan.analysis.bootstrap`).
-What counts hours or GPUs held comes from blocks of time (`time_resamples`), the number of users
-from how many blocks each is in (`distinct`). The longest job and the main period have no interval.
+What is made of sums over the jobs (means, C^2, the offered load) has a studentized interval,
+everything else an expanded percentile interval. A resample is a trace of as many jobs, made of
+blocks of consecutive jobs; each job brings along its duration, its GPUs, its wait and the gap to
+the next submission (see `gpuplan.analysis.bootstrap`). What counts hours or GPUs held comes from
+blocks of time (`time_resamples`), the number of users from how many blocks each is in (`distinct`).
+The longest job and the main period have no interval.
 """
 
 from __future__ import annotations
@@ -14,17 +16,22 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import (
     Blocks,
     CountArray,
+    Studentized,
     at_least,
-    block_length,
     draw_blocks,
     interval,
+    ratio,
     share_hint,
+    share_interval,
+    squared_cv,
+    studentize,
 )
 from gpuplan.analysis.characterize.arrivals import zone_of
-from gpuplan.analysis.characterize.distinct import distinct_interval
+from gpuplan.analysis.characterize.distinct import block_of_a_day, distinct_interval
 from gpuplan.analysis.characterize.durations import SHORT_S
 from gpuplan.analysis.characterize.jobs import (
     SECONDS_PER_HOUR,
@@ -62,6 +69,7 @@ class Intervals:
         statistics: path in the results -> (low, high); None where it is undefined, and for
             the upper end of extremes.
         medians: median duration of each resample, for comparisons; shape (resamples,).
+        blocks: blocks in a resample.
     """
 
     level: float
@@ -69,6 +77,7 @@ class Intervals:
     block_jobs: int
     statistics: dict[str, Ends | None]
     medians: FloatArray
+    blocks: int
 
     def summary(self) -> dict[str, Any]:
         """Return what stands under ``ci`` in the JSON results."""
@@ -120,30 +129,64 @@ def intervals(
         include_running: count jobs still running with the time they have run so far.
     """
     jobs = job_arrays(trace.jobs, include_running=include_running)
-    block = block_length(jobs.jobs, jobs.span_s)
-    drawn = {
-        **resampled(jobs, draw_blocks(jobs.jobs, block, resamples, rng)),
-        **resampled_load(jobs, resamples, rng),
-        **resampled_bursts(jobs.submit_us, resamples, rng),
-        **resampled_rhythm(jobs.submit_us, zone_of(trace.provenance), resamples, rng),
-    }
-    users = distinct_interval(trace.jobs["user"], block, level)
+    gap_s = _gaps(jobs)
+    block = block_length(jobs.duration_s, gap_s, jobs.gpu_s, jobs.queue_s)
+    blocks = draw_blocks(jobs.jobs, block, resamples, rng)
+    drawn = resampled(jobs, blocks)
+    medians = drawn["duration_s.p50"]
+    assert isinstance(medians, np.ndarray)
+    found = {name: _ends(name, values, level, blocks.count) for name, values in drawn.items()}
+    for values, count in (
+        resampled_load(jobs, resamples, rng),
+        resampled_bursts(jobs.submit_us, resamples, rng),
+        *resampled_rhythm(jobs.submit_us, zone_of(trace.provenance), resamples, rng),
+    ):
+        found |= {name: _ends(name, drawn, level, count) for name, drawn in values.items()}
     return Intervals(
         level=level,
         resamples=resamples,
         block_jobs=block,
         statistics={
-            "users": users,
-            **{
-                name: (at_least if name in EXTREMES else interval)(values, level)
-                for name, values in drawn.items()
-            },
+            "users": distinct_interval(
+                trace.jobs["user"], block_of_a_day(jobs.jobs, jobs.span_s), level
+            ),
+            **found,
         },
-        medians=drawn["duration_s.p50"],
+        medians=medians,
+        blocks=blocks.count,
     )
 
 
-def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, FloatArray]:
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share that a few jobs decide: over resamples, shape (resamples,), and of the trace."""
+
+    values: FloatArray
+    share: float
+
+    def interval(self, level: float, blocks: int) -> tuple[float, float] | None:
+        """Return the interval of `gpuplan.analysis.bootstrap.share_interval`."""
+        return share_interval(self.values, self.share, level, blocks)
+
+
+Drawn = FloatArray | Studentized | Share
+
+
+def _ends(name: str, drawn: Drawn, level: float, blocks: int) -> Ends | None:
+    """Return the interval of a statistic from what resamples say of it."""
+    if isinstance(drawn, Studentized | Share):
+        return drawn.interval(level, blocks)
+    if name in EXTREMES:
+        return at_least(drawn, level)
+    return interval(drawn, level, blocks)
+
+
+def _gaps(jobs: JobArrays) -> FloatArray:
+    """Return the gap after each job in seconds; NaN after the last."""
+    return np.append(np.diff(jobs.submit_us) / 1e6, np.nan)
+
+
+def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     """Return each statistic, by its path in the results, of every resample; NaN is undefined."""
     duration, queue, gpu = _Sorted(jobs.duration_s), _Sorted(jobs.queue_s), _GpuTime(jobs)
 
@@ -166,43 +209,46 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, FloatArray]:
     )
     with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
         rows = np.array(list(pool.map(ordered, range(len(blocks.starts)))))
+    found: dict[str, Drawn] = dict(zip(names, rows.T, strict=True))
+    whole = gpu.concentration(np.ones(jobs.jobs, dtype=np.int32))
+    shares = [name for name in names if name.startswith("gpu_time.")]
+    found |= {
+        name: Share(rows[:, names.index(name)], share)
+        for name, share in zip(shares, whole, strict=True)
+    }
     return {
         "duration_s.mean": _mean(blocks, jobs.duration_s),
-        **dict(zip(names, rows.T, strict=True)),
+        **found,
         "queue_s.mean": _mean(blocks, jobs.queue_s),
         **_additive(jobs, blocks),
     }
 
 
-def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, FloatArray]:
+def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     """Return the statistics that are made of sums over the jobs."""
-    gap_s = np.append(np.diff(jobs.submit_us) / 1e6, np.nan)  # the last job has no gap after it
-    middle = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0
-    mean = _mean(blocks, gap_s)
-    variance = _mean(blocks, (gap_s - middle) ** 2) - (mean - middle) ** 2
-    gpu_s = blocks.sums(jobs.gpu_s)
-    span_s = blocks.sums(np.nan_to_num(gap_s))
-    if not jobs.timed_gpu().any():
-        gpu_s[:] = np.nan
+    gap_s = _gaps(jobs)
+    known = (~np.isnan(gap_s)).astype(np.float64)
+    unit = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0  # C^2 has none; squares stay small
+    gap = np.nan_to_num(gap_s) / (unit or 1.0)
+    gpu_s = jobs.gpu_s if jobs.timed_gpu().any() else np.full(jobs.jobs, np.nan)
+    hours = gpu_s * (jobs.jobs / SECONDS_PER_HOUR)
+    moments = np.stack([known, gap, gap**2])
+    zero = (gap_s == 0).astype(np.float64)
     return {
-        "gpu_time.gpu_hours": gpu_s / SECONDS_PER_HOUR,
-        "interarrival.mean_s": mean,
-        "interarrival.scv": _ratio(variance, mean**2),
-        "interarrival.zero_share": _mean(blocks, np.where(np.isnan(gap_s), np.nan, gap_s == 0)),
-        "load.mean_gpus": _ratio(gpu_s, span_s),
+        "gpu_time.gpu_hours": studentize(blocks, np.stack([hours, np.ones(jobs.jobs)]), ratio),
+        "interarrival.mean_s": _mean(blocks, gap_s),
+        "interarrival.scv": studentize(blocks, moments, squared_cv),
+        # A share is no heavy tail, and a rare event leaves resamples without any error.
+        "interarrival.zero_share": ratio(np.stack([blocks.sums(zero), blocks.sums(known)]))[0],
+        "load.mean_gpus": studentize(blocks, np.stack([gpu_s, np.nan_to_num(gap_s)]), ratio),
     }
 
 
-def _mean(blocks: Blocks, column: FloatArray) -> FloatArray:
+def _mean(blocks: Blocks, column: FloatArray) -> Studentized:
     """Return the mean of the known values of a column in each resample."""
     known = ~np.isnan(column)
-    return _ratio(blocks.sums(np.where(known, column, 0.0)), blocks.sums(known.astype(np.float64)))
-
-
-def _ratio(over: FloatArray, under: FloatArray) -> FloatArray:
-    """Return a quotient; NaN where the divisor is not above 0."""
-    result: FloatArray = np.where(under > 0, over / np.where(under > 0, under, 1.0), np.nan)
-    return result
+    marks = np.stack([np.where(known, column, 0.0), known.astype(np.float64)])
+    return studentize(blocks, marks, ratio)
 
 
 class _Sorted:

@@ -26,6 +26,14 @@ LEAST_CYCLES = 3
 SIGNIFICANT = 0.01
 MAX_HOURS = 1 << 20
 """About 120 years; a longer series is a broken clock and not worth its memory."""
+FEW_HOURS = 10_000
+"""Up to this many hours, or those of a job a day, an hour is looked at whether it has jobs or not;
+of more, such as with one job decades away from the rest, nearly all are empty and tell nothing."""
+
+
+def most_hours(jobs: int) -> int:
+    """Return the length of the longest hourly series that so many jobs are worth."""
+    return min(MAX_HOURS, max(FEW_HOURS, DAY_H * jobs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +94,10 @@ def hourly_series(
 ) -> tuple[FloatArray, IntArray, IntArray] | None:
     """Return the root of the submissions in each whole hour, its hour of the day, its weekday.
 
-    None where there are less than two days or more than `MAX_HOURS`, or where all hours are alike.
+    None where there are less than two days or more than `most_hours`, or where all hours are alike.
     """
     first, hours = _whole_hours(submit_us)
-    if hours < 2 * DAY_H or hours > MAX_HOURS:
+    if hours < 2 * DAY_H or hours > most_hours(submit_us.size):
         return None
     hour, jobs = run_lengths(submit_us, HOUR_US, first * HOUR_US)
     inside = slice(*np.searchsorted(hour, [0, hours]))

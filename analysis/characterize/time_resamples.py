@@ -1,8 +1,8 @@
 """Resamples of the time line, for statistics that count hours or GPUs held and not jobs.
 
-They are drawn as those of jobs are (`gpuplan.analysis.bootstrap`), in blocks of successive hours. A
-block must be longer than what it should keep together: a day for the hours with bursts, whole days
-or weeks for a rhythm, and for the GPUs held the time for which one job is felt.
+They are drawn as those of jobs are (`gpuplan.analysis.bootstrap`), in blocks of successive hours
+whose length the series itself tells. Blocks for a rhythm are whole days or weeks; those for the
+GPUs held are at least as long as one job is felt.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from gpuplan.analysis.bootstrap import LEAST_BLOCKS, SECONDS_PER_DAY, block_length, draw_blocks
+from gpuplan.analysis.block_length import ENOUGH_BLOCKS, LEAST_BLOCKS, block_length
+from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.characterize.arrivals import BURST_QUANTILE, poisson_quantile
 from gpuplan.analysis.characterize.clock import HOUR_US, US
 from gpuplan.analysis.characterize.jobs import FloatArray, IntArray, JobArrays
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.characterize.seasonality import (
     DAY_H,
-    MAX_HOURS,
     WEEK_H,
     explained,
     hourly_series,
+    most_hours,
 )
 
 LEAST_CELLS = 10 * LEAST_BLOCKS
@@ -33,9 +34,11 @@ BURSTS = tuple(f"arrivals.bursts.{name}" for name in
 RHYTHMS = {"daily_strength": DAY_H, "weekly_strength": WEEK_H}
 
 
-def resampled_load(
-    jobs: JobArrays, resamples: int, rng: np.random.Generator
-) -> dict[str, FloatArray]:
+Resampled = tuple[dict[str, FloatArray], int]
+"""Statistics over resamples, by their paths in the results, and the blocks in a resample."""
+
+
+def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) -> Resampled:
     """Return percentiles and peak of the GPUs held from the first submission to the last.
 
     That time is cut into cells of an hour (at least `LEAST_CELLS`), and a resample is made of
@@ -43,19 +46,20 @@ def resampled_load(
     """
     until = int(jobs.submit_us[-1] - jobs.submit_us[0])
     if until == 0 or not jobs.timed_gpu().any():
-        return _undefined(LOAD, resamples)
-    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), MAX_HOURS, until)
+        return _undefined(LOAD, resamples), 0
+    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), most_hours(jobs.jobs), until)
     edges = np.rint(np.arange(cells + 1) * (until / cells)).astype(np.int64)
     times, held, _ = held_over_time(jobs)
     at = np.union1d(times[times < until], edges[:-1])
     level = held[np.searchsorted(times, at, side="right") - 1]
     most = np.maximum.reduceat(level, np.searchsorted(at, edges[:-1]))
+    lasting = np.diff(at, append=until)
+    cell = np.searchsorted(edges, at, side="right") - 1
+    mean = np.bincount(cell, level * (lasting * (cells / until)), minlength=cells)
     order = np.argsort(level, kind="stable")
-    lasting = np.diff(at, append=until)[order]
-    cell = (np.searchsorted(edges, at, side="right") - 1)[order]
-    level = level[order]
-    block_us = max(SECONDS_PER_DAY, felt_s(jobs)) * US
-    block = int(max(1, min(np.ceil(block_us * cells / until), cells // LEAST_BLOCKS)))
+    lasting, cell, level = lasting[order], cell[order], level[order]
+    felt = np.ceil(felt_s(jobs) * US * cells / until)
+    block = int(min(max(block_length(mean.astype(np.float64)), felt), cells // ENOUGH_BLOCKS))
     blocks = draw_blocks(cells, block, resamples, rng)
 
     def one(resample: int) -> list[float]:
@@ -64,7 +68,7 @@ def resampled_load(
         found = np.searchsorted(passed, np.array(HELD_SHARES) * passed[-1], side="left")
         return [*(level[found] / PARTS_PER_GPU), most[occurs > 0].max() / PARTS_PER_GPU]
 
-    return _each(LOAD, one, resamples)
+    return _each(LOAD, one, resamples), blocks.count
 
 
 def felt_s(jobs: JobArrays) -> float:
@@ -80,19 +84,19 @@ def felt_s(jobs: JobArrays) -> float:
     return float((weight * jobs.duration_s[chosen]).sum()) / whole if whole > 0 else 0.0
 
 
-def resampled_bursts(
-    submit_us: IntArray, resamples: int, rng: np.random.Generator
-) -> dict[str, FloatArray]:
+def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generator) -> Resampled:
     """Return the burst hours of resamples; each has the bound that its own mean gives.
 
-    Undefined for less than `LEAST_BLOCKS` hours, and more than `MAX_HOURS`.
+    Undefined for less than `LEAST_BLOCKS` hours, and more than `most_hours`.
     """
     hour = (submit_us - submit_us[0]) // HOUR_US
     hours = int(hour[-1]) + 1
-    if not LEAST_BLOCKS <= hours <= MAX_HOURS:
-        return _undefined(BURSTS, resamples)
+    if not LEAST_BLOCKS <= hours <= most_hours(submit_us.size):
+        return _undefined(BURSTS, resamples), 0
     counts = np.bincount(hour)
-    blocks = draw_blocks(hours, block_length(hours, 3600 * hours), resamples, rng)
+    bursts = counts > poisson_quantile(submit_us.size / hours, BURST_QUANTILE)
+    block = block_length(counts.astype(np.float64), bursts.astype(np.float64))
+    blocks = draw_blocks(hours, block, resamples, rng)
 
     def one(resample: int) -> list[float]:
         drawn = counts[blocks.positions(resample)]
@@ -104,12 +108,12 @@ def resampled_bursts(
         windows = np.count_nonzero(over[1:] & ~over[:-1]) + over[0]
         return [found, found / hours, drawn[over].sum() / jobs, windows]
 
-    return _each(BURSTS, one, resamples)
+    return _each(BURSTS, one, resamples), blocks.count
 
 
 def resampled_rhythm(
     submit_us: IntArray, zone: str | None, resamples: int, rng: np.random.Generator
-) -> dict[str, FloatArray]:
+) -> list[Resampled]:
     """Return the strength of the daily and of the weekly rhythm, from ten days and weeks on.
 
     An hour brings along its place on the clock; blocks are whole days, or weeks, so that every
@@ -118,22 +122,24 @@ def resampled_rhythm(
     statistic for their mean, and cut to 0 to 1.
     """
     found = hourly_series(submit_us, zone)
-    result: dict[str, FloatArray] = {}
+    result: list[Resampled] = []
     for clock, (name, cycle_h) in enumerate(RHYTHMS.items()):
         path = f"arrivals.seasonality.{name}"
         cycles = 0 if found is None else found[0].size // cycle_h
         if found is None or cycles < LEAST_BLOCKS:
-            result |= _undefined([path], resamples)
+            result.append((_undefined([path], resamples), 0))
             continue
         series, labels = found[0], found[1:][clock]
-        blocks = draw_blocks(series.size, cycle_h * block_length(cycles, 0), resamples, rng)
+        whole = series[: cycles * cycle_h].reshape(cycles, cycle_h)
+        block = block_length(whole.mean(axis=1), whole.std(axis=1))
+        blocks = draw_blocks(series.size, cycle_h * block, resamples, rng)
         values = np.full(resamples, np.nan)
         for resample in range(resamples):
             rows = blocks.positions(resample)
             if np.ptp(series[rows]) > 0:
                 values[resample] = explained(series[rows], labels[rows])
         moved = values - values.mean() + explained(series, labels)
-        result[path] = np.clip(moved, 0.0, 1.0)
+        result.append(({path: np.clip(moved, 0.0, 1.0)}, blocks.count))
     return result
 
 

@@ -16,14 +16,12 @@ before, when the model is fitted: as much as gives hourly counts the dispersion 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import replace
 
 import numpy as np
-import polars as pl
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
-from gpuplan.analysis.characterize.clock import is_zone, local_time
+from gpuplan.analysis.characterize.clock import US, is_zone
 from gpuplan.analysis.synth.curve import FloatArray, fit_curve
 from gpuplan.analysis.synth.dependence import (
     MOST_SHARED,
@@ -34,11 +32,13 @@ from gpuplan.analysis.synth.dependence import (
     normal_scores,
     strata,
 )
+from gpuplan.analysis.synth.hours import Pattern, dispersion, fit_hours, hourly_counts, regroup
 from gpuplan.analysis.synth.model import Arrivals
+from gpuplan.analysis.synth.week import Busy, Clock, busy_time, clock_of, local_day
 
-US = 1_000_000
 HOUR_S = 3600
 ROUNDS = 40
+TRIAL_ROUNDS = 8
 SCV_CLOSE = 0.02
 ZERO_CLOSE = 0.002
 SHAPE_CLOSE = 0.02
@@ -62,67 +62,16 @@ STEPS_US = (60 * US, US, 1000, 1)
 _Path = Callable[[float, float, "Busy"], IntArray]
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """Busy time over a span of real time, linear between whole hours.
-
-    Attributes:
-        real_s: seconds since 1970-01-01 UTC at the knots; shape (k,), ascending.
-        busy_s: busy seconds at them; shape (k,), ascending from 0.
-    """
-
-    real_s: FloatArray
-    busy_s: FloatArray
-
-    def into(self, real_s: FloatArray) -> FloatArray:
-        """Return busy time at real times."""
-        return np.interp(real_s, self.real_s, self.busy_s)
-
-    def back(self, busy_s: FloatArray) -> FloatArray:
-        """Return real time at busy times."""
-        return np.interp(busy_s, self.busy_s, self.real_s)
-
-
-def busy_time(arrivals: Arrivals, first_s: float, last_s: float) -> Busy:
-    """Return the busy time from one instant to a later one (seconds since 1970 UTC)."""
+def rates_of(arrivals: Arrivals) -> FloatArray:
+    """Return the relative rate of each hour of the week; shape (7, 24)."""
     if not arrivals.by_hour or not arrivals.by_weekday:
-        ends = np.array([first_s, max(last_s, first_s + 1)])
-        return Busy(ends, ends - first_s)
-    start = int(first_s // HOUR_S)
-    hours = np.arange(start, int(last_s // HOUR_S) + 2)
-    hour, weekday = local_hours(hours, arrivals.time_zone or "UTC")
-    rate = np.asarray(arrivals.by_hour)[hour] * np.asarray(arrivals.by_weekday)[weekday]
-    real = hours.astype(np.float64) * HOUR_S
-    busy = np.concatenate([[0.0], np.cumsum(rate[:-1] * HOUR_S)])
-    return Busy(real, busy - np.interp(first_s, real, busy))
+        return np.ones((7, 24))
+    return np.outer(arrivals.by_weekday, arrivals.by_hour)
 
 
-def local_hours(hours: IntArray, zone: str) -> tuple[IntArray, IntArray]:
-    """Return hour of the day and day of the week (Monday 0) at whole UTC hours since 1970."""
-    local = local_time(pl.Series(hours * (HOUR_S * US)), zone)
-    hour, weekday = local.dt.hour().to_numpy(), local.dt.weekday().to_numpy() - 1
-    return hour.astype(np.int64), weekday.astype(np.int64)
-
-
-def local_midnight_s(day: str, zone: str | None) -> int:
-    """Return the start of a local day in seconds since 1970-01-01 UTC."""
-    midnight = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
-    second = wall = int(midnight.timestamp())
-    for _ in range(2):  # the second time with the offset that holds there
-        second = wall - (_wall_s(second, zone) - second)
-    return second
-
-
-def local_day(second: float, zone: str | None) -> str:
-    """Return the local day, ``YYYY-MM-DD``, of an instant."""
-    wall = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=_wall_s(int(second), zone))
-    return wall.date().isoformat()
-
-
-def _wall_s(second: int, zone: str | None) -> int:
-    """Return what the wall clock of a zone shows, as seconds since 1970-01-01 there."""
-    local = local_time(pl.Series([second * US]), zone or "UTC")
-    return int(local.dt.replace_time_zone(None).dt.epoch("s").item())
+def clock_over(arrivals: Arrivals, first_s: float, last_s: float) -> Clock:
+    """Return the clock of a process between two instants."""
+    return clock_of(arrivals.time_zone or "UTC", first_s, last_s)
 
 
 def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Arrivals:
@@ -146,7 +95,8 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
         by_hour, by_weekday = _weekly_shape(submit_us, model)
         model = replace(model, by_hour=by_hour, by_weekday=by_weekday)
     real_s = submit_us / US
-    busy = np.diff(busy_time(model, real_s[0], real_s[-1]).into(real_s))
+    clock = clock_over(model, real_s[0], real_s[-1])
+    busy = np.diff(busy_time(clock, rates_of(model), real_s[0]).into(real_s))
     busy[np.diff(submit_us) == 0] = 0.0
     positive = np.sort(busy[busy > 0])
     memory = fit_memory(normal_scores(busy))
@@ -156,7 +106,7 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
         memory=memory,
         bursting=_bursting(memory, submit_us),
     )
-    return _with_dispersion(model, submit_us)
+    return replace(_with_dispersion(model, submit_us), hours=fit_hours(submit_us))
 
 
 def _bursting(memory: tuple[float, ...], submit_us: IntArray) -> float | None:
@@ -172,10 +122,8 @@ def hourly_dispersion(submit_us: IntArray) -> float:
 
     Hours run from the first submission on, the last one included whole.
     """
-    hour = (submit_us - submit_us[0]) // (HOUR_S * US)
-    edges = np.flatnonzero(np.diff(hour, prepend=-1, append=hour[-1] + 1))
-    counts = np.diff(edges).astype(np.float64)
-    return float(np.square(counts).sum() / hour.size - hour.size / (hour[-1] + 1))
+    hour, counts = hourly_counts(submit_us)
+    return dispersion(counts, int(hour[-1]) + 1)
 
 
 def _with_dispersion(model: Arrivals, submit_us: IntArray) -> Arrivals:
@@ -198,7 +146,12 @@ def _with_dispersion(model: Arrivals, submit_us: IntArray) -> Arrivals:
         found = [
             hourly_dispersion(
                 draw_submissions(
-                    scaled, count, submit_us[0] / US, span_s, np.random.default_rng(trial)
+                    scaled,
+                    count,
+                    submit_us[0] / US,
+                    span_s,
+                    np.random.default_rng(trial),
+                    rounds=TRIAL_ROUNDS,
                 )
             )
             for trial in range(trials)
@@ -227,30 +180,28 @@ def _weekly_shape(
     the jobs in it: each rate is shrunk as if max(1, C^2) further jobs had come at the mean rate.
     """
     real_s = submit_us / US
-    hours = np.arange(int(real_s[0] // HOUR_S), int(real_s[-1] // HOUR_S) + 1)
-    hour, weekday = local_hours(hours, arrivals.time_zone or "UTC")
-    at = (submit_us // (HOUR_S * US)) - hours[0]
-    begin = np.maximum(hours * float(HOUR_S), real_s[0])
-    watched = np.minimum((hours + 1) * float(HOUR_S), real_s[-1]) - begin
-    expected = watched / (arrivals.mean_gap_s or 1.0)
+    clock = clock_over(arrivals, real_s[0], real_s[-1])
+    counts = np.bincount(clock.slots(real_s), minlength=7 * 24).reshape(7, 24)
+    expected = clock.watched_s(real_s[0], real_s[-1]) / (arrivals.mean_gap_s or 1.0)
     pseudo = max(1.0, arrivals.scv or 1.0)
-    counts = np.bincount(at, minlength=hours.size).astype(np.float64)
-    by_day = _rates(counts, expected, weekday, 7, pseudo)
-    by_hour = _rates(counts, expected * by_day[weekday], hour, 24, pseudo)
+    by_day = _rates(counts.sum(axis=1), expected.sum(axis=1), pseudo)
+    by_hour = _rates(counts.sum(axis=0), by_day @ expected, pseudo)
     return tuple(map(float, by_hour)), tuple(map(float, by_day))
 
 
-def _rates(
-    counts: FloatArray, expected: FloatArray, part: IntArray, size: int, pseudo: float
-) -> FloatArray:
-    seen = np.bincount(part, counts, minlength=size) + pseudo
-    wanted = np.bincount(part, expected, minlength=size) + pseudo
-    result: FloatArray = np.maximum(seen / wanted, 0.01)
+def _rates(counts: IntArray, expected: FloatArray, pseudo: float) -> FloatArray:
+    result: FloatArray = np.maximum((counts + pseudo) / (expected + pseudo), 0.01)
     return result
 
 
 def draw_submissions(
-    arrivals: Arrivals, count: int, first_s: float, span_s: float, rng: np.random.Generator
+    arrivals: Arrivals,
+    count: int,
+    first_s: float,
+    span_s: float,
+    rng: np.random.Generator,
+    *,
+    rounds: int | None = None,
 ) -> IntArray:
     """Return ascending submissions in microseconds since 1970 UTC; shape (count,).
 
@@ -260,6 +211,7 @@ def draw_submissions(
         first_s: the earliest submission may be up to one mean gap later.
         span_s: first to last submission; 0 puts all at once.
         rng: source of randomness.
+        rounds: of the calibration at most; None for `ROUNDS`.
     """
     step_us = round(arrivals.step_s * US)
     offset_s = float(rng.random()) * (span_s / max(count - 1, 1))
@@ -270,6 +222,10 @@ def draw_submissions(
         memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
     )
     levels_seed = int(rng.integers(2**63))
+    shape = Shape(arrivals, origin_s, origin_s + span_s)
+    grouped = arrivals.hours if span_s > 2 * HOUR_S else None
+    if grouped is not None and grouped.dispersion <= 1:  # no hour stands out
+        grouped = None
 
     def path(zero_share: float, power: float, clock: Busy) -> IntArray:
         zeros = min(round(zero_share * (count - 1)), count - 2)
@@ -281,12 +237,16 @@ def draw_submissions(
         gaps[place[zeros:]] = positive
         busy = np.concatenate([[0.0], np.cumsum(gaps)])
         busy *= clock.into(np.array([origin_s + span_s])) / busy[-1]
+        real_s = clock.back(busy) - origin_s
+        if grouped is not None:
+            real_s = regroup(
+                real_s, grouped, shape.pattern(), np.random.default_rng((levels_seed, 1))
+            )
         return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
-            (clock.back(busy) - origin_s) * (US / step_us),
-            min(LATEST_S, span_s / 100) * US / step_us,
+            real_s * (US / step_us), min(LATEST_S, span_s / 100) * US / step_us
         )
 
-    return _calibrated(path, arrivals, Shape(arrivals, origin_s, origin_s + span_s))
+    return _calibrated(path, arrivals, shape, rounds or ROUNDS)
 
 
 class Shape:
@@ -297,30 +257,21 @@ class Shape:
     """
 
     def __init__(self, arrivals: Arrivals, first_s: float, last_s: float) -> None:
-        self.arrivals, self.first_s, self.last_s = arrivals, first_s, last_s
-        self.clock = busy_time(arrivals, first_s, last_s)
+        self.first_s, self.rates = first_s, rates_of(arrivals)
+        self.hours = clock_over(arrivals, first_s, last_s)
+        self.clock = busy_time(self.hours, self.rates, first_s)
         days = (last_s - first_s) / (24 * HOUR_S)
         self.turned = bool(arrivals.by_hour and arrivals.by_weekday) and days >= 2
-        if not self.turned:
-            return
-        self.factors = np.ones(24), np.ones(7)
-        start = int(first_s // HOUR_S)
-        hours = np.arange(start, int(last_s // HOUR_S) + 2)
-        self.start, self.parts = start, local_hours(hours, arrivals.time_zone or "UTC")
-        ends = np.clip(hours * float(HOUR_S), first_s, last_s)
-        busy = np.diff(self.clock.into(ends), append=self.clock.into(np.array([last_s])))
-        self.wanted = self._shares(busy)
         self.weekly = days >= 14
+        self.factors = np.ones(24), np.ones(7)
+        self.wanted = _shares(self.hours.watched_s(first_s, last_s) * self.rates)
 
     def off(self, submit_us: IntArray) -> float:
         """Return the larger distance of a path's shares to the wanted ones, and turn the rates."""
         if not self.turned:
             return 0.0
-        counts = np.bincount(
-            np.minimum(submit_us // (HOUR_S * US) - self.start, self.parts[0].size - 1),
-            minlength=self.parts[0].size,
-        )
-        found = self._shares(counts.astype(np.float64))
+        counts = np.bincount(self.hours.slots(submit_us / US), minlength=7 * 24)
+        found = _shares(counts.reshape(7, 24).astype(np.float64))
         apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, found, strict=True)]
         for number in range(1 + self.weekly):
             ratio = (self.wanted[number] + 1e-3) / (found[number] + 1e-3)
@@ -329,25 +280,33 @@ class Shape:
             np.clip(factor, 1 / MOST_BENT, MOST_BENT, out=factor)
         return max(apart[: 1 + self.weekly])
 
+    def pattern(self) -> Pattern | None:
+        """Return the shares to give to the hours of a path, as turned; None without a pattern."""
+        if not self.turned:
+            return None
+        by_hour, by_weekday = (
+            shares * factor / (shares @ factor)
+            for shares, factor in zip(self.wanted, self.factors, strict=True)
+        )
+        return Pattern(
+            lambda offset_s: self.hours.slots(self.first_s + offset_s),
+            by_hour,
+            by_weekday if self.weekly else None,
+            1 - self.first_s % HOUR_S / HOUR_S,
+        )
+
     def turn(self) -> None:
         """Set the clock to the rates as they have been turned."""
         if self.turned:
-            by_hour, by_weekday = (
-                tuple(map(float, np.asarray(rates) * factor))
-                for rates, factor in zip(
-                    (self.arrivals.by_hour, self.arrivals.by_weekday), self.factors, strict=True
-                )
-            )
-            bent = replace(self.arrivals, by_hour=by_hour, by_weekday=by_weekday)
-            self.clock = busy_time(bent, self.first_s, self.last_s)
+            by_hour, by_weekday = self.factors
+            rates = self.rates * np.outer(by_weekday, by_hour)
+            self.clock = busy_time(self.hours, rates, self.first_s)
 
-    def _shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        hour, weekday = self.parts
-        total = weights.sum()
-        return (
-            np.bincount(hour, weights, minlength=24) / total,
-            np.bincount(weekday, weights, minlength=7) / total,
-        )
+
+def _shares(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the shares of the hours of the day and of the days of the week; of shape (7, 24)."""
+    total = weights.sum()
+    return weights.sum(axis=0) / total, weights.sum(axis=1) / total
 
 
 def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
@@ -366,13 +325,13 @@ def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
     return moved
 
 
-def _calibrated(path: _Path, arrivals: Arrivals, shape: Shape) -> IntArray:
+def _calibrated(path: _Path, arrivals: Arrivals, shape: Shape, rounds: int) -> IntArray:
     """Return the path whose C^2, zero gaps, hours and weekdays come nearest to the wanted ones."""
     zero_share, power = arrivals.zero_share, 1.0
     best: IntArray | None = None
     least = np.inf
     before: tuple[float, float] | None = None
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         submit_us = path(zero_share, power, shape.clock)
         seen = interarrival(submit_us)
         if arrivals.scv is None or seen.scv is None or seen.zero_share is None:

@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
+from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.characterize.durations import known_ascending, share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.jobs import JobArrays
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.synth.arrivals import HOUR_S, US, hourly_dispersion, local_hours
+from gpuplan.analysis.synth.arrivals import HOUR_S, hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
+from gpuplan.analysis.synth.week import local_hours
 
 FEW_JOBS = 5000
 """Below this many jobs the tolerances grow with the square root of what is missing."""

@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.characterize.jobs import JobArrays
 from gpuplan.analysis.schema import CANONICAL, STATES
-from gpuplan.analysis.synth.arrivals import US, draw_submissions
+from gpuplan.analysis.synth.arrivals import draw_submissions
 from gpuplan.analysis.synth.curve import Curve, FloatArray
 from gpuplan.analysis.synth.dependence import (
     IntArray,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from gpuplan.analysis.synth.curve import Curve
 from gpuplan.analysis.synth.dependence import MEMORY_JOBS, Shared
+from gpuplan.analysis.synth.hours import Hours
 from gpuplan.analysis.words import counted
 
 FEWEST_TIMED = 100  # below it each quantile of the durations is one job's, or nearly
@@ -30,6 +31,7 @@ class Arrivals:
         step_s: resolution of the clock.
         bursting: share of the jobs that come in bursts, where the long memories switch between
             bursts and lulls; None where they wander.
+        hours: submissions per hour; None leaves them to the gaps.
     """
 
     mean_gap_s: float | None
@@ -43,6 +45,7 @@ class Arrivals:
     start: str | None = None
     step_s: float = 1.0
     bursting: float | None = None
+    hours: Hours | None = None
 
 
 @dataclass(frozen=True, slots=True)

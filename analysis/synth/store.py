@@ -15,10 +15,10 @@ from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import read_small
 from gpuplan.analysis.schema import STATES, UNREADABLE
-from gpuplan.analysis.synth.arrivals import local_midnight_s
 from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
 from gpuplan.analysis.synth.model import MODEL_VERSION, Model
+from gpuplan.analysis.synth.week import local_midnight_s
 
 TRIAL_JOBS = 100
 
@@ -66,10 +66,14 @@ def _check(model: Model) -> None:
         raise ValueError("cells and durations do not fit together")
     if abs(sum(cell.share for cell in model.cells) - 1) > 1e-6:
         raise ValueError("the shares of the cells do not add up to 1")
-    for curve in (*model.durations, *(w.curve for w in model.waits if w.curve)):
+    curves = (*model.durations, *(w.curve for w in model.waits if w.curve))
+    for curve in (*curves, *([model.arrivals.hours.counts] if model.arrivals.hours else [])):
         rising = np.diff(curve.levels) > 0
         if len(curve.levels) != len(curve.values_s) or not rising.all() or curve.step_s <= 0:
             raise ValueError("a curve is not a quantile function")
+    hours = model.arrivals.hours
+    if hours is not None and not (0 < hours.busy <= 1 and hours.mean > 0 <= hours.dispersion):
+        raise ValueError("the hourly counts are none")
     habits = model.habits
     tables = [part.crowd for part in (habits.size, habits.duration, habits.wait) if part.crowd]
     if len({len(table) for table in tables}) > 1:

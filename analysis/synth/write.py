@@ -12,13 +12,14 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
-from gpuplan.analysis.synth.arrivals import US, local_midnight_s
 from gpuplan.analysis.synth.compare import Compared, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
 from gpuplan.analysis.synth.model import Model, Reference
+from gpuplan.analysis.synth.week import local_midnight_s
 from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
 

@@ -26,7 +26,7 @@ class Confidence:
     """How a choice fares over resamples of the trace.
 
     Attributes:
-        level: percent of the resamples within the intervals.
+        level: confidence of the intervals, percent.
         resamples: how many.
         block_jobs: consecutive jobs in a block.
         best_share: share of the resamples in which the recommended point is the best one.
@@ -155,7 +155,9 @@ def choose(
         if level is None
         else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
         closed_form=form.at(price_ratio, value_of_time or 0.0),
-        against=None if rival is None else set_against(choices[best], rival, value_of_time, level),
+        against=None
+        if rival is None
+        else set_against(choices[best], rival, value_of_time, level, -(-jobs // block_jobs)),
     )
 
 
@@ -174,11 +176,12 @@ def _confidence(
     judged = objective(cost, jct, jobs, value_of_time)
     saving = whole - cost[best]
     share = np.divide(saving, whole, out=np.full(whole.size, np.nan), where=whole > 0)
+    blocks = -(-jobs // block_jobs)
     return Confidence(
         level=level,
         resamples=whole.size,
         block_jobs=block_jobs,
         best_share=float((judged[best] == judged.min(axis=0)).mean()),
-        saving_usd=interval(saving, level),
-        saving_share=interval(share, level),
+        saving_usd=interval(saving, level, blocks),
+        saving_share=interval(share, level, blocks),
     )

@@ -86,7 +86,7 @@ class Against:
         saving_share: that over the cost of the rival; None where that is 0.
         mean_jct_change_s: its mean completion time less the rival's; below 0 it is sooner.
         net_saving_usd: the saving less the worth of that change; None without a value of time.
-        level: percent of the resamples within the intervals; None where nobody asked for any.
+        level: confidence of the intervals, percent; None where nobody asked for any.
         usd, share, change_s: intervals of the first three; None without resamples.
     """
 
@@ -119,7 +119,11 @@ class Against:
 
 
 def set_against(
-    point: SweepPoint, rival: Rival, value_of_time: float | None, level: float | None
+    point: SweepPoint,
+    rival: Rival,
+    value_of_time: float | None,
+    level: float | None,
+    blocks: int = 0,
 ) -> Against:
     """Return what a point saves against a rival, and how sure that is.
 
@@ -128,6 +132,7 @@ def set_against(
         rival: replayed with the same resamples.
         value_of_time: US dollars per hour of one job; None for none.
         level: percent of the intervals; None for none.
+        blocks: in a resample.
     """
     saving = rival.cost_usd - point.cost_usd
     change_s = point.mean_jct_s - rival.mean_jct_s
@@ -142,7 +147,7 @@ def set_against(
     shares = np.divide(less, whole, out=np.full(whole.size, np.nan), where=whole > 0)
     return Against(
         *(saving, share, change_s, net, level),
-        usd=interval(less, level),
-        share=interval(shares, level),
-        change_s=interval(point.resampled.mean_jct_s - jct_s, level),
+        usd=interval(less, level, blocks),
+        share=interval(shares, level, blocks),
+        change_s=interval(point.resampled.mean_jct_s - jct_s, level, blocks),
     )

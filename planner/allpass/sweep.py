@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bootstrap import LEAST_BLOCKS, block_length, draw_blocks
+from gpuplan.analysis.block_length import LEAST_BLOCKS, block_length
+from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.allpass.choice import Case, choose
 from gpuplan.planner.allpass.rival import Rival, replay_rival
@@ -22,6 +23,7 @@ from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.timelines import together
 from gpuplan.planner.workload import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.workload import MICROS, Workload
 
 RESAMPLES = 200
 
@@ -210,7 +212,7 @@ def sweep(
         rng: draws the start-up times and the resamples.
         against: a policy to set the choices against, replayed once at its own prices.
         level: percent of the confidence intervals of the choice; None for none. Fewer jobs than
-            make `LEAST_BLOCKS` blocks have none, and a warning says so.
+            `LEAST_BLOCKS` have none, and a warning says so.
         resamples: how many for that.
         timelines: whether to keep the time line of each replay.
         engine: where the replays run; the result does not depend on it.
@@ -227,7 +229,7 @@ def sweep(
     _check_ratios(grid.price_ratios, base, own_usd)
     as_it_was = deepcopy(rng)
     draws = Draws.sample(base, jobs.workload.size, rng)
-    block_jobs = block_length(jobs.workload.size, jobs.span_s)
+    block_jobs = _block_jobs(jobs.workload)
     blocks, few = None, level is not None and jobs.workload.size < LEAST_BLOCKS
     if few:
         level = None
@@ -287,6 +289,14 @@ def sweep(
             *([_too_few(jobs.workload.size)] if few else []),
         ),
         against=rival,
+    )
+
+
+def _block_jobs(workload: Workload) -> int:
+    """Return the jobs in a block, from their run times, GPU time and gaps."""
+    service_s = workload.service_us / MICROS
+    return block_length(
+        service_s, service_s * workload.gpus, np.diff(workload.submit_us, prepend=0) / MICROS
     )
 
 

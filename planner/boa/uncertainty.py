@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bootstrap import Blocks, block_length, draw_blocks, share_hint
+from gpuplan.analysis.block_length import block_length
+from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, share_hint
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.boa.arrivals import Arrivals, FloatArray
 from gpuplan.planner.boa.frontier import Frontier, solve_frontier
@@ -76,7 +77,7 @@ class Bands:
     """A frontier with what resamples of its jobs say; made by `bootstrap_frontier`.
 
     Attributes:
-        level: percent of the resamples within each band.
+        level: confidence of each band, percent.
         resamples: how many there were.
         jobs: jobs that were resampled.
         block_jobs: consecutive jobs in a block.
@@ -158,15 +159,16 @@ def bootstrap_frontier(
     """Return the band of the least budget, and those at some budgets and completion times.
 
     A resample is blocks of consecutive jobs with the gaps before them; a class that it has no job
-    of is left out of it. A band runs from percentile to percentile of the resampled figures
-    (Efron); a budget that cannot keep up counts as an infinite completion time.
+    of is left out of it. A band is the expanded percentile interval of the resampled figures (see
+    `gpuplan.analysis.bootstrap`); a budget that cannot keep up counts as an infinite completion
+    time.
 
     Args:
         workload: the jobs.
         frontier: the solution of its classes.
         budgets_gpus: budgets, in GPUs on average or what else the frontier counts; > 0.
         targets_s: mean completion times to find the least budget for (weighted, with weights).
-        level: percent of the resamples in a band, 50 to 99.9.
+        level: confidence of a band, percent, 50 to 99.9.
         resamples: how many, at least 1.
         rng: draws the blocks.
         progress: called with the share of the resamples done.
@@ -185,7 +187,7 @@ def bootstrap_frontier(
     if [c.name for c in frontier.classes] != [c.name for c in workload.classes]:
         raise ValueError("the frontier must be that of the classes of the workload")
     budgets, targets = np.array(budgets_gpus, float), np.array(targets_s, float)
-    block = block_length(arrivals.size, workload.horizon_h * HOUR_S)
+    block = block_length(arrivals.work_h, np.diff(arrivals.submit_s, prepend=0.0))
     blocks = draw_blocks(arrivals.size, block, resamples, rng)
     asked = _Asked(budgets, targets)
     rates, scales = _estimates(frontier, arrivals, workload.horizon_h, blocks)
@@ -198,7 +200,8 @@ def bootstrap_frontier(
         frontier.load_gpus, frontier.budget_gpus, frontier.objective_s, frontier.mean_jct_s
     )
     load, least, *rest = (
-        _band(*figure, level) for figure in zip(held, np.stack(rows).T, strict=True)
+        _band(*figure, expanded_tail(level, blocks.count))
+        for figure in zip(held, np.stack(rows).T, strict=True)
     )
     return Bands(
         level=level,
@@ -306,13 +309,13 @@ def _scaled(
     )
 
 
-def _band(value: float, resampled: FloatArray, level: float) -> Band:
-    """Return the band of a figure, infinite ones included: from one resampled figure to another."""
+def _band(value: float, resampled: FloatArray, tail: float) -> Band:
+    """Return the band of a figure, infinite ones included, with so many percent beyond each end."""
     ordered = np.sort(resampled)
-    tail = (100 - level) / 200 * (ordered.size - 1)
-    low, high = float(ordered[floor(tail)]), float(ordered[ceil(ordered.size - 1 - tail)])
+    at = tail / 100 * (ordered.size + 1) - 1
+    low, high = max(floor(at), 0), min(ceil(ordered.size - 1 - at), ordered.size - 1)
     missed = float(np.isinf(resampled).mean())
-    return Band(_finite(value), _finite(low), _finite(high), missed)
+    return Band(_finite(value), _finite(float(ordered[low])), _finite(float(ordered[high])), missed)
 
 
 def _finite(value: float) -> float | None:
