@@ -250,7 +250,7 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
     for part in chunks(jobs.jobs):
         chosen = jobs.timed_gpu(part)
         queue_s = jobs.queue_s[part]
-        unknown += np.count_nonzero(np.isnan(queue_s) & chosen)
+        unknown += int(np.count_nonzero(np.isnan(queue_s) & chosen))
         # Only the jobs that end last are rounded to microseconds.
         wait_s = np.where(np.isnan(queue_s), 0.0, queue_s)
         start_us = jobs.submit_us[part] - jobs.submit_us[0]

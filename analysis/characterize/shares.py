@@ -175,7 +175,7 @@ def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
     """
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
     physical = names.to_physical()
-    most = physical.max()
+    most: Any = physical.max()
     unknown = 0 if most is None else int(most) + 1
 
     def stored(part: slice) -> NDArray[Any]:
