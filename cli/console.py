@@ -26,14 +26,19 @@ class State:
 
 def run() -> None:
     """Run the command line."""
+    answer_signals()
+    from gpuplan.cli.main import run as run_main
+
+    run_main()
+
+
+def answer_signals() -> None:
+    """Take the signals that end a run, except those that the caller wants ignored."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as for nohup
             signal.signal(number, _answer)
     sys.unraisablehook = _again_if_swallowed
-    from gpuplan.cli.main import run as run_main
-
-    run_main()
 
 
 def _answer(number: int, frame: object) -> None:
