@@ -250,7 +250,7 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
     for part in chunks(jobs.jobs):
         chosen = jobs.timed_gpu(part)
         queue_s = jobs.queue_s[part]
-        unknown += np.count_nonzero(np.isnan(queue_s) & chosen)
+        unknown += int(np.count_nonzero(np.isnan(queue_s) & chosen))
         # Only the jobs that end last are rounded to microseconds.
         wait_s = np.where(np.isnan(queue_s), 0.0, queue_s)
         start_us = jobs.submit_us[part] - jobs.submit_us[0]
@@ -260,7 +260,7 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
             _microseconds(seconds[late]) for seconds in (wait_s, jobs.duration_s[part])
         )
         last = max(last, int((start_us[late] + wait_us + run_us).max(initial=0)))
-    return int(unknown), last
+    return unknown, last
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:
