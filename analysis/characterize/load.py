@@ -260,7 +260,7 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
             _microseconds(seconds[late]) for seconds in (wait_s, jobs.duration_s[part])
         )
         last = max(last, int((start_us[late] + wait_us + run_us).max(initial=0)))
-    return int(unknown), last
+    return unknown, last
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:

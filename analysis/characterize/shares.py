@@ -175,8 +175,9 @@ def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
     """
     names = names if names.dtype == pl.Categorical else names.cast(pl.Categorical)
     physical = names.to_physical()
-    most: Any = physical.max()
-    unknown = 0 if most is None else int(most) + 1
+    known = physical.drop_nulls().to_numpy()
+    unknown = int(known.max()) + 1 if known.size else 0
+    del known
 
     def stored(part: slice) -> NDArray[Any]:
         return physical[part].fill_null(unknown).to_numpy()
