@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.archives import archive_kind
 from gpuplan.analysis.ingest.inputs import Inputs
 from gpuplan.analysis.ingest.source import Head, Source, SourceStream
 from gpuplan.analysis.words import a_log
@@ -109,6 +110,45 @@ def guesses(
             hint="name the very file that is to be read, with --source-format where it is in doubt",
         )
     return chosen, left_out
+
+
+def look_early(
+    source: Source,
+    formats: Sequence[F],
+    unknown: Callable[[Head], InputError],
+    forced: F | None,
+    planned: Callable[[F, SourceStream], object],
+) -> bool:
+    """Refuse a pipe by its first bytes where the rest of it, which may be endless, cannot help.
+
+    Returns whether it is plain text in lines.
+
+    Args:
+        source: the first bytes, as a file.
+        formats: the known ones.
+        unknown: makes the error for a file of no known format.
+        forced: the format that the user says.
+        planned: opens a source in the forced format and plans it; raises where it cannot.
+
+    Raises:
+        InputError: it is of no format, of several, or not of the forced one.
+    """
+    if archive_kind(source.file) is not None:
+        return False
+    try:
+        stream = SourceStream(source)
+    except InputError:
+        return False  # packed, and cut here: all of it will tell
+    with closing(stream):
+        head = Head(source.path, stream.head)
+        if head.is_parquet:
+            return False
+        if forced is None:
+            if recognized(head, formats) is None:
+                raise unknown(head)
+        else:
+            planned(forced, stream)
+        return not (stream.is_packed or head.is_json)
 
 
 def left_out_notes(left_out: Sequence[Path]) -> list[str]:

@@ -11,11 +11,21 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import check_writable, existing_file, is_pipe, same_file
+from gpuplan.analysis.files import (
+    check_writable,
+    existing_file,
+    is_pipe,
+    not_a_device,
+    readable,
+    same_file,
+)
 from gpuplan.analysis.ingest.archives import archive_kind, members_of
+from gpuplan.analysis.ingest.limits import FIRST_BYTES, MOST_LINE_BYTES, MOST_PIPED_BYTES, long_line
 from gpuplan.analysis.ingest.rejects import REJECTS, rejects_path
 from gpuplan.analysis.ingest.source import Source, copy
 from gpuplan.analysis.temporary import temporary_folder
@@ -42,12 +52,16 @@ class Inputs:
 
 
 @contextmanager
-def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
+def opened_inputs(
+    paths: Sequence[Path], output: Path, look: Callable[[Source], bool]
+) -> Iterator[Inputs]:
     """Yield the files that the arguments stand for; temporary ones are removed at the end.
 
     Args:
         paths: files, folders, archives, pipes, or ``-`` for standard input.
         output: the Parquet file to write; it must harm no source.
+        look: refuses the start of a pipe that cannot be what is wanted; returns whether it is plain
+            text in lines.
 
     Raises:
         InputError: a path is missing or cannot be read.
@@ -73,7 +87,7 @@ def opened_inputs(paths: Sequence[Path], output: Path) -> Iterator[Inputs]:
     try:
         inputs = Inputs(paths[0], spool.path)
         for number, path in enumerate(paths):
-            _take(inputs, path, spool.path / str(number), outputs)
+            _take(inputs, path, spool.path / str(number), outputs, look)
         _check(inputs.sources, output)
         yield inputs
     finally:
@@ -97,7 +111,13 @@ def share_of_bytes(
     return advance
 
 
-def _take(inputs: Inputs, path: Path, spool: Path, outputs: set[str]) -> None:
+def _take(
+    inputs: Inputs,
+    path: Path,
+    spool: Path,
+    outputs: set[str],
+    look: Callable[[Source], bool],
+) -> None:
     """Add what one argument stands for."""
     if os.path.isdir(path):
         found: list[Source] = []
@@ -111,16 +131,44 @@ def _take(inputs: Inputs, path: Path, spool: Path, outputs: set[str]) -> None:
     if path == STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("-: nothing is piped in; give a file, or pipe a log into gpuplan")
-        with spool.open("wb") as plain:
-            copy(sys.stdin.buffer.read, plain, path)
-        file = spool
-    elif existing_file(path).is_file():
+        file = _spooled(sys.stdin.buffer, path, spool, look)
+    elif not_a_device(path).is_file():
         file = path
     else:  # a named pipe, or the shell's <(command)
-        with path.open("rb") as pipe, spool.open("wb") as plain:
-            copy(pipe.read, plain, path)
-        file = spool
+        with readable(path):
+            pipe = path.open("rb")
+        with pipe:
+            file = _spooled(pipe, path, spool, look)
     inputs.sources += _in_file(path, file, inputs.left_out, is_named=True)
+
+
+def _spooled(pipe: BinaryIO, path: Path, spool: Path, look: Callable[[Source], bool]) -> Path:
+    """Keep the bytes of a pipe in a temporary file, once its first ones look like a log."""
+    with readable(path):
+        first = pipe.read(FIRST_BYTES)
+    with spool.open("wb") as plain:
+        copy(BytesIO(first).read, plain, path, MOST_PIPED_BYTES)
+        if len(first) == FIRST_BYTES:  # there may be much more
+            in_lines = look(Source(_shown(path), spool, len(first)))
+            read = _lines_of(pipe, path, first) if in_lines else pipe.read
+            copy(read, plain, path, MOST_PIPED_BYTES - len(first))
+    return spool
+
+
+def _lines_of(pipe: BinaryIO, path: Path, first: bytes) -> Callable[[int], bytes]:
+    """Return what reads on in a pipe after its first bytes and refuses a line without end."""
+    length = len(first) - first.rfind(b"\n") - 1
+
+    def read(size: int) -> bytes:
+        nonlocal length
+        data = pipe.read(size)
+        end = data.rfind(b"\n")
+        length = length + len(data) if end < 0 else len(data) - end - 1
+        if length > MOST_LINE_BYTES:
+            raise long_line(path)
+        return data
+
+    return read
 
 
 def _files(folder: Path, left_out: list[Path]) -> list[Path]:
@@ -141,16 +189,17 @@ def _files(folder: Path, left_out: list[Path]) -> list[Path]:
 
 def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) -> list[Source]:
     """Return a file as a source, or the members of an archive."""
-    kind = archive_kind(file)
+    with readable(path):
+        kind, size = archive_kind(file), file.stat().st_size
     if kind is None:
-        return [Source(_shown(path), file, file.stat().st_size, is_named=is_named)]
+        return [Source(_shown(path), file, size, is_named=is_named)]
     sources = []
     for member in members_of(path, file, kind):
         name = _shown(Path(f"{path}!{member.name.removeprefix('./')}"))
         if any(p.startswith((".", MACOS)) for p in PurePosixPath(member.name).parts):
             left_out.append(name)
         else:
-            sources.append(Source(name, file, member.size, member.name, False, kind))
+            sources.append(Source(name, file, member.size, member, False, kind))
     if not sources:
         raise InputError(path, f"is a {kind} file with no file in it", expected="a log in it")
     return _only_one_is_meant(sources) if is_named else sources

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +15,13 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.ingest.limits import MOST_RECORD_BYTES, shown_size
 from gpuplan.analysis.ingest.source import SourceStream
 
 CHUNK_BYTES = 1 << 20
-MAX_RECORD_BYTES = 1 << 26
 ROWS_PER_BATCH = 20_000
 LETTERS_PER_BATCH = 1 << 23
-SPACE = " \t\r\n"
+SPACES = re.compile(r"[ \t\r\n]*")
 MOST_DIGITS = 1_000  # of a whole number; Python converts 4,300 at most
 JSON_WORDS: dict[type, str] = {
     **{list: "an array", str: "a text", bool: "true or false"},
@@ -234,8 +235,13 @@ def text_lines(stream: SourceStream) -> Iterator[tuple[int, bytes]]:
         data = rest + chunk
         lines = data.split(b"\n")
         rest = lines.pop() if chunk else b""
-        if len(rest) > MAX_RECORD_BYTES:
-            raise _broken(stream, number + 1, "is longer than 64 MB", "one record per line")
+        if len(rest) > MOST_RECORD_BYTES:
+            raise _broken(
+                stream,
+                number + 1,
+                f"is longer than {shown_size(MOST_RECORD_BYTES)}",
+                "one record per line",
+            )
         for line in lines:
             number += 1
             if line.strip():
@@ -274,11 +280,9 @@ class _Decoded:
     def next_letter(self) -> str:
         """Return the next character that is no space, without taking it; empty at the end."""
         while True:
-            while self._at < len(self._text):
-                letter = self._text[self._at]
-                if letter not in SPACE:
-                    return letter
-                self._at += 1
+            self._at += len(SPACES.match(self._text, self._at)[0])  # type: ignore[index]
+            if self._at < len(self._text):
+                return self._text[self._at]
             if not self._more(CHUNK_BYTES):
                 return ""
 
@@ -300,7 +304,7 @@ class _Decoded:
                 if not isinstance(error, json.JSONDecodeError) and decoder is not LENIENT:
                     decoder = LENIENT
                     continue
-                if len(self._text) - self._at > MAX_RECORD_BYTES or not self._more(size):
+                if len(self._text) - self._at > MOST_RECORD_BYTES or not self._more(size):
                     problem = f"is no JSON ({_message(error)})"
                     raise _broken(self._stream, number, problem, "a JSON object") from error
                 size *= 2  # a record longer than a chunk is decoded again few times

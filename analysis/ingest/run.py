@@ -9,14 +9,14 @@ from typing import Any
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import atomic_output, spare
-from gpuplan.analysis.ingest.detect import Guess, guesses, left_out_notes
-from gpuplan.analysis.ingest.format import Choices, Format
+from gpuplan.analysis.ingest.detect import Guess, guesses, left_out_notes, look_early
+from gpuplan.analysis.ingest.format import Choices, Format, Sight
 from gpuplan.analysis.ingest.inputs import Inputs, opened_inputs, share_of_bytes
 from gpuplan.analysis.ingest.reading import Reading, repeated_ids
 from gpuplan.analysis.ingest.registry import FORMATS, format_named, unknown
 from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
 from gpuplan.analysis.ingest.sides import sides_first
-from gpuplan.analysis.ingest.source import Head
+from gpuplan.analysis.ingest.source import Head, Source, SourceStream
 from gpuplan.analysis.ingest.times import check_zone
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.words import a_log
@@ -96,7 +96,17 @@ def ingest(
     forced = None if source_format is None else format_named(source_format)
     rejects = rejects_path(output)
     spare([output, rejects], [] if choices.throughputs is None else [choices.throughputs])
-    with opened_inputs(sources, output) as inputs:
+
+    def planned(known: Format, stream: SourceStream) -> None:
+        if known.jobs_table is None:  # the columns of several tables are known when all are there
+            head = Head(stream.path, stream.head)
+            rows = known.open(stream)
+            known.plan(Sight(head, rows.columns, rows.sample, 0, choices))
+
+    def look(source: Source) -> bool:
+        return look_early(source, FORMATS, unknown, forced, planned)
+
+    with opened_inputs(sources, output, look) as inputs:
         logs, left_out = _logs(inputs, forced, choices)
         known, evidence = logs[0].format, logs[0].evidence
         _check_choices(known, choices)

@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import MOST_SMALL_BYTES, not_a_device, too_large
-from gpuplan.analysis.ingest.archives import DAMAGE, GZIP_MAGIC, open_member
+from gpuplan.analysis.files import MOST_SMALL_BYTES, not_a_device, readable, too_large
+from gpuplan.analysis.ingest.archives import (
+    DAMAGE,
+    GZIP_MAGIC,
+    Member,
+    open_member,
+    unpacks_to_too_much,
+)
+from gpuplan.analysis.ingest.limits import most_unpacked, shown_size, temporary_room
 from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 HEAD_BYTES = 1 << 16
@@ -35,7 +42,7 @@ class Source:
             a folder given, or ``archive.zip!member``.
         file: the file that holds it.
         size: bytes that reading it takes from the disk or out of its archive.
-        member: its name in the archive ``file``; None where it is the file itself.
+        member: what it is in the archive ``file``; None where it is the file itself.
         is_named: whether the user means this very file; what a folder or an archive of several
             holds need not be a log.
         archive: ``zip`` or ``tar`` where it is a member.
@@ -44,7 +51,7 @@ class Source:
     path: Path
     file: Path
     size: int
-    member: str | None = None
+    member: Member | None = None
     is_named: bool = True
     archive: str = ""
 
@@ -53,6 +60,11 @@ class Source:
         if self.member is None:
             return cast(BinaryIO, self.file.open("rb", buffering=0))
         return open_member(self.file, self.archive, self.member)
+
+    @property
+    def stored(self) -> int:
+        """Bytes that it takes on the disk, packed as it is."""
+        return self.size if self.member is None else self.member.stored
 
 
 class SourceStream:
@@ -72,6 +84,7 @@ class SourceStream:
         self._source = source
         self._packing = source.archive
         self._unpacked: Held | None = None
+        self._left = most_unpacked(source.stored)
         with self._told():
             self._disk = _HashedFile(source.open(), on_bytes)
             magic = self._disk.peek()
@@ -97,6 +110,11 @@ class SourceStream:
         return self._ahead
 
     @property
+    def is_packed(self) -> bool:
+        """Whether its bytes are unpacked while they are read."""
+        return bool(self._packing)
+
+    @property
     def file(self) -> Path:
         """The file with the plain bytes, once `to_file` has been called where they are packed."""
         return self._source.file if self._unpacked is None else self._unpacked.path
@@ -115,7 +133,11 @@ class SourceStream:
             while size > 0 and (part := self._text.read(size)):
                 parts.append(part)
                 size -= len(part)
-        return b"".join(parts)
+        data = b"".join(parts)
+        self._left -= len(data)
+        if self._packing and self._left < 0:
+            raise unpacks_to_too_much(self.path, most_unpacked(self._source.stored))
+        return data
 
     def to_file(self) -> Path:
         """Return a file with the plain bytes, for a reader that moves about in them.
@@ -126,9 +148,9 @@ class SourceStream:
             try:
                 self._unpacked = temporary_file(Path(tempfile_folder()))
             except OSError as error:
-                raise _no_room(self.path, error) from error
+                raise _no_room(self.path, str(error.strerror or error)) from error
             with self._unpacked.path.open("wb") as plain:
-                copy(self.read, plain, self.path)
+                copy(self.read, plain, self.path, self._left + COPY_BYTES)
         return self.file
 
     def close(self) -> None:
@@ -178,23 +200,40 @@ def read_all(stream: SourceStream, most: int = MOST_SMALL_BYTES) -> bytes:
     return b"".join(parts)
 
 
-def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path) -> None:
-    """Write all bytes that ``read`` gives to a temporary file. Raises `OutputError`."""
-    try:
-        while data := read(COPY_BYTES):
+def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path, most: int) -> None:
+    """Write all bytes that ``read`` gives to a temporary file.
+
+    Raises:
+        InputError: they cannot be read, or are more than ``most``.
+        OutputError: there is no room for them.
+    """
+    room, size = temporary_room(), 0
+    while True:
+        with readable(path):
+            data = read(COPY_BYTES)
+        size += len(data)
+        if size > room:
+            raise _no_room(path, f"it takes over half of the free space, {shown_size(room)}")
+        if size > most:
+            raise InputError(
+                path, f"is longer than {shown_size(most)}", hint="give a longer log as a file"
+            )
+        try:
             plain.write(data)
-        plain.flush()
-    except OSError as error:
-        raise _no_room(path, error) from error
+            if not data:
+                plain.flush()
+                return
+        except OSError as error:
+            raise _no_room(path, str(error.strerror or error)) from error
 
 
-def _no_room(path: Path, error: OSError) -> OutputError:
+def _no_room(path: Path, problem: str) -> OutputError:
     try:
         where = tempfile_folder()
     except OSError:
         where = "a temporary file"
     return OutputError(
-        f"{path}: cannot be kept in {where} while it is read: {error.strerror or error}\n"
+        f"{path}: cannot be kept in {where} while it is read: {problem}\n"
         "  next: set TMPDIR to a folder with room"
     )
 

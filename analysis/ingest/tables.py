@@ -18,13 +18,13 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.ingest.limits import MOST_COLUMNS, MOST_LINE_BYTES, long_line
 from gpuplan.analysis.ingest.oddities import odd_text
 from gpuplan.analysis.ingest.quoted import read_quoted
 from gpuplan.analysis.ingest.shape import Shape, not_text, wrong_width
 from gpuplan.analysis.ingest.source import Head, SourceStream, header_names
 
 BLOCK_BYTES = 1 << 23
-MAX_LINE_BYTES = 1 << 26
 SAMPLE_BYTES = 8192
 NEWLINE = ord("\n")
 QUOTE = b'"'
@@ -68,6 +68,9 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
     if not isinstance(layout, Layout):
         layout = layout(line.decode("utf-8", "replace").rstrip("\r"))
     names = list(layout.names or header_names(line, layout.separator))
+    if len(names) > MOST_COLUMNS:
+        problem = f"has {len(names):,} columns"
+        raise InputError(stream.path, problem, row=number, expected=f"at most {MOST_COLUMNS:,}")
     if not any(names):
         raise InputError(stream.path, "is empty", expected="a header and rows")
     if layout.any_case:
@@ -89,16 +92,18 @@ def _first_line(stream: SourceStream) -> tuple[bytes, bytes, int]:
     """Return the first line that is not blank, what was read after it, and its number."""
     data, number = b"", 0
     while True:
-        line, newline, rest = data.partition(b"\n")
-        if newline:
-            number += 1
-            if line.strip():
-                return line, rest, number
-            data = rest
-            continue
+        blank = len(data) - len(data.lstrip())
+        begin = data.rfind(b"\n", 0, blank) + 1
+        number += data.count(b"\n", 0, begin)
+        data = data[begin:]
+        end = data.find(b"\n")
+        if end >= 0:
+            return data[:end], data[end + 1 :], number + 1
+        if len(data) > MOST_LINE_BYTES:
+            raise long_line(stream.path, number + 1)
         more = stream.read(BLOCK_BYTES)
         if not more:
-            return line, b"", number + 1
+            return data, b"", number + 1
         data += more
 
 
@@ -131,18 +136,15 @@ def _batches(
         if last and not rest:
             return
         block, rest = (rest, b"") if last else _whole_lines(rest, chunk)
-        if len(rest) > MAX_LINE_BYTES:
-            raise InputError(
-                stream.path,
-                f"has a line longer than {MAX_LINE_BYTES >> 20} MB",
-                row=first,
-                expected="one job per line",
-            )
+        if len(rest) > MOST_LINE_BYTES:
+            raise long_line(stream.path, first + block.count(b"\n") + rest.count(b"\n"))
         if block and layout.clean is not None:
             block = layout.clean(block)
         if block:
             lines = _count(block, NEWLINE) + (not block.endswith(b"\n"))
-            if layout.quotes and QUOTE in block:
+            if block.isspace():
+                pass
+            elif layout.quotes and QUOTE in block:
                 batch, left = read_quoted(block, first, shape, wanted, last)
                 rest = left + rest
                 lines -= _count(left, NEWLINE)

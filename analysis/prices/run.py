@@ -18,7 +18,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.gpu_names import is_known_gpu
 from gpuplan.analysis.ingest.batch import Batch
-from gpuplan.analysis.ingest.detect import guesses, left_out_notes
+from gpuplan.analysis.ingest.detect import guesses, left_out_notes, look_early
 from gpuplan.analysis.ingest.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.ingest.outcome import apply
 from gpuplan.analysis.ingest.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
@@ -118,9 +118,18 @@ def ingest_prices(
     """
     forced = None if source_format is None else price_format_named(source_format)
     rejects = rejects_path(output)
-    with opened_inputs(sources, output) as inputs:
+    told = choices or PriceChoices()
+
+    def planned(known: PriceFormat, stream: SourceStream) -> None:
+        head = Head(stream.path, stream.head)
+        known.plan(PriceSight(head, known.open(stream).columns, told))
+
+    def look(source: Source) -> bool:
+        return look_early(source, PRICE_FORMATS, unknown_prices, forced, planned)
+
+    with opened_inputs(sources, output, look) as inputs:
         log = RejectLog(rejects, inputs.spool, limit)
-        reading = _Reading(choices or PriceChoices(), log)
+        reading = _Reading(told, log)
         lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
         advance = share_of_bytes([one.source for one in lists], on_progress)
         reading.notes += left_out_notes(left_out)
