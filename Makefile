@@ -7,7 +7,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-ray test-browser docs check typing format fuzz mutants bench samples clean
+.PHONY: help install demo test test-slow test-ray test-browser docs check typing format fuzz mutants bench samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,11 +29,15 @@ install: $(VENV)/.installed  ## install gpuplan in .venv
 demo: $(VENV)/.installed  ## run the main job end to end on the shipped sample traces
 	$(BIN)/gpuplan demo
 
-test: $(VENV)/.installed-dev  ## run the tests, with line coverage
+test: $(VENV)/.installed-dev  ## run all tests but the slow ones, with line coverage
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -q -rs -n 2 --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -m kernels --cov --cov-append --cov-report=
+	$(BIN)/python -m pytest -q -rs -n 2 -m 'not slow' --cov --cov-report=
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m 'kernels and not compiled and not slow' \
+		--cov --cov-append --cov-report=
 	$(BIN)/python -m coverage report --fail-under=90
+
+test-slow: $(VENV)/.installed-dev  ## run the slow tests: laws on many examples, long replays
+	$(BIN)/python -m pytest -q -rs -n 2 -m slow
 
 test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'

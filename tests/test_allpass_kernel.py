@@ -382,9 +382,23 @@ JOBS = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(JOBS, RULES, st.sampled_from([0.5, 1.0, 30.0]), st.integers(0, 3))
+INSTANCES = given(JOBS, RULES, st.sampled_from([0.5, 1.0, 30.0]), st.integers(0, 3))
+
+
+@settings(max_examples=100, deadline=None)
+@INSTANCES
 def test_the_kernel_agrees_with_its_twin_event_for_event(drawn, rules, unit, seed):
+    check_agreement(drawn, rules, unit, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@INSTANCES
+def test_the_kernel_agrees_with_its_twin_in_thousands_of_cases(drawn, rules, unit, seed):
+    check_agreement(drawn, rules, unit, seed)
+
+
+def check_agreement(drawn, rules, unit, seed):
     workload = build(drawn, unit)
     draws = Draws.sample(rules, workload.size, np.random.default_rng(seed))
     found, twin = as_lists(run_allpass(workload, rules, draws)), run_twin(workload, rules, draws)

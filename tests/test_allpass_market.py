@@ -132,6 +132,7 @@ def test_a_worker_that_is_still_starting_can_be_reclaimed():
 
 
 @pytest.mark.kernels
+@pytest.mark.compiled
 @pytest.mark.parametrize(
     "helps", [{"reclaim": False}, {"save_every_s": 5.0, "restore_s": 1.0}, {"capacity": 0}]
 )

@@ -46,6 +46,7 @@ CLUSTERS = ("TL-NP", "TL-P", "SJF-NP", "SJF-P")
 LIMITED = "Allpass, 30 workers"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_out", [None, "window"])
 @pytest.mark.parametrize("reading", ["full length", "dense"])
 def test_allpass_ends_most_jobs_within_10_minutes_on_30_workers(seren, replays, reading, scale_out):
@@ -65,6 +66,7 @@ def _soon(run, name):
     return run[name]["finished_within_10min_share"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_out", [None, "window"])
 def test_costs_order_as_published(seren, replays, scale_out):
     runs = replays("full length", scale_out)
@@ -93,6 +95,7 @@ MET = {
 """Orderings that the median sample of their own keeps, by configuration; first percentiles."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MET)
 def test_all_orderings_in_one_configuration(seren, replays, case):
     reading, _, lambdas = case.partition(", ")
@@ -109,6 +112,7 @@ def test_all_orderings_in_one_configuration(seren, replays, case):
         assert {what for what in met if kept[what].middle <= 0} <= {"cost: Allpass < SJF-NP"}
 
 
+@pytest.mark.slow
 def test_the_shortest_jobs_pay_for_a_start_and_the_longest_for_a_move(seren, replays):
     runs = replays("full length")
     for run in runs:
@@ -118,6 +122,7 @@ def test_the_shortest_jobs_pay_for_a_start_and_the_longest_for_a_move(seren, rep
     assert seren.kept_by(runs)["JCT at P99 on 30 workers: Allpass < all four"].margin > -0.05
 
 
+@pytest.mark.slow
 def test_jobs_wait_for_kubernetes_but_not_for_allpass(seren, replays):
     for reading in ("full length", "dense"):
         runs = replays(reading)
@@ -136,6 +141,7 @@ def test_jobs_wait_for_kubernetes_but_not_for_allpass(seren, replays):
         assert run["Allpass"]["mean_jct_s"] > run["HPA"]["mean_jct_s"] / 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_out", [None, "window"])
 def test_about_seven_of_ten_jobs_end_in_their_container(replays, scale_out):
     runs = replays("full length", scale_out)
@@ -145,6 +151,7 @@ def test_about_seven_of_ten_jobs_end_in_their_container(replays, scale_out):
     assert all(run["Allpass"]["finished_serverless_share"] > 0.85 for run in short)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale_out", [None, "window"])
 def test_the_adaptive_threshold_is_best_in_median_where_containers_are_few(
     seren, replays, scale_out
@@ -179,6 +186,7 @@ def test_every_figure_is_told(monkeypatch, capsys, seren):
         assert told.count(f"| {what} |") == 1
 
 
+@pytest.mark.slow
 def test_measures_are_in_the_units_they_tell(seren, replays):
     one = seren.median_seed(replays("full length"))
     found = {what: of(one) for _, what, _, of in seren.MEASURES}

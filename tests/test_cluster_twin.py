@@ -87,13 +87,20 @@ def rows(run):
     )
 
 
-@settings(max_examples=500)
+@settings(max_examples=150)
 @given(cases())
 def test_the_kernel_does_what_its_twin_does(case):
     assert rows(run_cluster(*case)) == run_twin(*case)
 
 
-@settings(max_examples=150)
+@pytest.mark.slow
+@settings(max_examples=3000)
+@given(cases(most=20))
+def test_the_kernel_does_what_its_twin_does_in_thousands_of_cases(case):
+    assert rows(run_cluster(*case)) == run_twin(*case)
+
+
+@settings(max_examples=100)
 @given(
     workloads(most=30),
     st.sampled_from(["attained", "attained_gpu"]),
@@ -122,9 +129,21 @@ def test_laws_of_every_schedule(case):
         assert not run.stops.any()
 
 
-@settings(max_examples=250)
+@settings(max_examples=80)
 @given(cases(most=20))
 def test_no_gpu_is_held_twice_and_none_is_idle_that_a_waiting_job_could_have(case):
+    check_who_holds(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=1000)
+@given(cases(most=25))
+def test_no_gpu_is_held_twice_in_a_thousand_cases(case):
+    check_who_holds(case)
+
+
+def check_who_holds(case):
+    """No GPU is held twice, and none is idle that a waiting job could have."""
     run, cluster = run_cluster(*case), case[1]
     workload, segments = run.workload, segments_of(*case)
     held_us = np.zeros(workload.size, np.int64)
@@ -230,6 +249,7 @@ def mean_wait_s(run):
     return batches.mean(), 4 * batches.std(ddof=1) / np.sqrt(50)
 
 
+@pytest.mark.compiled
 def test_mean_wait_of_many_servers():
     servers, rate, jobs = 4, 3.2, 200_000
     run = run_cluster(
@@ -242,6 +262,7 @@ def test_mean_wait_of_many_servers():
     assert wait == pytest.approx(erlang_c / (servers - rate), abs=margin)
 
 
+@pytest.mark.compiled
 def test_mean_wait_by_pollaczek_and_khinchine():
     service = np.random.default_rng(3).lognormal(-0.5, 1.0, 200_000)  # mean 1, second moment e
     rate = 0.6
@@ -249,6 +270,7 @@ def test_mean_wait_by_pollaczek_and_khinchine():
     assert wait == pytest.approx(rate * np.e / (2 * (1 - rate)), abs=margin)
 
 
+@pytest.mark.compiled
 def test_mean_time_by_shortest_left():
     # M/M/1 under SRPT at load 0.5, Schrage and Miller (1966): by quadrature.
     rate = 0.5

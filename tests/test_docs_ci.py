@@ -90,6 +90,7 @@ def test_gitlab_compares_and_then_keeps_the_exit_code_of_a_gate(project, monkeyp
     assert (project / "report/report.html").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", ["no = scenario", "report"])
 def test_the_request_that_brings_the_scenario_is_not_compared(project, monkeypatch, base):
     scenarios(project, base_jobs=300, jobs=300, most=10_000)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.temporary import tempfile_folder
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -51,7 +51,7 @@ def most_unpacked(stored: int) -> int:
 
 def temporary_room() -> int:
     """Return how many bytes a source may take in the folder for temporary files."""
-    return int(SHARE_OF_ROOM * shutil.disk_usage(tempfile.gettempdir()).free)
+    return int(SHARE_OF_ROOM * shutil.disk_usage(tempfile_folder()).free)
 
 
 def shown_size(size: int) -> str:
