@@ -56,11 +56,11 @@ def test_both_in_the_command(gpuplan, newtrace, tmp_path):
     knee = found["knee"]["budget_gpus"]
     near = min(found["points"], key=lambda point: abs(np.log(point["budget_gpus"] / knee)))
     assert found["sensitivity"]["speedup"]["planned_mean_jct_s"] == near["mean_jct_s"]
-    assert "90% of resamples" in picture.read_text()
+    assert "90% confidence" in picture.read_text()
     _, out, err = gpuplan("pareto", *asked)
     assert "90% band" in out and "GPUs for a JCT of 30 min" in out
     assert "the worst mix of both" in out and "C^2 of gaps" in out
-    assert "it says nothing of wrong speedups" in err
+    assert "they say nothing of wrong speedups" in err
     assert max(map(len, out.splitlines())) <= 100
 
 

@@ -103,7 +103,7 @@ def one_far_away(years):
 
 
 def test_one_job_far_away_takes_no_time_for_the_empty_hours(monkeypatch):
-    """No hourly grid over the years: two stretches of clock a year, one row per hour in use."""
+    """No hourly grid over the years: a clock has two stretches a year, counts have used hours."""
     submit_us = one_far_away(100)
     asked = []
     real = week.local_time

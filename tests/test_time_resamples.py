@@ -9,7 +9,7 @@ from support_traces import frame, in_memory
 
 from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import at_least, draw_blocks
-from gpuplan.analysis.characterize import characterize
+from gpuplan.analysis.characterize import characterize, time_resamples
 from gpuplan.analysis.characterize.arrivals import find_bursts, poisson_quantile
 from gpuplan.analysis.characterize.distinct import distinct_interval
 from gpuplan.analysis.characterize.intervals import intervals
@@ -221,6 +221,23 @@ def test_the_seed_decides():
     )
     assert first == again != other
     assert first["statistics"]["load.peak_gpus"][1] is None
+
+
+@pytest.mark.parametrize("years", [10, 50, 100])
+def test_one_job_decades_away_brings_no_grid_of_empty_hours(years, monkeypatch):
+    jobs = 500
+    far_s = np.append(np.sort(rng(1).uniform(0, 14 * DAY, jobs - 1)), years * 365.25 * DAY)
+    trace = in_memory(frame(far_s, duration_s=[600.0] * jobs, num_gpus=[1.0] * jobs))
+    drawn = []
+    monkeypatch.setattr(
+        time_resamples,
+        "draw_blocks",
+        lambda size, *rest: drawn.append(size) or draw_blocks(size, *rest),
+    )
+    found = intervals(trace, level=90, resamples=50, rng=rng()).statistics
+    assert max(drawn) <= 24 * jobs
+    assert found["arrivals.bursts.hours"] is None and found["load.p95_gpus"] is not None
+    assert characterize(trace).summary()["arrivals"]["seasonality"]["daily_strength"] is None
 
 
 def test_a_trace_too_short_for_hours_has_no_interval_of_them():

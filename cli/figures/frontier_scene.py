@@ -113,7 +113,7 @@ def scene_of(study: Study) -> Scene:
         timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
         usd_per_month=None if study.price is None else study.usd_per_month(1.0),
         ribbon=[] if doubt is None else _ribbon(doubt),
-        ribbon_of="" if doubt is None else f"{doubt.bands.level:g}% of resamples",  # type: ignore[attr-defined]
+        ribbon_of="" if doubt is None else f"{doubt.bands.level:g}% confidence",  # type: ignore[attr-defined]
     )
 
 

@@ -293,7 +293,7 @@ class ComparedChoice:
     ci: Annotated[
         float | None,
         typer.Option(
-            help="Add bands that hold this share of bootstrap resamples of the jobs, percent, for "
+            help="Add bands of this confidence, percent, by a bootstrap of the jobs; for "
             "example 90.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
