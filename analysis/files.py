@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpuplan.analysis.errors import InputError, OutputError
+from gpuplan.analysis.words import shortened
 
 CHUNK_BYTES = 1 << 20
 MOST_SMALL_BYTES = 1 << 26
@@ -16,6 +17,7 @@ MOST_SMALL_BYTES = 1 << 26
 
 def existing_file(path: Path) -> Path:
     """Return ``path`` if it is a readable file. Raises `InputError` otherwise."""
+    check_name(path)
     if path.is_dir():
         raise InputError(path, "is a folder", expected="a file")
     if path.is_symlink() and not path.exists():
@@ -31,6 +33,17 @@ def existing_file(path: Path) -> Path:
     if not os.access(path, os.R_OK):
         raise InputError(path, "no permission to read it", hint="check its mode and owner")
     return path
+
+
+def check_name(path: Path) -> None:
+    """Refuse what the system cannot look up, such as a name too long. Raises `InputError`."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # told better by who opens it
+    except (OSError, ValueError) as error:
+        problem = f"cannot be opened: {getattr(error, 'strerror', None) or error}"
+        raise InputError(shortened(str(path), 200), problem, hint="check the path") from error
 
 
 def regular_file(path: Path) -> Path:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import existing_file, not_a_device, readable, same_file
+from gpuplan.analysis.files import check_name, existing_file, not_a_device, readable, same_file
 from gpuplan.analysis.ingest.archives import archive_kind, members_of
 from gpuplan.analysis.ingest.limits import FIRST_BYTES, MOST_LINE_BYTES, MOST_PIPED_BYTES, long_line
 from gpuplan.analysis.ingest.rejects import REJECTS, rejects_path
@@ -66,6 +66,7 @@ def opened_inputs(
     if not paths:
         raise UsageError("no source given; name at least one log")
     for path in paths:
+        check_name(path)
         if (path == STANDARD_INPUT or path.is_fifo()) and paths.count(path) > 1:
             raise UsageError(f"{path}: given twice; it can be read only once")
     with tempfile.TemporaryDirectory(prefix="gpuplan-") as spool:
