@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.csv_cells import Rule, check_shares, read_cells
-from gpuplan.analysis.throughputs import EPOCH, WORK_SHARE
+from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.analysis.throughputs import EPOCH, MOST, WORK_SHARE, above_zero
 
 MOST_STEPS = 1_000  # accumulation steps; the search for the best batch tries them all
 
@@ -18,14 +19,12 @@ def _whole(name: str, what: str) -> Rule:
     return f"{what}, a whole number from 1", whole
 
 
-def _seconds(name: str, *, above: bool = False) -> Rule:
-    sides = "none" if above else "left"
-    text = "seconds, above 0" if above else "seconds, at least 0"
-    return text, pl.col(name).is_between(0, float("inf"), sides)  # type: ignore[arg-type]
+def _seconds(name: str) -> Rule:
+    return "seconds, at least 0 and at most a century", pl.col(name).is_between(0, CENTURY_S)
 
 
 NUMBERS: dict[str, Rule] = {
-    "alpha_c": _seconds("alpha_c", above=True),
+    "alpha_c": above_zero("alpha_c", "seconds", CENTURY_S),
     **{name: _seconds(name) for name in ("beta_c", "alpha_r", "beta_r", "alpha_n", "beta_n")},
     "gamma": ("a number from 1 to 100", pl.col("gamma").is_between(1, 100)),
     "init_batch_size": _whole("init_batch_size", "samples"),
@@ -33,16 +32,10 @@ NUMBERS: dict[str, Rule] = {
     "min_local_bsz": _whole("min_local_bsz", "samples on a GPU"),
     "max_local_bsz": _whole("max_local_bsz", "samples on a GPU"),
     "gpus_per_node": _whole("gpus_per_node", "GPUs"),
-    "noise_scale": (
-        "samples, at least 0",
-        pl.col("noise_scale").is_between(0, float("inf"), "left"),
-    ),
+    "noise_scale": ("samples, at least 0", pl.col("noise_scale").is_between(0, MOST)),
     "epoch": EPOCH,
     "work_share": WORK_SHARE,
-    "work_h": (
-        "hours on one GPU, above 0",
-        pl.col("work_h").is_between(0, float("inf"), "none"),
-    ),
+    "work_h": above_zero("work_h", "hours on one GPU", CENTURY_S / 3600),
     "rescale_s": _seconds("rescale_s"),
 }
 OPTIONAL = ("epoch", "work_share", "work_h", "rescale_s")

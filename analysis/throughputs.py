@@ -8,20 +8,25 @@ import polars as pl
 
 from gpuplan.analysis.csv_cells import Rule, check_shares, read_cells
 
+LEAST, MOST = 1e-12, 1e15
+"""Rates, shares and counts above 0 lie between; sums and ratios of them are numbers too."""
+MOST_EPOCHS = 1e9
+
+
+def above_zero(name: str, what: str, most: float = MOST) -> Rule:
+    """Return the rule of a number above 0, within what can be computed with."""
+    text = f"{what}, above 0"
+    return f"{text} ({LEAST:g} to {most:g})", pl.col(name).is_between(LEAST, most)
+
+
 EPOCH: Rule = (
     "a whole number, at least 0",
-    (pl.col("epoch") >= 0) & (pl.col("epoch") == pl.col("epoch").floor()),
+    pl.col("epoch").is_between(0, MOST_EPOCHS) & (pl.col("epoch") == pl.col("epoch").floor()),
 )
-WORK_SHARE: Rule = (
-    "the epoch's share of the work, above 0",
-    pl.col("work_share").is_between(0, float("inf"), "none"),
-)
+WORK_SHARE: Rule = above_zero("work_share", "the epoch's share of the work")
 NUMBERS: dict[str, Rule] = {
     "num_gpus": ("GPUs, 1 to 1,000,000", pl.col("num_gpus").is_between(1, 1e6)),
-    "throughput": (
-        "work done per second, above 0",
-        pl.col("throughput").is_between(0, float("inf"), "none"),
-    ),
+    "throughput": above_zero("throughput", "work done per second"),
     "epoch": EPOCH,
     "work_share": WORK_SHARE,
 }

@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import UsageError, shortened
 from gpuplan.analysis.named import perhaps
 from gpuplan.cli.units import NO_LIMIT, parse_duration
 
 if TYPE_CHECKING:
     from gpuplan.planner.settings import Setting
 
+MOST_DIGITS = 15  # of a whole number; Python converts no more than 4,300
 LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or left out
 SIZES = ("capacity", "gpus")
 """What the most GPUs held are called: of workers that are rented, and of a cluster."""
@@ -111,6 +112,8 @@ def _value(option: str, value: str, setting: Setting) -> Any:
             if not value.isdecimal():
                 hint = " or none" if setting.unlimited else ""
                 raise UsageError(f"{option} {value!r}: expected a whole number{hint}")
+            if len(value) > MOST_DIGITS:
+                _at_most(min(most, 10.0**MOST_DIGITS), math.inf, option, shortened(value))
             return int(_at_most(most, int(value), option, value))
         case "flag":
             if value.lower() not in FLAGS:

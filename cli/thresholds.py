@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.errors import UsageError, shortened
 from gpuplan.cli.units import NO_LIMIT, parse_duration
 from gpuplan.simkit.workload import MOST_GPUS
 
 FORMS = "a list such as 30,60,5m, or a range LOW:HIGH:COUNT such as 30s:30m:8"
 MOST = 10_000
+MOST_DIGITS = 9  # of a number of workers; Python converts no more than 4,300
 DIGITS = 6
 """Decimals of a threshold in seconds: a replay counts whole microseconds."""
 
@@ -38,7 +40,11 @@ def parse_mark(text: str) -> float:
 
 def _range(item: str, low_text: str, high_text: str, count_text: str) -> list[float]:
     low, high = (parse_duration(part, "--threshold") for part in (low_text, high_text))
-    if not count_text.isdecimal() or not 2 <= int(count_text) <= MOST or not low < high:
+    if (
+        not re.fullmatch(r"[0-9]{1,9}", count_text)
+        or not 2 <= int(count_text) <= MOST
+        or not low < high
+    ):
         raise UsageError(
             f"--threshold {item!r}: a range runs from low to high in 2 to {MOST:,} points"
         )
@@ -52,9 +58,10 @@ def parse_capacities(text: str) -> list[int | None]:
     for item in (part.strip().lower() for part in text.split(",")):
         if item in NO_LIMIT:
             found.append(None)
-        elif item.isdecimal() and int(item) > MOST_GPUS:
+        elif item.isdecimal() and (len(item) > MOST_DIGITS or int(item) > MOST_GPUS):
             raise UsageError(
-                f"--capacity {text!r}: expected at most {MOST_GPUS:,} workers, or none for no limit"
+                f"--capacity {shortened(text)!r}: expected at most {MOST_GPUS:,} workers, or none "
+                "for no limit"
             )
         elif item.isdecimal():
             found.append(int(item))

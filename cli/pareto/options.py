@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.completion import BASELINES, SPEEDUPS, one_of
+from gpuplan.cli.market_options import MOST_GPUS
 from gpuplan.cli.options import PRICES_PANEL
 
 JOBS_PANEL = "How the jobs scale"
@@ -89,6 +90,7 @@ class WidthChoice:
         typer.Option(
             help="Most GPUs one job may get. Default: 64, or all that a profile measured.",
             min=1,
+            max=MOST_GPUS,
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -108,6 +110,7 @@ class WidthChoice:
             help="A job gets a multiple of so many GPUs, for example 4 where nodes have 4. "
             "Default: 1.",
             min=1,
+            max=MOST_GPUS,
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -214,7 +217,10 @@ class RentingChoice:
     node_gpus: Annotated[
         int,
         typer.Option(
-            help="GPUs of a node; whole nodes are rented.", min=1, rich_help_panel=RENTING_PANEL
+            help="GPUs of a node; whole nodes are rented.",
+            min=1,
+            max=MOST_GPUS,
+            rich_help_panel=RENTING_PANEL,
         ),
     ] = 1
     provision_delay: Annotated[
@@ -243,6 +249,7 @@ class RentingChoice:
         typer.Option(
             help="Most GPUs that can be rented at once (of each type). Default: no limit.",
             min=1,
+            max=MOST_GPUS,
             rich_help_panel=RENTING_PANEL,
             show_default=False,
         ),

@@ -12,6 +12,7 @@ from gpuplan.planner.boa.show import show_gpus
 
 MONTH_H = 730.0
 HOURS_PER = {"h": 1.0, "month": MONTH_H}
+MOST = 1e12  # GPUs, loads or dollars; the world's GPUs cost less
 GPUS, LOADS, DOLLARS = "gpu", "x", "usd"
 Made = TypeVar("Made")
 
@@ -31,8 +32,8 @@ class Budget:
     period: str = "h"
 
     def __post_init__(self) -> None:
-        if not 0 < self.value < float("inf"):
-            raise UsageError(f"--budget must be above 0, got {self.value:g}")
+        if not 0 < self.value <= MOST:
+            raise UsageError(f"--budget must be above 0 and at most {MOST:g}, got {self.value:g}")
 
     @property
     def text(self) -> str:

@@ -43,8 +43,8 @@ class Doubt:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
         return (
-            f"bands have {self.bands.level:g}% confidence, by {self.bands.resamples} resamples of the "
-            "jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
+            f"bands have {self.bands.level:g}% confidence, by {self.bands.resamples} resamples of "
+            "the jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
         )
 
     def summary(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError, UsageError, shortened
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.boa.arrivals import Arrivals
 from gpuplan.planner.boa.candidates import candidate_widths
@@ -17,6 +17,7 @@ from gpuplan.planner.boa.frontier import JobClass
 from gpuplan.planner.boa.labels import CLASS_COLUMNS, labelled, refuse_many
 from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.simkit.workload import MOST_GPUS
 
 COLUMNS = (
     "submit_time",
@@ -29,6 +30,7 @@ COLUMNS = (
     "group",
 )
 HOUR_S = 3600.0
+LEAST_HORIZON_S = 1.0
 NAMED = 10  # classes that an error lists
 
 
@@ -67,15 +69,17 @@ class Choices:
             raise UsageError(
                 f"--class-by {self.class_by!r}: expected one of {', '.join(CLASS_COLUMNS)}"
             )
-        if self.horizon_s is not None and not self.horizon_s > 0:
-            raise UsageError(f"--horizon must be above 0, got {self.horizon_s:g} s")
+        if self.horizon_s is not None and not self.horizon_s >= LEAST_HORIZON_S:
+            raise UsageError(f"--horizon must be at least 1 s, got {self.horizon_s:g} s")
         if self.rescale_s is not None and not 0 <= self.rescale_s < float("inf"):
             raise UsageError(f"--rescale must be at least 0 s, got {self.rescale_s:g}")
         if self.max_width is not None and self.max_width < 1:
             raise UsageError(f"--max-width must be at least 1 GPU, got {self.max_width}")
         for width in self.widths or ():
-            if width < 1:
-                raise UsageError(f"--widths: a width is at least 1 GPU, got {width}")
+            if not 1 <= width <= MOST_GPUS:
+                raise UsageError(
+                    f"--widths: a width is 1 to {MOST_GPUS:,} GPUs, got {shortened(str(width))}"
+                )
         for name, weight in self.weights.items():
             if not 0 < weight < float("inf"):
                 raise UsageError(f"--weight {name}={weight:g}: a weight must be above 0")
@@ -210,7 +214,14 @@ def workload_of(trace: Trace, speedup: SpeedupModel, choices: Choices | None = N
             )
         )
     _refuse_unknown([c.name for c in classes], choices)
-    if not sum(c.load_gpus for c in classes):
+    load_gpus = sum(c.load_gpus for c in classes)
+    if load_gpus > MOST_GPUS:
+        raise UsageError(
+            f"{trace.path}: its jobs keep {load_gpus:,.3g} GPUs busy over {horizon_h:.3g} h, more "
+            f"than the {MOST_GPUS:,} that can be planned\n"
+            "  next: a longer --horizon, or jobs of fewer GPUs by --where"
+        )
+    if not load_gpus:
         raise InputError(
             trace.path,
             "no job that ran on a GPU is left to plan for",
