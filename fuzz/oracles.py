@@ -82,7 +82,7 @@ def left(
             yield "an output after a failure", name
         elif (problem := problem_of(folder / name)) is not None:
             yield "an output is not whole", f"{name}: {problem}"
-    if not done and b"the result itself has been written" not in err:
+    if not done and not _is_written(err):
         for name, data in case.old.items():
             path = folder / name
             if name in before.entries and (not path.is_file() or path.read_bytes() != data):
@@ -153,9 +153,14 @@ def _below(name: str, written: set[str]) -> bool:
 
 def _may_stay(name: str, err: bytes) -> bool:
     """Return whether a file may be there after a failure, as rejected rows that the error names."""
-    if b"the result itself has been written" in err:  # a gate that asks for no field
+    if _is_written(err):
         return True
     return (name.endswith(".rejects.parquet") and b".rejects.parquet" in err) or "cache" in name
+
+
+def _is_written(err: bytes) -> bool:
+    """Return whether all outputs were made: a gate that asks for no field is told after them."""
+    return b"the result itself has been written" in err or b"the documents have been" in err
 
 
 def _no_constant(name: str) -> Any:

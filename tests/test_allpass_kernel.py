@@ -97,6 +97,40 @@ def test_the_same_jobs_where_workers_are_rented_for_all_that_wait():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("controller", ["fixed", "adaptive"])
+def test_a_gap_of_decades_is_passed_over(controller):
+    """Tick by tick, as plain Python, these 90 years would take hours."""
+    gap = 90 * 365 * 86_400
+    submit, service, gpus = [0, 10, 20], [50, 100, 90], [1, 1, 2]
+    once = Workload.from_seconds(submit, service, gpus, [500, 300, 400])
+    twice = Workload.from_seconds(
+        [*submit, *(gap + s for s in submit)],
+        service * 2,
+        gpus * 2,
+        [500, 300, 400, gap + 500, gap + 300, gap + 400],
+    )
+    rules = Allpass(
+        controller=controller,
+        threshold_s=60,
+        min_threshold_s=60,
+        checkpoint_s=10,
+        restore_s=20,
+        serverless_startup=StartUp(2, 0),
+        marketplace_startup=StartUp(30, 0),
+        marketplace_prices=(1.0, 2.0, 4.0),
+    )
+    first = run_allpass(once, rules, np.random.default_rng(0))
+    both = run_allpass(twice, rules, np.random.default_rng(0))
+    assert both.finish_us[:3].tolist() == first.finish_us.tolist()
+    assert (both.finish_us[3:] - gap * S).tolist() == first.finish_us.tolist()
+    assert (both.serverless_us[3:]).tolist() == first.serverless_us.tolist()
+    rented = first.rentals.offer.size
+    assert both.rentals.offer.tolist() == first.rentals.offer.tolist() * 2
+    later = both.rentals.request_us[rented:] - gap * S
+    assert later.tolist() == first.rentals.request_us.tolist()
+
+
+@pytest.mark.kernels
 def test_a_rising_threshold_extends_running_jobs_and_a_falling_one_demotes_at_once():
     # No work in the serverful tier: the threshold falls by 2 s a minute from 100 to 98 at t = 60,
     # 96 at 120, ... Job 0 starts at 0 and is demoted when it has run 98 s, at t = 98.

@@ -242,9 +242,9 @@ def _odd_output(case: Case, rng: Random) -> str:
         case 2:
             value = f"link-{good}"
             inside = f"in/new{os.path.splitext(good)[1]}"
-            case.links[value] = rng.choice((good, inside, value, "in", "lab.parquet"))
+            where = [good, inside, value, "in", *case.arguments[1:2]]
+            case.links[value] = rng.choice([one for one in where if one])
             case.written |= {os.path.normpath(case.links[value])} - set(case.files) - {"in"}
-            _give_up(case, case.links[value])
         case 3:
             value = f"pipe-{good}"
             case.fifos.append(value)

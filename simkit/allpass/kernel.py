@@ -334,6 +334,20 @@ def replay(
                 *(market_held, listed, paid),
             )
             notes = note(room.timeline, room.pressures, notes, state, p)
+
+            # While nothing is here, the ticks until something comes are all like this one once the
+            # threshold rests: a trace may have gaps of decades.
+            if serverless + ready + starting + queue[0, 0] == 0 and next_admit < n:
+                at_rest = not rules.adaptive or next_threshold(threshold, p, rules) == threshold
+                if p == 0 and at_rest and next_admit == next_submit:
+                    until = min(next_market, submit[next_submit])
+                    if ends[0, 0]:
+                        until = min(until, ends[1, 0])
+                    if soon[0, 0]:
+                        until = min(until, soon[1, 0])
+                    alike = max(0, (until - next_tick) // rules.tick_us)
+                    next_tick += alike * rules.tick_us
+                    ticks += alike
         elif kind == FINISH_SERVERLESS:
             pop(ends)
             if jobs[STATE, number] == RUNNING:  # else it was demoted on the way
