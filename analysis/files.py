@@ -293,7 +293,7 @@ def _copy(temporary: Path, path: Path) -> None:
 
 def _nearest_name(path: Path) -> str | None:
     """Return the sibling whose name is most like that of ``path``, if any is close."""
-    from gpuplan.analysis.named import nearest
+    from gpuplan.analysis.lookup import nearest
 
     try:
         names = sorted(entry.name for entry in path.parent.iterdir())

@@ -15,7 +15,7 @@ from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError, UsageError, shortened
 from gpuplan.analysis.files import readable, regular_file, sha256_of
-from gpuplan.analysis.named import perhaps
+from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
 from gpuplan.analysis.schema import (

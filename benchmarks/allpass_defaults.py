@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks.equal_gpus import table
 from benchmarks.seren_samples import seren_trace
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.trace import Selection, read_trace
-from gpuplan.planner.allpass.run import simulate
-from gpuplan.planner.workload import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.policies.allpass import simulate
+from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE = ROOT / "sample_traces/seren.csv"

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from benchmarks.plain_allpass import replay
-from gpuplan.planner.allpass.sweep import Grid, sweep
 from gpuplan.planner.engine import Engine, usable_cores
-from gpuplan.planner.workload import TraceJobs
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload
 
 JOBS, POINTS = 1_000_000, 64
@@ -52,7 +52,7 @@ def least_s(work: Callable[[], object], runs: int) -> float:
 def timed_sweep(workload: Workload, engine: Engine) -> tuple[float, str]:
     """A sweep with its bootstrap: how long it took, and its JSON."""
     jobs = TraceJobs(workload, pl.Series("job_id", [], pl.String), ())
-    grid = Grid(np.geomspace(1, 36_000, POINTS).tolist(), adaptive=False)
+    grid = SweepGrid(np.geomspace(1, 36_000, POINTS).tolist(), adaptive=False)
     started = time.perf_counter()
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(0), level=90, engine=engine)
     took_s = time.perf_counter() - started

@@ -8,7 +8,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
-from gpuplan.planner.boa.frontier import Frontier, JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
 
 EPOCHS, WIDTHS = 10, 64
 SMALL, LARGE = 6, 1000

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 from benchmarks.bench_boa import median_s
 from benchmarks.t4_workloads import DATA, HORIZON_H, MOST, submissions, t4_workload
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.methods.calculator import WidthCalculator
-from gpuplan.planner.boa.methods.convex import solve_convex
+from gpuplan.planner.frontier.methods.calculator import WidthCalculator
+from gpuplan.planner.frontier.methods.convex import solve_convex
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 
 MULTIPLES = (1.05, 1.1, 1.2, 1.5, 2, 3)
 

@@ -3,19 +3,19 @@
 import numpy as np
 
 from benchmarks.bench_boa import median_s
-from gpuplan.planner.boa.arrivals import Arrivals
-from gpuplan.planner.boa.demand import demand_law
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_plan
-from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.replay.demand import demand_law
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
 
 JOBS, CLASSES, WIDTHS = 1_000_000, 6, 64
 HORIZON_H = 24 * 365.0
 RUNS = 5
 
 
-def workload_of_size(jobs: int, *, epochs: int, rescale_h: float, seed: int = 0) -> Workload:
+def workload_of_size(jobs: int, *, epochs: int, rescale_h: float, seed: int = 0) -> ClassWorkload:
     """Poisson arrivals over a year of six classes with exponential sizes and power laws."""
     rng = np.random.default_rng(seed)
     widths = np.arange(1.0, WIDTHS + 1)
@@ -32,13 +32,13 @@ def workload_of_size(jobs: int, *, epochs: int, rescale_h: float, seed: int = 0)
         )
         for i in range(CLASSES)
     ]
-    arrivals = Arrivals(
+    arrivals = ClassArrivals(
         submit_s=np.sort(rng.uniform(0, HORIZON_H * 3600, jobs)),
         job_class=job_class,
         work_h=rng.exponential(mean_h[job_class]),
         gpus=np.ones(jobs),
     )
-    return Workload(tuple(classes), HORIZON_H, jobs, "option", (), arrivals=arrivals)
+    return ClassWorkload(tuple(classes), HORIZON_H, jobs, "option", (), arrivals=arrivals)
 
 
 def run() -> list[dict]:
@@ -54,7 +54,7 @@ def run() -> list[dict]:
         frontier = solve_frontier(workload.classes)
         plan = frontier.at_budget(1.5 * frontier.load_gpus)
         law = demand_law(workload, plan)
-        cluster = Cluster(
+        cluster = RentedCluster(
             node_gpus=4,
             max_gpus=law.quantile(0.95) if limited else None,
             overflow=limited or "queue",

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from benchmarks import plain_cluster
 from benchmarks.bench_allpass import first_jobs, seren_like
-from gpuplan.planner.cluster.settings import SCHEDULERS
-from gpuplan.simkit.cluster.run import run_cluster
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.workload import IntArray

@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.intervals import intervals
-from gpuplan.analysis.characterize.jobs import COLUMNS
+from gpuplan.analysis.jobs import COLUMNS
 from gpuplan.analysis.schema import CANONICAL, Provenance
 from gpuplan.analysis.trace import Trace
 

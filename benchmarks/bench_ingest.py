@@ -41,7 +41,7 @@ peak = [int(line.split()[1]) / 1000 for line in lines if line.startswith("VmHWM"
 print(json.dumps([seconds, *(peak or [None])]))
 """
 OURS = TIMED.format(
-    imports="import gpuplan.analysis.ingest.run as it", work="it.ingest([source], output)"
+    imports="import gpuplan.analysis.ingest.ingest as it", work="it.ingest([source], output)"
 )
 BARE = TIMED.format(imports="import polars as pl", work="pl.scan_csv(source).sink_parquet(output)")
 PANDAS = TIMED.format(

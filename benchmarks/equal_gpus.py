@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.planner.boa.frontier import Frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import Replay, replay_plan
-from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.frontier.model.exact import Frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
 
-CLUSTER = Cluster(node_gpus=4, provision_s=90, release_s=60)
+CLUSTER = RentedCluster(node_gpus=4, provision_s=90, release_s=60)
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Pair:
     """Pollux with autoscaling, and the plan that rents as many GPUs on average."""
 
     target: float
-    theirs: Replay
-    ours: Replay
+    theirs: PlanReplay
+    ours: PlanReplay
     same_jct_gpus: float  # that the plan rents for Pollux' mean completion time
 
     @property
@@ -37,13 +37,13 @@ class Pair:
         return self.theirs.rented_gpus / self.same_jct_gpus
 
 
-def p95_s(run: Replay) -> float:
+def p95_s(run: PlanReplay) -> float:
     return float(np.percentile(run.jct_s, 95))
 
 
 def where(
-    frontier: Frontier, run: Callable[[float], Replay], enough: Callable[[Replay], bool]
-) -> Replay:
+    frontier: Frontier, run: Callable[[float], PlanReplay], enough: Callable[[PlanReplay], bool]
+) -> PlanReplay:
     """Return the replay at the least budget that is enough, by bisection."""
     low, high = frontier.min_budget, frontier.saturation_budget
     best = run(high)
@@ -57,10 +57,10 @@ def where(
     return best
 
 
-def against(workload: Workload, frontier: Frontier, target: float, theirs: Replay) -> Pair:
+def against(workload: ClassWorkload, frontier: Frontier, target: float, theirs: PlanReplay) -> Pair:
     """Find the plans that rent as much as ``theirs``, and that take as long."""
 
-    def run(budget: float) -> Replay:
+    def run(budget: float) -> PlanReplay:
         return replay_plan(workload, frontier.at_budget(budget), CLUSTER)
 
     ours = where(frontier, run, lambda r: r.rented_gpus >= theirs.rented_gpus)

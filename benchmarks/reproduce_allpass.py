@@ -33,7 +33,7 @@ from benchmarks.seren_samples import (
     sample,
     seren_trace,
 )
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import PRESETS, Request, preset_model, synthesize
 from gpuplan.analysis.trace import read_trace
 from gpuplan.simkit.allpass.parameters import RENTAL_DRAWS, Allpass

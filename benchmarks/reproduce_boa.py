@@ -24,10 +24,10 @@ from benchmarks.reproduce_pollux import (
     show_shipped,
 )
 from benchmarks.t4_workloads import HORIZON_H, SHARED, SMALL_TYPES, submissions, t4_workload
-from gpuplan.planner.boa.baselines import elastic
-from gpuplan.planner.boa.frontier import Frontier, solve_frontier
-from gpuplan.planner.boa.replay import Replay, replay_plan
-from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.frontier.baselines import elastic
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
 
 TARGETS = (0.85, 0.8, 0.7, 0.6, 0.5, 0.4)
 BUDGETS = (1.05, 1.2, 1.5, 2.0, 3.0)
@@ -36,7 +36,7 @@ BURSTS = ((1.0, 1.0), (0.5, 1.6), (0.2, 4.0), (0.1, 8.0), (0.05, 16.0))  # share
 CYCLE_H = 8.0
 
 
-def traces() -> dict[str, Workload]:
+def traces() -> dict[str, ClassWorkload]:
     """The workloads of the paper's section 6; sizes and restarts as in Sia's simulator."""
     return {
         "newTrace (960 jobs, 48 h)": t4_workload(submissions("newtrace"), HORIZON_H["newtrace"]),
@@ -50,14 +50,16 @@ def traces() -> dict[str, Workload]:
     }
 
 
-def curve(workload: Workload, frontier: Frontier) -> list[Pair]:
+def curve(workload: ClassWorkload, frontier: Frontier) -> list[Pair]:
     return [
         against(workload, frontier, t, elastic.pollux_autoscaled(workload, CLUSTER, t))
         for t in TARGETS
     ]
 
 
-def bursty(workload: Workload, share: float, rate: float, rng: np.random.Generator) -> Workload:
+def bursty(
+    workload: ClassWorkload, share: float, rate: float, rng: np.random.Generator
+) -> ClassWorkload:
     """The jobs in random order, as a Poisson process of two rates at the mean of the trace.
 
     A share of each cycle has ``rate`` times the mean rate; the rest has what is left.
@@ -83,7 +85,7 @@ def bursty(workload: Workload, share: float, rate: float, rng: np.random.Generat
     return replace(workload, arrivals=shuffled)
 
 
-def scv(workload: Workload) -> float:
+def scv(workload: ClassWorkload) -> float:
     assert workload.arrivals is not None
     gaps = np.diff(workload.arrivals.submit_s)
     return float(gaps.var(ddof=1) / gaps.mean() ** 2)
@@ -222,7 +224,7 @@ def show_errors() -> list[tuple[float, float]]:
     return losses
 
 
-def renting(workload: Workload, gpus: float) -> Replay:
+def renting(workload: ClassWorkload, gpus: float) -> PlanReplay:
     """Pollux with autoscaling at the target at which it rents so many GPUs, by bisection."""
     low, high = 0.2, 0.99
     for _ in range(9):

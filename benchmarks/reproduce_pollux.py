@@ -12,11 +12,11 @@ from benchmarks.t4_workloads import HORIZON_H, SHARED, shipped_jct_s, submission
 from gpuplan.cli.figures.frontier import draw_scene
 from gpuplan.cli.figures.frontier_scene import Scene
 from gpuplan.cli.figures.style import save
-from gpuplan.planner.boa.baselines import elastic
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import Replay, replay_plan
-from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.frontier.baselines import elastic
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
 
 PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1
 PAPER_POLLUX_GPU_H = 1138
@@ -27,7 +27,7 @@ TARGETS = (0.8, 0.75, 0.7, 0.6, 0.5)  # efficiencies aimed at
 LOADS = {"0.5": "-0.5", "1.0": "", "1.5": "-1.5", "2.0": "-2.0"}
 
 
-def raw_workload() -> Workload:
+def raw_workload() -> ClassWorkload:
     """The jobs of workload-1 as Pollux' authors run them."""
     jobs = submissions("pollux")
     return t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=30)
@@ -76,14 +76,14 @@ def draw(path: Path = PICTURE) -> None:
     save(draw_scene(scene()), path)
 
 
-def show_fixed() -> tuple[Replay, Replay]:
+def show_fixed() -> tuple[PlanReplay, PlanReplay]:
     """Pollux' own experiment: workload-1, sizes not calibrated, 30 s per restart, 64 GPUs."""
     workload = raw_workload()
     frontier = solve_frontier(workload.classes)
     plan = frontier.at_budget(PAPER_POLLUX_GPU_H / workload.horizon_h)
-    at_once = Cluster(provision_s=0, release_s=0)
+    at_once = RentedCluster(provision_s=0, release_s=0)
 
-    def renting_h(gpu_h: float) -> Replay:
+    def renting_h(gpu_h: float) -> PlanReplay:
         return where(
             frontier,
             lambda budget: replay_plan(workload, frontier.at_budget(budget), CLUSTER),

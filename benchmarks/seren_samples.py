@@ -16,8 +16,8 @@ import numpy as np
 
 from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace import Selection, read_trace
-from gpuplan.planner.policies import find_policy
-from gpuplan.planner.workload import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.registry import find_policy
+from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 from gpuplan.simkit.workload import MICROS
 
 JOBS, POOL = 200, 20_000  # sampled, out of so many

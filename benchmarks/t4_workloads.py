@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.planner.boa.arrivals import Arrivals
-from gpuplan.planner.boa.frontier import JobClass
-from gpuplan.planner.boa.workload import Workload
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.speedup.functions import concave_hull
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -49,7 +49,7 @@ def t4_workload(
     calibrated: bool = True,
     rescale_s: float | None = None,
     curve: str = "speedup",
-) -> Workload:
+) -> ClassWorkload:
     """One class per application with all its statistical epochs, on T4 GPUs in nodes of four.
 
     Args:
@@ -87,13 +87,13 @@ def t4_workload(
         )
     group = np.array([names.index(name) for name in jobs["application"]], np.int64)
     work_h = np.array([c.work_h.sum() for c in classes])[group]
-    return Workload(
+    return ClassWorkload(
         classes=tuple(classes),
         horizon_h=horizon_h,
         jobs=jobs.height,
         rescale_origin="profile" if rescale_s is None else "option",
         notes=(),
-        arrivals=Arrivals(
+        arrivals=ClassArrivals(
             submit_s=jobs["time"].to_numpy(),
             job_class=group,
             work_h=work_h,

@@ -1,6 +1,6 @@
 """``python -m gpuplan.cli`` is the same as ``gpuplan``."""
 
-from gpuplan.cli.console import run
+from gpuplan.cli.app.console import run
 
 if __name__ == "__main__":
     run()

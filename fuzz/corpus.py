@@ -196,7 +196,7 @@ def traces() -> dict[str, bytes]:
 
 def said_by(*arguments: str, files: dict[str, bytes], output: str = "") -> bytes:
     """Return what a command writes to standard output, or to a file."""
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with tempfile.TemporaryDirectory(prefix="fuzz.") as folder:

@@ -44,7 +44,7 @@ def run_inside(
         most_bytes: the largest file it may write, for lack of a small disk; standard output is
             lost then.
     """
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     here = os.getcwd()
     started = _cpu_s()

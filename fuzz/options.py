@@ -216,7 +216,7 @@ class Option:
 @cache
 def options_of(command: str) -> tuple[Option, ...]:
     """Return the options of a command, as the application has them today."""
-    from gpuplan.cli.lazy import command_named
+    from gpuplan.cli.app.lazy import command_named
 
     found = []
     for one in command_named(command).params:
@@ -239,7 +239,7 @@ def options_of(command: str) -> tuple[Option, ...]:
 
 def path_options() -> set[str]:
     """Return the options that take paths."""
-    from gpuplan.cli.lazy import COMMANDS, command_named
+    from gpuplan.cli.app.lazy import COMMANDS, command_named
 
     return {
         next(name for name in one.opts if name.startswith("--"))

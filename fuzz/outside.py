@@ -13,7 +13,7 @@ from fuzz.inside import Outcome
 
 PROGRAM = """
 import os, sys
-from gpuplan.cli.console import run
+from gpuplan.cli.app.console import run
 os.write({ready}, b".")
 os.close({ready})
 sys.argv = ["gpuplan", *sys.argv[1:]]

@@ -15,7 +15,7 @@ READ_ALL = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_s
 """For an interpreter in root's own folder: read what root may read, write nothing of it."""
 TRY = """
 import subprocess, sys
-import gpuplan.cli.main
+import gpuplan.cli.app.main
 sys.exit(sys.base_prefix != sys.argv[1] or subprocess.call([sys.executable, "-c", ""]))
 """
 """Whether it is this interpreter, gpuplan is there, and it can start others."""

@@ -13,13 +13,13 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.book import PriceBook
-from gpuplan.planner.allpass.front import non_dominated
 from gpuplan.planner.engine import THREADS, Engine, run_all
-from gpuplan.planner.policies import find_policy
-from gpuplan.planner.settings import SettingError
-from gpuplan.planner.simulation import SOON_S, Simulation
-from gpuplan.planner.timelines import timeline_frame, together
-from gpuplan.planner.workload import TraceJobs
+from gpuplan.planner.registry import find_policy
+from gpuplan.planner.runs.settings import SettingError
+from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.timelines import timeline_frame, together
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.pareto_front import non_dominated
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.workload import MICROS, FloatArray
 
@@ -30,7 +30,7 @@ class Contender:
 
     Attributes:
         label: its name in the comparison; no other has it.
-        policy: name in `gpuplan.planner.policies.POLICIES`.
+        policy: name in `gpuplan.planner.registry.POLICIES`.
         settings: what is set of the policy's settings.
         given: setting -> the option that set it, for what is told of errors.
     """
@@ -66,7 +66,7 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PolicyOutcome:
     """What one policy made of the trace.
 
     Attributes:
@@ -75,7 +75,7 @@ class Outcome:
         results: the headline numbers of its `Simulation`, and those that all policies have.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
-        timeline: of `gpuplan.planner.timelines.timeline_frame`; None where nobody asked.
+        timeline: of `gpuplan.planner.runs.timelines.timeline_frame`; None where nobody asked.
     """
 
     label: str
@@ -88,7 +88,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PolicyComparison:
     """What all policies made of the same jobs.
 
     Attributes:
@@ -96,7 +96,7 @@ class Comparison:
         span_s: seconds from the first submission to the last.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PolicyOutcome, ...]
     span_s: float
 
     @property
@@ -154,14 +154,14 @@ def price(
 ) -> tuple[list[Contender], tuple[str, ...]]:
     """Return contenders with the prices of one book, each as it pays, and where those come from.
 
-    Arguments are those of `gpuplan.planner.allpass.prices.with_prices`; ``beside`` is the GPU of
+    Arguments are those of `gpuplan.planner.pricing.price_settings.with_prices`; ``beside`` is the GPU of
     what else they are compared with, and its label.
 
     Raises:
         UsageError: as there, or the prices would be of several GPUs.
     """
-    from gpuplan.planner.allpass.choosing import option_of
-    from gpuplan.planner.allpass.prices import with_prices
+    from gpuplan.planner.pricing.price_selection import option_of
+    from gpuplan.planner.pricing.price_settings import with_prices
 
     found: list[Contender] = []
     gpus = {} if beside is None else dict([beside])
@@ -196,7 +196,7 @@ def compare(
     timelines: bool = False,
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
-) -> Comparison:
+) -> PolicyComparison:
     """Replay jobs under each contender, in parallel.
 
     Args:
@@ -216,15 +216,15 @@ def compare(
         raise ValueError(f"expected contenders with different labels, got {contenders}")
     shared = (jobs, rng, timelines, len(contenders) == 1)
     found = run_all(_replayed, contenders, shared=shared, engine=engine, progress=progress)
-    return Comparison(tuple(found), jobs.span_s)
+    return PolicyComparison(tuple(found), jobs.span_s)
 
 
 def _replayed(
     contender: Contender, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
-) -> Outcome:
+) -> PolicyOutcome:
     run = contender.run(jobs, deepcopy(rng), is_alone=is_alone)
     frame = run.frame
-    return Outcome(
+    return PolicyOutcome(
         label=contender.label,
         policy=contender.policy,
         settings=run.settings,

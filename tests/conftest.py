@@ -25,7 +25,7 @@ def traced_ingest():
     if tracer is None:
         yield
         return
-    from gpuplan.analysis.ingest.reading import Reading
+    from gpuplan.analysis.ingest.trace_reading import Reading
 
     pull = Reading._jobs
 
@@ -49,7 +49,7 @@ def shared() -> Path:
 @pytest.fixture
 def gpuplan(capfd: pytest.CaptureFixture[str]):
     """Run a command line in this process; returns (exit code, stdout, stderr)."""
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     def run(*arguments: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -95,9 +95,9 @@ def seren(gpuplan, tmp_path):
 @pytest.fixture
 def tiny_blocks(monkeypatch):
     """Blocks and chunks of a few bytes, so that small logs have many."""
-    from gpuplan.analysis.ingest import records, source, tables
+    from gpuplan.analysis.reading import delimited, records, source
 
     monkeypatch.setattr(source, "HEAD_BYTES", 80)
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 50)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 50)
     monkeypatch.setattr(records, "CHUNK_BYTES", 7)
     monkeypatch.setattr(records, "ROWS_PER_BATCH", 2)

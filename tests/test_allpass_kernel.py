@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support_allpass import as_lists, run_twin
 
 from gpuplan.simkit.allpass.parameters import SCALE_OUT_RULES, Allpass, Draws, StartUp
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload
 
 NO_DELAY = StartUp(0, 0)

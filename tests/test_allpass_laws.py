@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support_allpass import run_twin
 
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp, price_ladder
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload, to_micros
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_allpass import as_lists, run_twin
 
-from gpuplan.planner.allpass.run import replay
-from gpuplan.planner.settings import SettingError
-from gpuplan.planner.workload import TraceJobs
-from gpuplan.simkit.allpass.market import Market
+from gpuplan.planner.policies.allpass import replay
+from gpuplan.planner.runs.settings import SettingError
+from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
+from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.workload import FOREVER, Workload
 
 NO_DELAY = StartUp(0, 0)

@@ -8,11 +8,11 @@ from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Selection, read_trace
-from gpuplan.planner.allpass.run import simulate
-from gpuplan.planner.allpass.settings import SETTINGS, parameters_from, settings_of
-from gpuplan.planner.policies import POLICIES, find_policy
-from gpuplan.planner.settings import OF_PRICES
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.planner.policies.allpass import simulate
+from gpuplan.planner.policies.allpass_settings import SETTINGS, parameters_from, settings_of
+from gpuplan.planner.registry import POLICIES, find_policy
+from gpuplan.planner.runs.settings import OF_PRICES
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.metrics import peak_overlap
 

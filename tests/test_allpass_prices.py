@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from support_prices import HEADER, ORIGIN, book
 from support_traces import lab_trace, write_trace
 
-from gpuplan.analysis.checkpoints import read_checkpoints
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.prices.book import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
-from gpuplan.planner.allpass.prices import with_prices
-from gpuplan.planner.allpass.settings import LADDER, SETTINGS, parameters_from
-from gpuplan.planner.policies import POLICIES
+from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
+from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, parameters_from
+from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.registry import POLICIES
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload
 
 START = int(ORIGIN.timestamp() * 1e6)

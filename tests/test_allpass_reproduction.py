@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
 
 ROOT = Path(__file__).resolve().parents[1]
 SEEDS = 30

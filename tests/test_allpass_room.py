@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from support_allpass import as_lists, run_twin
 
-from gpuplan.simkit.allpass import run as module
+from gpuplan.simkit.allpass import simulator as module
 from gpuplan.simkit.allpass.kernel import AHEAD
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.planner.allpass.ski_rental import serverful_price, ski_rental
-from gpuplan.simkit.allpass.market import Market
+from gpuplan.planner.sweep.ski_rental import serverful_price, ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
+from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.workload import Workload, to_micros
 
 ONE_PRICE = Allpass(controller="fixed", marketplace_prices=(), conventional_price=1.29)

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gpuplan.cli.annotations import MOST_SUMMARY_BYTES, announce, gates_table
-from gpuplan.cli.gates import allowing, check
+from gpuplan.cli.documents.annotations import MOST_SUMMARY_BYTES, announce, gates_table
+from gpuplan.cli.gates.gates import allowing, check
 
 RESULTS = {"jobs": 100, "share": 0.5, "wait_s": None}
 GATES = check(RESULTS, ["jobs > 1", "share > 90%", "wait > 1s", "nobs > 1"])

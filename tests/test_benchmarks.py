@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 
 
 @pytest.fixture

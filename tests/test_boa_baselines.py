@@ -4,26 +4,26 @@ import numpy as np
 import pytest
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.boa.arrivals import Arrivals
-from gpuplan.planner.boa.baselines.elastic import billed_gpu_h, elastic_jobs, run_elastic
-from gpuplan.planner.boa.baselines.registry import BASELINES, baseline, cluster_sizes, widths
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_plan
-from gpuplan.planner.boa.workload import Workload
-from gpuplan.simkit.rounds.run import Policy
+from gpuplan.planner.frontier.baselines.elastic import billed_gpu_h, elastic_jobs, run_elastic
+from gpuplan.planner.frontier.baselines.registry import BASELINES, baseline, cluster_sizes, widths
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.simkit.rounds.simulator import RoundsPolicy
 
-AT_ONCE = Cluster(provision_s=0, release_s=0)
+AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 
 
 def workload(submit_s, job_class, work_h, classes, gpus=None, horizon_h=1.0):
-    return Workload(
+    return ClassWorkload(
         classes=tuple(classes),
         horizon_h=horizon_h,
         jobs=len(submit_s),
         rescale_origin="option",
         notes=(),
-        arrivals=Arrivals(
+        arrivals=ClassArrivals(
             submit_s=np.array(submit_s, float),
             job_class=np.array(job_class, np.int64),
             work_h=np.array(work_h, float),
@@ -69,7 +69,7 @@ def test_equal_share_and_pollux_by_hand():
     # Two like jobs on 8 GPUs have 4 each from the first round on, without pauses: 1800 s.
     jobs = workload([0, 0], [0, 0], [1.0, 1.0], [power_class("a")])
     for name in ("equal", "pollux"):
-        run = BASELINES[name].run(jobs, Cluster(node_gpus=4), 9.0)  # two whole nodes
+        run = BASELINES[name].run(jobs, RentedCluster(node_gpus=4), 9.0)  # two whole nodes
         assert run.jct_s.tolist() == [1800, 1800]
         assert run.peak_gpus == 8
         assert run.rented_gpu_h == run.billed_gpu_h == pytest.approx(4)
@@ -80,13 +80,13 @@ def test_autoscaling_by_hand():
     # The efficiency of sqrt(k) is 0.5 at 4 GPUs. Ready after 90 s, so from the round of 120 s on:
     # 1800 s, to 1920 s, which is a round. Billed from request or from ready.
     jobs = workload([0], [0], [1.0], [power_class("a")])
-    run = BASELINES["pollux-autoscaling"].run(jobs, Cluster(), 0.5)
+    run = BASELINES["pollux-autoscaling"].run(jobs, RentedCluster(), 0.5)
     assert run.jct_s.tolist() == [1920] and run.jqt_s.tolist() == [120]
     assert run.gpus.tolist() == [4, 0] and run.time_s[0] == 0
     rented_s = float(run.time_s[1])
     assert 1920 <= rented_s <= 1980
     assert run.billed_gpu_h * 3600 == pytest.approx(4 * (rented_s - 90))
-    run = BASELINES["pollux-autoscaling"].run(jobs, Cluster(billed_from="request"), 0.5)
+    run = BASELINES["pollux-autoscaling"].run(jobs, RentedCluster(billed_from="request"), 0.5)
     assert run.billed_gpu_h == pytest.approx(run.rented_gpu_h)
 
 
@@ -104,9 +104,9 @@ def test_the_autoscaler_acts_on_a_tenth_and_not_on_a_thirtieth():
 def test_bills_by_hand():
     # 4 GPUs from 0 to 100 s, 2 more from 30 to 50 s; billed in minutes: 4 x 120 + 2 x 60.
     time_s, gpus = np.array([0.0, 30, 50, 100]), np.array([4, 6, 4, 0])
-    minutes = Cluster(billing_s=60, billed_from="request")
+    minutes = RentedCluster(billing_s=60, billed_from="request")
     assert billed_gpu_h(time_s, gpus, minutes, waits=0) * 3600 == pytest.approx(600)
-    seconds = Cluster(billed_from="ready")
+    seconds = RentedCluster(billed_from="ready")
     assert billed_gpu_h(time_s, gpus, seconds, waits=25) * 3600 == pytest.approx(4 * 75)
 
 
@@ -116,7 +116,7 @@ def test_every_baseline_does_all_the_work(seed):
     for name, kind in BASELINES.items():
         assert kind.about and kind.source
         for knob in kind.knobs(jobs)[-2:]:
-            run = kind.run(jobs, Cluster(), knob)
+            run = kind.run(jobs, RentedCluster(), knob)
             assert run.summary()["jobs"] == jobs.jobs, name
             assert (run.jct_s >= run.jqt_s).all()
             # Sublinear: work in GPU-hours at least, one pause a job at least.
@@ -129,9 +129,11 @@ def test_every_baseline_does_all_the_work(seed):
 def test_more_gpus_or_less_efficiency_end_jobs_sooner(seed):
     jobs = busy(seed)
     for name in ("pollux", "equal"):
-        found = [BASELINES[name].run(jobs, Cluster(), g).mean_jct_s for g in cluster_sizes(jobs)]
+        found = [
+            BASELINES[name].run(jobs, RentedCluster(), g).mean_jct_s for g in cluster_sizes(jobs)
+        ]
         assert found == sorted(found, reverse=True)
-    runs = [BASELINES["pollux-autoscaling"].run(jobs, Cluster(), t) for t in (0.9, 0.7, 0.5)]
+    runs = [BASELINES["pollux-autoscaling"].run(jobs, RentedCluster(), t) for t in (0.9, 0.7, 0.5)]
     assert [r.mean_jct_s for r in runs] == sorted((r.mean_jct_s for r in runs), reverse=True)
     assert [r.rented_gpus for r in runs] == sorted(r.rented_gpus for r in runs)
 
@@ -141,10 +143,10 @@ def test_the_plan_beats_pollux_with_autoscaling_at_equal_gpu_hours(seed):
     jobs = busy(seed)
     frontier = solve_frontier(jobs.classes)
     for target in (0.8, 0.6):
-        theirs = BASELINES["pollux-autoscaling"].run(jobs, Cluster(), target)
+        theirs = BASELINES["pollux-autoscaling"].run(jobs, RentedCluster(), target)
         budget, ours = theirs.rented_gpus, None
         for _ in range(20):  # lower the budget until as much is rented, idle nodes included
-            ours = replay_plan(jobs, frontier.at_budget(budget), Cluster())
+            ours = replay_plan(jobs, frontier.at_budget(budget), RentedCluster())
             if ours.rented_gpus <= theirs.rented_gpus:
                 break
             budget *= theirs.rented_gpus / ours.rented_gpus
@@ -158,7 +160,7 @@ def test_a_wrong_belief_is_told_from_the_truth():
         JobClass(c.name, c.rate_per_h, c.work_h, c.widths, c.widths[None], c.rescale_h)
         for c in jobs.classes
     ]
-    policy = Policy("pollux", max_gpus=1 << 20, target=0.7)
+    policy = RoundsPolicy("pollux", max_gpus=1 << 20, target=0.7)
     right = run_elastic(jobs, AT_ONCE, policy)
     wrong = run_elastic(jobs, AT_ONCE, policy, believed=linear)
     assert wrong.efficiency < right.efficiency  # it thinks that GPUs are of more use than they are
@@ -172,27 +174,27 @@ def test_users_mistakes_are_errors():
     with pytest.raises(UsageError, match="there is recorded"):
         baseline("xyz")
     with pytest.raises(UsageError, match="above 0"):
-        baseline("pollux-autoscaling").run(jobs, Cluster(), 0.0)
+        baseline("pollux-autoscaling").run(jobs, RentedCluster(), 0.0)
     pairs = JobClass("a", 1.0, np.ones(1), np.array([2.0]), np.array([[2.0]]))
     needs_two = workload([0], [0], [1.0], [pairs])
     with pytest.raises(InfeasibleError, match="need 2 GPUs at least, and a cluster of 1"):
-        baseline("pollux").run(needs_two, Cluster(), 1.0)
+        baseline("pollux").run(needs_two, RentedCluster(), 1.0)
     parts = JobClass("a", 1.0, np.ones(1), np.array([1.5]), np.array([[1.2]]))
     with pytest.raises(UsageError, match="no width of whole GPUs"):
-        baseline("equal").run(workload([0], [0], [1.0], [parts]), Cluster(), 4.0)
+        baseline("equal").run(workload([0], [0], [1.0], [parts]), RentedCluster(), 4.0)
     two_types = JobClass(
         "a", 1.0, np.ones(1), np.ones(2), np.ones((1, 2)), gpu_types=("T4", "A100")
     )
     with pytest.raises(UsageError, match="several GPU types"):
-        baseline("equal").run(workload([0], [0], [1.0], [two_types]), Cluster(), 4.0)
+        baseline("equal").run(workload([0], [0], [1.0], [two_types]), RentedCluster(), 4.0)
     with pytest.raises(ValueError, match="no jobs"):
-        elastic_jobs(Workload((pairs,), 1.0, 0, "option", ()))
+        elastic_jobs(ClassWorkload((pairs,), 1.0, 0, "option", ()))
     assert widths(needs_two) == (1.0, 2.0)
     assert min(cluster_sizes(needs_two)) == 2.0
 
 
 def test_no_cluster_is_larger_than_what_can_be_rented():
     jobs = busy(0)
-    small = Cluster(node_gpus=4, max_gpus=21)
+    small = RentedCluster(node_gpus=4, max_gpus=21)
     assert BASELINES["pollux"].run(jobs, small, 1000.0).peak_gpus == 20
     assert BASELINES["pollux-autoscaling"].run(jobs, small, 0.3).peak_gpus <= 20

@@ -7,7 +7,7 @@ import pytest
 import support_boa as oracle
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 
 
 def two_widths(name="a", **fields):

@@ -8,10 +8,10 @@ import pytest
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa import labels
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.replay import assign_paths
-from gpuplan.planner.boa.workload import COLUMNS, Choices, workload_of
+from gpuplan.planner.frontier.model import class_labels
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions, workload_of
+from gpuplan.planner.frontier.replay.replay import assign_paths
 from gpuplan.planner.speedup.registry import load_speedup
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def jobs(tmp_path):
 
 
 def test_too_many_classes_are_refused_with_what_to_group(gpuplan, jobs):
-    count = labels.MOST_CLASSES + 1
+    count = class_labels.MOST_CLASSES + 1
     code, out, err = gpuplan("pareto", jobs(count, count))
     assert (code, out) == (2, "")
     text = " ".join(err.split())
@@ -50,18 +50,18 @@ def test_too_many_classes_are_refused_with_what_to_group(gpuplan, jobs):
 
 
 def test_as_many_classes_as_there_may_be_are_planned(jobs, monkeypatch):
-    monkeypatch.setattr(labels, "MOST_CLASSES", 40)
+    monkeypatch.setattr(class_labels, "MOST_CLASSES", 40)
     speedup = load_speedup("power:0.8")
     assert len(workload_of(read_trace(jobs(90, 40)), speedup).classes) == 40
     with pytest.raises(UsageError, match="41 classes"):
         workload_of(read_trace(jobs(90, 41)), speedup)
-    workload_of(read_trace(jobs(90, 41)), speedup, Choices(class_by="user"))
+    workload_of(read_trace(jobs(90, 41)), speedup, ClassOptions(class_by="user"))
 
 
 def test_classes_are_what_each_would_be_alone(jobs):
     trace = read_trace(jobs(400, 30), columns=COLUMNS)
     speedup = load_speedup("power:0.8")
-    workload = workload_of(trace, speedup, Choices(horizon_s=1e5))
+    workload = workload_of(trace, speedup, ClassOptions(horizon_s=1e5))
     for number, job_class in enumerate(workload.classes):
         rows = trace.jobs.filter(pl.col("job_class") == job_class.name)
         gpus, duration_s = rows["num_gpus"].to_numpy(), rows["duration_s"].to_numpy()

@@ -7,10 +7,10 @@ import pytest
 from support_boa import law_class
 from support_boa_replay import workload_of_jobs
 
-from gpuplan.planner.boa.demand import compound_poisson, demand_law
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_plan
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.replay.demand import compound_poisson, demand_law
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
 
 
 def panjer(width, mean, size):
@@ -81,7 +81,7 @@ def test_replays_of_poisson_arrivals_follow_the_law():
     plan = frontier.at_budget(0.5 * (frontier.min_budget + frontier.saturation_budget))
     assert any(len(c.widths) > len({a.epoch for a in c.widths}) for c in plan.classes)  # a split
     law = demand_law(workload, plan)
-    replay = replay_plan(workload, plan, Cluster(provision_s=0, release_s=0))
+    replay = replay_plan(workload, plan, RentedCluster(provision_s=0, release_s=0))
     share = replay.demand_s / replay.demand_s.sum()
     n = np.arange(share.size)
     mean = np.dot(n, share)

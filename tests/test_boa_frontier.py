@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.kernels import best_path, class_hull, path_totals
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.extreme_points import best_path, class_hull, path_totals
 from gpuplan.planner.speedup.functions import concave_hull
 
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.speedup import t4
 from gpuplan.planner.speedup.functions import concave_hull
 

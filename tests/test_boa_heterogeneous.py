@@ -10,15 +10,19 @@ import support_boa as oracle
 
 from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.heterogeneous import solve_typed, typed_classes, workloads_by_type
-from gpuplan.planner.boa.workload import COLUMNS, Choices, Workload
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions, ClassWorkload
+from gpuplan.planner.frontier.types.heterogeneous import (
+    solve_typed,
+    typed_classes,
+    workloads_by_type,
+)
 from gpuplan.planner.speedup.functions import concave_hull
 from gpuplan.planner.speedup.registry import load_speedup
 
 
 def workload(*classes):
-    return Workload(classes, horizon_h=1.0, jobs=1, rescale_origin="option", notes=())
+    return ClassWorkload(classes, horizon_h=1.0, jobs=1, rescale_origin="option", notes=())
 
 
 def one_class(work_h, widths, speedup, **fields):
@@ -213,7 +217,7 @@ def test_a_profile_of_several_types(trace):
     with pytest.raises(UsageError, match="no GPU 'H100'; it has T4, RTX2080Ti, A100"):
         model.on("H100")
     jobs = trace((0, None, 1, "bert"), (1, None, 1, "yolov3"), (2, None, 1, "bert"))
-    by_type = workloads_by_type(jobs, model, Choices(horizon_s=3 * 3600))
+    by_type = workloads_by_type(jobs, model, ClassOptions(horizon_s=3 * 3600))
     work = {
         name: {c.name: float(c.work_h.sum()) for c in one.classes} for name, one in by_type.items()
     }
@@ -265,7 +269,7 @@ def test_a_trace_recorded_on_another_type(trace):
 def test_a_law_on_types_that_differ_in_speed(trace):
     jobs = trace((0, 3600, 4, "a"), (1, 3600, 4, "a"))
     law = load_speedup("power:0.5").with_types({"T4": 1.0, "A100": 2.5})
-    by_type = workloads_by_type(jobs, law, Choices(max_width=8))
+    by_type = workloads_by_type(jobs, law, ClassOptions(max_width=8))
     assert by_type["T4"].classes[0].work_h.tolist() == [2.0]
     assert by_type["A100"].classes[0].work_h == pytest.approx([0.8])
     assert by_type["A100"].classes[0].widths.tolist() == list(range(1, 9))

@@ -8,11 +8,11 @@ import pytest
 from support_pareto import results
 
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa.baselines.registry import BASELINES
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.methods.registry import METHODS
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.workload import COLUMNS, Choices, workload_of
+from gpuplan.planner.frontier.baselines.registry import BASELINES
+from gpuplan.planner.frontier.methods.registry import METHODS
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions, workload_of
+from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.speedup.registry import load_speedup
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,8 +68,10 @@ def test_a_replay_of_the_recorded_widths_takes_the_recorded_times(jobs, table, t
     for gpus in (1.0, 3.0, 4.0, 8.0):
         trace = read_trace(jobs(gpus), columns=COLUMNS)
         for widths in ((2,), (2, 8), None):
-            workload = workload_of(trace, speedup, Choices(widths=widths))
-            run = BASELINES["recorded"].run(workload, Cluster(provision_s=0, release_s=0), 0.0)
+            workload = workload_of(trace, speedup, ClassOptions(widths=widths))
+            run = BASELINES["recorded"].run(
+                workload, RentedCluster(provision_s=0, release_s=0), 0.0
+            )
             assert run.jct_s == pytest.approx([4000.0] * 20)
 
 

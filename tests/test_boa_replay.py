@@ -8,19 +8,24 @@ import pytest
 from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.boa.arrivals import Arrivals
-from gpuplan.planner.boa.demand import demand_law
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.paths import WidthPath
-from gpuplan.planner.boa.plan import Assignment, ClassPlan, Plan
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_of, replay_paths, replay_plan, replay_types
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.paths import WidthPath
+from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
+from gpuplan.planner.frontier.replay.demand import demand_law
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import (
+    replay_of,
+    replay_paths,
+    replay_plan,
+    replay_types,
+)
 from gpuplan.planner.speedup import t4
 
 
 def arrivals_of(submit_s, work_h, job_class=None):
     size = len(submit_s)
-    return Arrivals(
+    return ClassArrivals(
         submit_s=np.array(submit_s, float),
         job_class=np.zeros(size, np.int64) if job_class is None else np.array(job_class),
         work_h=np.array(work_h, float),
@@ -82,7 +87,7 @@ def test_a_replay_is_checked():
 )
 def test_a_cluster_is_checked(wrong):
     with pytest.raises(UsageError, match="--"):
-        Cluster(**wrong)
+        RentedCluster(**wrong)
 
 
 def test_arrivals_are_checked():
@@ -114,7 +119,7 @@ def plan_for(job_class, *widths):
     return Plan(1.0, 1.0, 0.0, [ClassPlan(job_class.name, 1.0, 1.0, 1, 1, 1, 1, rows)])
 
 
-AT_ONCE = Cluster(provision_s=0, release_s=0)
+AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 
 
 def test_a_plan_is_followed_epoch_by_epoch():
@@ -160,8 +165,8 @@ def test_a_limit_below_a_width():
     workload = workload_of_jobs([two_epochs()], [0], [0], [100 / 3600], 1)
     plan = plan_for(workload.classes[0], (0, 4.0, 1.0, True), (1, 4.0, 1.0, True))
     with pytest.raises(InfeasibleError, match=r"'a' get 4 GPUs each, but at most 3 .*\n.*squeeze"):
-        replay_plan(workload, plan, Cluster(max_gpus=3))
-    squeeze = Cluster(provision_s=0, release_s=0, max_gpus=3, overflow="squeeze")
+        replay_plan(workload, plan, RentedCluster(max_gpus=3))
+    squeeze = RentedCluster(provision_s=0, release_s=0, max_gpus=3, overflow="squeeze")
     squeezed = replay_plan(workload, plan, squeeze)
     assert squeezed.jct_s.tolist() == [10 + 50] and squeezed.peak_gpus == 2
     wide = two_epochs(widths=np.array([4.0, 8, 16]))

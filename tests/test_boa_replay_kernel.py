@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_boa_replay import paths_of, rules_of, twin
 
-from gpuplan.simkit.boa.run import NO_LIMIT, run_widths
+from gpuplan.simkit.elastic.simulator import NO_LIMIT, run_widths
 
 
 def run(submit, path_of, work, paths, **changes):

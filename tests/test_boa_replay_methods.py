@@ -9,14 +9,14 @@ from support_boa_replay import workload_of_jobs
 from support_newtrace import epoch_workload, one_width_a_job
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.methods.convex import solve_convex
-from gpuplan.planner.boa.methods.registry import METHODS
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_plan
-from gpuplan.planner.boa.sensitivity import class_totals
+from gpuplan.planner.frontier.methods.convex import solve_convex
+from gpuplan.planner.frontier.methods.registry import METHODS
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.uncertainty.sensitivity import class_totals
 
-AT_ONCE = Cluster(provision_s=0, release_s=0)
+AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 MULTIPLES = (1.0, 1.05, 1.1, 1.2, 1.5, 2, 3)
 
 
@@ -112,7 +112,7 @@ def test_newtrace_by_epoch(shared):
 
 def test_newtrace_by_epoch_with_delays(shared):
     # GPUs come 90 s after they are asked for, and stay 60 s when idle: 3% of the budget at most.
-    assert check(epoch_workload(shared), MULTIPLES, Cluster())
+    assert check(epoch_workload(shared), MULTIPLES, RentedCluster())
 
 
 def test_newtrace_by_class(shared):

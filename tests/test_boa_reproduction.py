@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.planner.boa.baselines import elastic
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_plan
+from gpuplan.planner.frontier.baselines import elastic
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
 
 ROOT = Path(__file__).resolve().parents[1]
-NODES = Cluster(node_gpus=4, release_s=60)
+NODES = RentedCluster(node_gpus=4, release_s=60)
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def test_pollux_is_no_weaker_than_its_authors_and_the_plan_beats_both(t4):
     shared_equally = elastic.equal_share(jobs, NODES, 64)
     assert pollux.mean_jct_s < shared_equally.mean_jct_s
     frontier = solve_frontier(jobs.classes)
-    at_once = replay_plan(jobs, frontier.at_budget(1138 / 8), Cluster(provision_s=0, release_s=0))
+    at_once = replay_plan(
+        jobs, frontier.at_budget(1138 / 8), RentedCluster(provision_s=0, release_s=0)
+    )
     assert at_once.held_gpu_h == pytest.approx(1138, rel=0.01)
     assert at_once.mean_jct_s < 0.56 * 2087.8
     real = replay_plan(jobs, frontier.at_budget(1100 / 8), NODES)  # whole nodes after 90 s

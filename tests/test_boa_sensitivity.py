@@ -10,13 +10,13 @@ from support_boa import law_class, random_class
 from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.boa.bursts import Mmpp2, burst_sensitivity, mmpp2_of
-from gpuplan.planner.boa.demand import demand_law
-from gpuplan.planner.boa.frontier import JobClass, solve_frontier
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.sensitivity import speedup_sensitivity
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.replay.demand import demand_law
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.uncertainty.bursts import Mmpp2, burst_sensitivity, mmpp2_of
+from gpuplan.planner.frontier.uncertainty.sensitivity import speedup_sensitivity
 
-AT_ONCE = Cluster(provision_s=0, release_s=0)
+AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 
 
 def two_widths(name="a", rescale_h=0.0):
@@ -216,7 +216,7 @@ def test_bursts_are_the_same_each_time():
         return burst_sensitivity(one, plan, scvs=(1.0, 8.0), replicas=2, cap_gpus=30, rng=rng)
 
     assert run(0).summary() == run(0).summary() != run(1).summary()
-    assert run(0).cap_gpus == 30 and run(0).cluster == Cluster()
+    assert run(0).cap_gpus == 30 and run(0).cluster == RentedCluster()
     few = replace(one, arrivals=one.arrivals.where(np.arange(one.jobs) < 12), jobs=12)
     found = burst_sensitivity(few, plan, replicas=1, rng=np.random.default_rng(0))
     assert found.cycle_h > one.horizon_h / 12  # so that so few jobs can have a C^2 of 20
@@ -233,14 +233,14 @@ def test_a_limit_is_what_the_demand_of_bursts_is_compared_with():
         rng = np.random.default_rng(1)
         return burst_sensitivity(one, plan, cluster, scvs=(1.0, 8.0), replicas=2, rng=rng)
 
-    limit = int(run(Cluster()).cap_gpus) // 2
-    limited, free = run(Cluster(max_gpus=limit)), run(Cluster())
+    limit = int(run(RentedCluster()).cap_gpus) // 2
+    limited, free = run(RentedCluster(max_gpus=limit)), run(RentedCluster())
     assert limited.cap_gpus == limit < free.cap_gpus
     for ours, theirs in zip(limited.points, free.points, strict=True):
         assert ours.peak_gpus.value <= limit
         assert ours.above_cap_share.value > theirs.above_cap_share.value  # a lower bar
     again = burst_sensitivity(
-        one, plan, Cluster(), scvs=(1.0, 8.0), replicas=2, cap_gpus=limit,
+        one, plan, RentedCluster(), scvs=(1.0, 8.0), replicas=2, cap_gpus=limit,
         rng=np.random.default_rng(1),
     )  # fmt: skip
     for ours, theirs in zip(limited.points, again.points, strict=True):

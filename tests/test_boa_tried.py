@@ -6,18 +6,18 @@ from support_pareto import write_newtrace
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa.comparison import compare_baselines
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.replay import replay_plan
-from gpuplan.planner.boa.study import study_frontier
-from gpuplan.planner.boa.tried import Tries, objective_s
-from gpuplan.planner.boa.workload import COLUMNS, Choices
+from gpuplan.planner.frontier.baseline_comparison import compare_baselines
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.frontier.replay.search import Tries, objective_s
+from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
 
 def study(path, speedup, cluster, **choices):
     read = read_trace(path, columns=COLUMNS)
-    return study_frontier(read, load_speedup(speedup), Choices(**choices), cluster=cluster)
+    return study_frontier(read, load_speedup(speedup), ClassOptions(**choices), cluster=cluster)
 
 
 def tries_of(found, at_budget=None):
@@ -50,14 +50,14 @@ def check(found, gpus, worse=1.03):
 
 def test_gpus_that_grow_faster_than_the_budget(seren):
     # Idle nodes: the saturating budget of 6.7 GPUs rents 9.8.
-    tries = check(study(seren, "power:0.75", Cluster()), (2.6, 3.5, 5.2, 6.421, 9.0))
+    tries = check(study(seren, "power:0.75", RentedCluster()), (2.6, 3.5, 5.2, 6.421, 9.0))
     best = tries.best_within(6.421)
     assert best.rented_gpus > 6.3 and best.weighted_mean_jct_s < 312
 
 
 def test_more_budget_may_rent_fewer_gpus(seren):
     # Nodes of 8 for classes by user: 2.53 GPUs rent 7.8, 3.84 rent 4.24.
-    found = study(seren, "power:0.8", Cluster(node_gpus=8, release_s=60.0), class_by="user")
+    found = study(seren, "power:0.8", RentedCluster(node_gpus=8, release_s=60.0), class_by="user")
     tries = check(found, (4.3, 4.422, 5.01, 6.0, 8.0))
     assert tries.best_within(4.1) is None
     fixed = compare_baselines(found, ["fixed"]).points
@@ -70,13 +70,13 @@ def test_under_a_limit_a_smaller_plan_may_be_the_quicker(gpuplan, shared, tmp_pa
     trace = tmp_path / "nt.parquet"
     log = shared / "data/sia-workloads/newtrace/workload-1.csv"
     assert gpuplan("ingest", log, "-o", trace)[0] == 0
-    cluster = Cluster(node_gpus=4, max_gpus=200, overflow="squeeze")
+    cluster = RentedCluster(node_gpus=4, max_gpus=200, overflow="squeeze")
     tries = check(study(trace, "profile:t4", cluster), (110.0, 140.0, 167.5, 300.0))
     assert tries.best_within(167.5).weighted_mean_jct_s < 56 * 60
 
 
 def test_what_may_be_tried(tmp_path):
-    found = study(write_newtrace(tmp_path), "profile:t4", Cluster(billing_s=3600.0))
+    found = study(write_newtrace(tmp_path), "profile:t4", RentedCluster(billing_s=3600.0))
     tries = tries_of(found)
     for gpus in (120.0, 200.0, 280.0):
         best = tries.best_within(gpus)
@@ -101,7 +101,7 @@ def test_what_may_be_tried(tmp_path):
 
 
 def test_weights_count_in_what_is_best(tmp_path):
-    found = study(write_newtrace(tmp_path), "profile:t4", Cluster(), weights={"bert": 3.0})
+    found = study(write_newtrace(tmp_path), "profile:t4", RentedCluster(), weights={"bert": 3.0})
     best = tries_of(found).best_within(200.0)
     replay = tries_of(found).replay(best)
     bert = replay.arrivals.job_class == [c.name for c in found.workload.classes].index("bert")

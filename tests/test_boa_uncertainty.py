@@ -9,9 +9,13 @@ from support_boa_replay import workload_of_jobs
 
 from gpuplan.analysis.bootstrap import draw_blocks, expanded_tail
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.boa import uncertainty
-from gpuplan.planner.boa.frontier import solve_frontier
-from gpuplan.planner.boa.uncertainty import Band, bootstrap_frontier, range_band
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.uncertainty import bootstrap_bands
+from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
+    FrontierBand,
+    bootstrap_frontier,
+    range_band,
+)
 
 
 def workload(classes, jobs=300, seed=0, horizon_h=100.0):
@@ -96,7 +100,7 @@ def test_bands_are_those_of_resamples_solved_one_by_one(rescale_h):
 def test_without_rescaling_hulls_are_stretched_not_solved_again(monkeypatch):
     one = workload(classes_of(3, 0.0))
     frontier = solve_frontier(one.classes)
-    monkeypatch.setattr(uncertainty, "solve_frontier", None)
+    monkeypatch.setattr(bootstrap_bands, "solve_frontier", None)
     bands = bootstrap_frontier(one, frontier, [1e3], rng=np.random.default_rng(0))
     assert bands.mean_jct_s[0].low < bands.mean_jct_s[0].value < bands.mean_jct_s[0].high
     rescaled = workload(classes_of(3, 0.1))
@@ -213,10 +217,10 @@ def test_what_is_asked_is_checked():
 
 
 def test_ends_of_a_range_are_shown_as_bands_are():
-    assert range_band(5.0, (7.0, 3.0)) == Band(5.0, 3.0, 7.0)
-    assert range_band(5.0, (None, 3.0)) == Band(5.0, 3.0, None, 0.5)
-    assert range_band(None, (None, None)) == Band(None, None, None, 1.0)
-    assert Band(5.0, 3.0, None, 0.5).summary() == {
+    assert range_band(5.0, (7.0, 3.0)) == FrontierBand(5.0, 3.0, 7.0)
+    assert range_band(5.0, (None, 3.0)) == FrontierBand(5.0, 3.0, None, 0.5)
+    assert range_band(None, (None, None)) == FrontierBand(None, None, None, 1.0)
+    assert FrontierBand(5.0, 3.0, None, 0.5).summary() == {
         "value": 5.0,
         "low": 3.0,
         "high": None,

@@ -8,9 +8,15 @@ import pytest
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa.candidates import candidate_widths
-from gpuplan.planner.boa.study import study_frontier
-from gpuplan.planner.boa.workload import COLUMNS, Choices, parse_weights, parse_widths, workload_of
+from gpuplan.planner.frontier.model.candidates import candidate_widths
+from gpuplan.planner.frontier.model.job_classes import (
+    COLUMNS,
+    ClassOptions,
+    parse_weights,
+    parse_widths,
+    workload_of,
+)
+from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -82,14 +88,14 @@ def test_what_is_left_out_is_told(trace):
 def test_classes_of_a_profile_take_its_sizes(trace):
     jobs = trace((0, None, 4, "bert", "unknown"), (48, None, 8, "cifar10", "unknown"))
     model = load_speedup("profile:t4")
-    workload = workload_of(jobs, model, Choices(horizon_s=48 * 3600))
+    workload = workload_of(jobs, model, ClassOptions(horizon_s=48 * 3600))
     bert, cifar = workload.classes
     assert bert.work_h == pytest.approx([4.51119])
     assert bert.rescale_h == pytest.approx(120 / 3600)
     assert cifar.rescale_h == pytest.approx(50 / 3600)
     assert bert.widths.tolist() == list(range(1, 49))
     assert workload.rescale_origin == "profile"
-    scaled = workload_of(jobs, model, Choices(rescale_s=0, scale_work=2, max_width=9))
+    scaled = workload_of(jobs, model, ClassOptions(rescale_s=0, scale_work=2, max_width=9))
     assert scaled.classes[0].work_h == pytest.approx([9.02238])
     assert scaled.classes[0].rescale_h == 0
     assert scaled.classes[0].widths.tolist() == list(range(1, 10))
@@ -106,7 +112,7 @@ def test_classes_by_other_columns(trace):
     jobs = trace((0, 60, 1, None, "completed"), (1, 60, 8, None, "completed"))
     law = load_speedup("power:0.5")
     assert [c.name for c in workload_of(jobs, law).classes] == ["all"]
-    assert {c.name for c in workload_of(jobs, law, Choices(class_by="num_gpus")).classes} == {
+    assert {c.name for c in workload_of(jobs, law, ClassOptions(class_by="num_gpus")).classes} == {
         "1",
         "8",
     }
@@ -131,25 +137,25 @@ def test_epochs_of_a_table_share_the_work(trace, tmp_path):
 
 def test_widths_asked_for(trace):
     jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 8, "a", "completed"))
-    choices = Choices(widths=parse_widths("8,1,2,4,16"), max_width=8)
+    choices = ClassOptions(widths=parse_widths("8,1,2,4,16"), max_width=8)
     (a,) = workload_of(jobs, load_speedup("power:0.5"), choices).classes
     assert a.widths.tolist() == [1, 2, 4, 8]
     with pytest.raises(UsageError, match="none is left"):
-        workload_of(jobs, load_speedup("power:0.5"), Choices(widths=(8,), max_width=4))
+        workload_of(jobs, load_speedup("power:0.5"), ClassOptions(widths=(8,), max_width=4))
     with pytest.raises(UsageError, match="whole GPUs"):
         parse_widths("1,two")
 
 
 def test_weights_by_class(trace):
     jobs = trace((0, 60, 1, "a", "completed"), (1, 60, 8, "b=c", "completed"))
-    choices = Choices(weights=parse_weights(["b=c=2.5"]))
+    choices = ClassOptions(weights=parse_weights(["b=c=2.5"]))
     law = load_speedup("power:0.5")
     assert {c.name: c.weight for c in workload_of(jobs, law, choices).classes} == {
         "a": 1,
         "b=c": 2.5,
     }
     with pytest.raises(UsageError, match=r"'d': no job_class of that name(.|\n)*one of a, b=c"):
-        workload_of(jobs, law, Choices(weights={"d": 1.0}))
+        workload_of(jobs, law, ClassOptions(weights={"d": 1.0}))
     for text in ("a", "2", "a=", "a=much"):
         with pytest.raises(UsageError, match="expected CLASS=W"):
             parse_weights([text])
@@ -171,10 +177,10 @@ def test_more_widths_than_can_be_tried_are_refused(trace, tmp_path):
     for speedup, widest in (("power:0.5", 10**9), (str(path), None)):
         model = load_speedup(speedup)
         with pytest.raises(UsageError, match="--max-width 10000 at most, or --widths"):
-            workload_of(jobs, model, Choices(max_width=widest))
-        (a,) = workload_of(jobs, model, Choices(widths=(1, 1000000))).classes
+            workload_of(jobs, model, ClassOptions(max_width=widest))
+        (a,) = workload_of(jobs, model, ClassOptions(widths=(1, 1000000))).classes
         assert a.widths.tolist() == [1, 1000000]
-    (a,) = workload_of(jobs, load_speedup(str(path)), Choices(max_width=8)).classes
+    (a,) = workload_of(jobs, load_speedup(str(path)), ClassOptions(max_width=8)).classes
     assert a.widths.tolist() == list(range(1, 9))
 
 
@@ -189,7 +195,7 @@ def test_errors_name_the_next_step(trace):
     at_once = trace((0, 60, 4, "a", "completed"), (0, 60, 4, "a", "completed"))
     with pytest.raises(UsageError, match="--horizon 48h"):
         workload_of(at_once, law)
-    assert workload_of(at_once, law, Choices(horizon_s=3600)).classes[0].rate_per_h == 2
+    assert workload_of(at_once, law, ClassOptions(horizon_s=3600)).classes[0].rate_per_h == 2
     idle = trace((0, 60, 0, "a", "completed"), (1, 60, 0, "a", "completed"))
     with pytest.raises(InputError, match="no job that ran on a GPU"):
         workload_of(idle, law)
@@ -200,7 +206,7 @@ def test_errors_name_the_next_step(trace):
 
 def test_a_horizon_shorter_than_the_trace_is_told(trace):
     jobs = trace((0, 60, 1, "a", "completed"), (10, 60, 1, "a", "completed"))
-    workload = workload_of(jobs, load_speedup("power:0.5"), Choices(horizon_s=3600))
+    workload = workload_of(jobs, load_speedup("power:0.5"), ClassOptions(horizon_s=3600))
     assert "shorter than the 10 h" in workload.notes[0]
 
 
@@ -218,7 +224,7 @@ def test_a_horizon_shorter_than_the_trace_is_told(trace):
 )
 def test_choices_out_of_range(choice, said):
     with pytest.raises(UsageError, match=said):
-        Choices(**choice)
+        ClassOptions(**choice)
 
 
 def test_each_job_keeps_its_own_work(trace):
@@ -239,18 +245,18 @@ def test_each_job_keeps_its_own_work(trace):
 
 def test_jobs_without_durations_take_the_mean_of_the_profile(trace):
     jobs = trace((0, None, 8, "bert", "completed"), (1, None, 1, "bert", "completed"))
-    workload = workload_of(jobs, load_speedup("profile:t4"), Choices(scale_work=2))
+    workload = workload_of(jobs, load_speedup("profile:t4"), ClassOptions(scale_work=2))
     assert workload.arrivals.work_h == pytest.approx([2 * 4.51119] * 2)
 
 
 def test_a_class_may_have_limits_of_its_own(trace):
     jobs = trace((0, 3600, 1, "a", "completed"), (1, 3600, 1, "b", "completed"))
-    choices = Choices(max_width=8, limits={"a": 3, "b": 100}, caps_s={"a": 1800})
+    choices = ClassOptions(max_width=8, limits={"a": 3, "b": 100}, caps_s={"a": 1800})
     a, b = workload_of(jobs, load_speedup("power:0.5"), choices).classes
     assert a.widths.tolist() == [1, 2, 3]
     assert b.widths.tolist() == list(range(1, 101))
     assert (a.cap_h, b.cap_h) == (0.5, float("inf"))
-    only = Choices(widths=(1, 4, 16), limits={"a": 5})
+    only = ClassOptions(widths=(1, 4, 16), limits={"a": 5})
     a, b = workload_of(jobs, load_speedup("power:0.5"), only).classes
     assert (a.widths.tolist(), b.widths.tolist()) == ([1, 4], [1, 4, 16])
 
@@ -259,16 +265,16 @@ def test_widths_in_steps_of_a_node(trace):
     names = ("cifar10", "ncf")
     jobs = trace(*((i, 3600, 1, name, "completed") for i, name in enumerate(names)))
     t4 = load_speedup("profile:t4")
-    widths = {c.name: c for c in workload_of(jobs, t4, Choices(width_step=8)).classes}
+    widths = {c.name: c for c in workload_of(jobs, t4, ClassOptions(width_step=8)).classes}
     # cifar10 was measured to gain up to 18 GPUs, ncf up to 4: the last node is not full.
     assert widths["cifar10"].widths.tolist() == [8, 16, 24]
     assert widths["cifar10"].speedup[0, 2] == 8.585326659
     assert widths["ncf"].widths.tolist() == [8]
-    law, step = load_speedup("power:0.5"), Choices(width_step=6, limits={"ncf": 20})
+    law, step = load_speedup("power:0.5"), ClassOptions(width_step=6, limits={"ncf": 20})
     widths = {c.name: c.widths.tolist() for c in workload_of(jobs, law, step).classes}
     assert widths == {"cifar10": list(range(6, 61, 6)), "ncf": [6, 12, 18]}
     with pytest.raises(UsageError, match=r"--width-step 8: a job of '.*' may get 4 GPUs at most"):
-        workload_of(jobs, law, Choices(width_step=8, max_width=4))
+        workload_of(jobs, law, ClassOptions(width_step=8, max_width=4))
 
 
 @pytest.mark.parametrize(
@@ -288,15 +294,18 @@ def test_limits_and_caps_that_cannot_be(trace, fields, said):
         workload_of(
             trace((0, 60, 1, "a", "completed"), (1, 60, 1, "a", "completed")),
             load_speedup("power:0.5"),
-            Choices(**fields),
+            ClassOptions(**fields),
         )
 
 
 def test_too_many_widths_are_told_of_the_option_that_asks_for_them():
     law = load_speedup("power:0.8").law
     for choices, said in (
-        (Choices(limits={"a": 100_000}), "--limit a=100000: .*\n  next: --limit a=10000 at most"),
-        (Choices(max_width=100_000), "--max-width: .*\n  next: --max-width 10000 at most"),
+        (
+            ClassOptions(limits={"a": 100_000}),
+            "--limit a=100000: .*\n  next: --limit a=10000 at most",
+        ),
+        (ClassOptions(max_width=100_000), "--max-width: .*\n  next: --max-width 10000 at most"),
     ):
         with pytest.raises(UsageError, match=said):
             candidate_widths(law, choices, "a")

@@ -19,8 +19,8 @@ from gpuplan.analysis.bootstrap import (
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.characterize.gpu_time import gini, longest_share
 from gpuplan.analysis.characterize.intervals import check_level, intervals, resampled
-from gpuplan.analysis.characterize.jobs import job_arrays
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.jobs import job_arrays
 
 
 def positions(blocks, resample):

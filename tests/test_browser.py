@@ -58,7 +58,7 @@ return found;
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of four studies, a gate that trips and one that does not."""
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     folder = tmp_path_factory.mktemp("report")
     trace = made.write_trace(folder / "lab.parquet")

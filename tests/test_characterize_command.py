@@ -14,7 +14,7 @@ from support_traces import frame, in_memory, write
 
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.schema import STATES, Provenance
-from gpuplan.cli.characterize_tables import headline
+from gpuplan.cli.tables.characterize_tables import headline
 
 
 def workload(size=500):
@@ -272,7 +272,7 @@ def test_philly_reads_well(gpuplan, shared, tmp_path):
 def test_the_plain_command_does_without_scipy(trace):
     """Its import is slow, and only --fits and comparisons need it."""
     code = (
-        "import sys; from gpuplan.cli.main import main; main(sys.argv[1:]);"
+        "import sys; from gpuplan.cli.app.main import main; main(sys.argv[1:]);"
         "sys.exit('scipy' in sys.modules)"
     )
     program = [sys.executable, "-c", code, "characterize", str(trace), "-q"]

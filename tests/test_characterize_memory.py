@@ -10,9 +10,9 @@ import pytest
 from support_traces import frame, in_memory, write
 
 from gpuplan.analysis.characterize import COLUMNS, NAMES, characterize, chunks
-from gpuplan.analysis.characterize.jobs import job_arrays
 from gpuplan.analysis.characterize.load import held_over_time
 from gpuplan.analysis.characterize.shares import name_codes
+from gpuplan.analysis.jobs import job_arrays
 from gpuplan.analysis.trace import read_trace
 
 BYTES_PER_JOB = 60

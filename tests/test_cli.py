@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gpuplan import sample_traces
-from gpuplan.cli import talk
-from gpuplan.cli.lazy import COMMANDS
+from gpuplan.cli.app import messages
+from gpuplan.cli.app.lazy import COMMANDS
 
 HEAVY = ("polars", "numba", "cvxpy", "matplotlib", "scipy", "pyarrow", "numpy")
 
@@ -45,7 +45,7 @@ def started(*arguments: object, **options) -> subprocess.Popen:
 
 def test_help_imports_nothing_heavy():
     program = (
-        "import sys\nfrom gpuplan.cli.main import main\nmain(sys.argv[1:])\n"
+        "import sys\nfrom gpuplan.cli.app.main import main\nmain(sys.argv[1:])\n"
         f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
     )
     for arguments in (["--help"], ["pareto", "--help"]):
@@ -193,7 +193,7 @@ def waiting(trace, out):
         "        print('ready', flush=True)\n"
         "        time.sleep(60)\n"
         "t.read_trace = wait\n"
-        "from gpuplan.cli.console import run\nrun()"
+        "from gpuplan.cli.app.console import run\nrun()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, "characterize", str(trace)],
@@ -237,7 +237,7 @@ def test_an_interrupt_that_meets_code_run_by_exec_exits_as_any_other(trace):
     program = (
         "import gpuplan.analysis.trace as t\n"
         "t.read_trace = lambda *a, **k: exec('raise KeyboardInterrupt')\n"
-        "from gpuplan.cli.console import run\nrun()"
+        "from gpuplan.cli.app.console import run\nrun()"
     )
     ended = subprocess.run(
         [sys.executable, "-c", program, "characterize", trace], capture_output=True, text=True
@@ -318,7 +318,7 @@ def test_verbose_says_what_the_work_took(gpuplan, trace):
 
 
 def test_progress_is_silent_where_no_terminal_watches(capfd):
-    with talk.progress("working") as advance:
+    with messages.progress("working") as advance:
         advance(0.5)
     assert capfd.readouterr() == ("", "")
 
@@ -332,8 +332,8 @@ class Terminal(io.StringIO):
 def test_progress_shows_on_a_terminal_after_a_while(monkeypatch, after_s, shown):
     watched = Terminal()
     monkeypatch.setattr("sys.stderr", watched)
-    monkeypatch.setattr(talk, "SHOW_AFTER_S", after_s)
-    with talk.progress("counting sheep") as advance:
+    monkeypatch.setattr(messages, "SHOW_AFTER_S", after_s)
+    with messages.progress("counting sheep") as advance:
         if shown:  # by another thread, and before any share is known
             while "counting sheep" not in watched.getvalue():
                 time.sleep(0.01)
@@ -345,13 +345,13 @@ def test_progress_shows_on_a_terminal_after_a_while(monkeypatch, after_s, shown)
 def test_quiet_silences_progress_and_notes(monkeypatch):
     watched = Terminal()
     monkeypatch.setattr("sys.stderr", watched)
-    monkeypatch.setattr(talk, "SHOW_AFTER_S", 0.0)
-    monkeypatch.setattr(talk.manners, "quiet", True)
-    with talk.progress("counting sheep") as advance:
+    monkeypatch.setattr(messages, "SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(messages.manners, "quiet", True)
+    with messages.progress("counting sheep") as advance:
         advance(1.0)
-    talk.note("a note")
+    messages.note("a note")
     assert watched.getvalue() == ""
-    talk.warn("trouble")
+    messages.warn("trouble")
     assert watched.getvalue() == "warning: trouble\n"
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.cluster.run import simulate
-from gpuplan.planner.policies import POLICIES
-from gpuplan.planner.workload import TraceJobs
-from gpuplan.simkit.allpass.market import Market
+from gpuplan.planner.policies.cluster import simulate
+from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.workload import Workload
 
 pytestmark = pytest.mark.kernels

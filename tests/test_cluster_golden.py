@@ -28,7 +28,7 @@ THREE_QUEUES = {
 
 @pytest.fixture(scope="module")
 def jobs_of_golden(shared, tmp_path_factory):
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     path = tmp_path_factory.mktemp("golden") / "t.parquet"
     assert main(["ingest", str(shared / "golden/tiresias/60_job.csv"), "-o", str(path)]) == 0
@@ -59,7 +59,7 @@ def test_every_job_takes_as_long(
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory):
     """Traces of the 300 and the 700 jobs that come with these tests; many of them wait."""
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     folder = tmp_path_factory.mktemp("crowded")
     for name in ("300syn", "700syn"):

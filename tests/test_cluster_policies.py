@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.planner.cluster.settings import SCHEDULERS
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import Cluster
-from gpuplan.simkit.cluster.run import enough_gpus, run_cluster
+from gpuplan.simkit.cluster.simulator import enough_gpus, run_cluster
 from gpuplan.simkit.workload import MICROS, Workload
 
 pytestmark = pytest.mark.kernels

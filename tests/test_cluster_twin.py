@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support_cluster import run_twin, segments_of, without_repeats
 
 from gpuplan.simkit.cluster.parameters import ORDERS, PUBLISHED, Cluster
-from gpuplan.simkit.cluster.run import run_cluster
+from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.workload import MICROS, Workload
 
 pytestmark = pytest.mark.kernels

@@ -14,9 +14,9 @@ from support_slurm import log, run
 
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.reading.rejects import Limit
 from gpuplan.analysis.schema import CANONICAL, LEAST_S, STATES
 from gpuplan.analysis.trace import Selection, read_trace
 
@@ -51,14 +51,14 @@ def written(folder, rows, route):
     if route == "parquet":
         frame = pl.DataFrame(rows, schema=dict.fromkeys(CANONICAL, pl.String))
         frame.write_parquet(folder / "in.parquet")
-        return folder / "in.parquet", Choices()
+        return folder / "in.parquet", IngestOptions()
     names = {name: f"my_{name}" for name in CANONICAL} if route == "map" else {}
     out = io.StringIO()
     table = csv.DictWriter(out, list(CANONICAL))
     table.writer.writerow([names.get(name, name) for name in CANONICAL])
     table.writerows(rows)
     (folder / "in.csv").write_text(out.getvalue(), encoding="utf-8", newline="")
-    return folder / "in.csv", Choices(names)
+    return folder / "in.csv", IngestOptions(names)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -63,7 +63,7 @@ def folder(tmp_path, lab, monkeypatch):
 def idle(folder, monkeypatch):
     """No trace or log can be read: what is refused is refused before."""
     import gpuplan.analysis.trace as trace
-    from gpuplan.analysis.ingest import inputs
+    from gpuplan.analysis.reading import inputs
 
     def read(*_arguments, **_options):
         raise AssertionError("read before the outputs were checked")

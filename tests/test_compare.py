@@ -9,11 +9,11 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection, read_trace
-from gpuplan.cli.contenders import read_contenders
 from gpuplan.cli.figures.palette import LOOKS, look_of
+from gpuplan.cli.options.policy_specs import read_contenders
 from gpuplan.planner.compare import Contender, compare
-from gpuplan.planner.policies import POLICIES
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
 

@@ -6,22 +6,22 @@ import sys
 
 import pytest
 
-from gpuplan.analysis.ingest.registry import FORMATS
-from gpuplan.analysis.prices.registry import PRICE_FORMATS
+from gpuplan.analysis.log_formats.registry import FORMATS
+from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 from gpuplan.analysis.synth import PRESETS
-from gpuplan.cli import completion
-from gpuplan.cli.document.view import TITLES
-from gpuplan.cli.document.write import FORMS
-from gpuplan.cli.lazy import COMMANDS
-from gpuplan.cli.manual import manual
-from gpuplan.planner.boa.baselines.registry import BASELINES
-from gpuplan.planner.policies import POLICIES
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.app.manual import manual
+from gpuplan.cli.documents.view import TITLES
+from gpuplan.cli.documents.write import FORMS
+from gpuplan.cli.options.shared_options import completion
+from gpuplan.planner.frontier.baselines.registry import BASELINES
+from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 
 
 def asked(variables, *words):
     """Run gpuplan as the script of a shell does; returns what it offers."""
-    program = "import sys; from gpuplan.cli.main import app; app(prog_name='gpuplan')"
+    program = "import sys; from gpuplan.cli.app.main import app; app(prog_name='gpuplan')"
     done = subprocess.run(
         [sys.executable, "-c", program, *words],
         env={**os.environ, **variables},

@@ -6,14 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.planner.allpass.run import measure
-from gpuplan.planner.allpass.settings import default_settings
-from gpuplan.planner.allpass.sweep import Grid, sweep
-from gpuplan.planner.elastic import ELASTIC
-from gpuplan.planner.policies import POLICIES
-from gpuplan.planner.workload import TraceJobs
+from gpuplan.planner.policies.allpass import measure
+from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.policies.allpass_variants import ELASTIC
+from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload
 
 pytestmark = pytest.mark.kernels
@@ -72,7 +72,7 @@ def test_serverless_alone_pays_them():
 
 def test_a_sweep_compares_with_everything_serverless_billed_alike():
     rules = replace(RULES, **BY_MINUTE)
-    found = sweep(JOBS, rules, Grid([90.0], price_ratios=[0.5, 1]), np.random.default_rng(0))
+    found = sweep(JOBS, rules, SweepGrid([90.0], price_ratios=[0.5, 1]), np.random.default_rng(0))
     assert found.reference.cost_usd == pytest.approx((0.5 * 60 + 120) / 1000)
     for point in found.points:
         if point.policy == "fixed":

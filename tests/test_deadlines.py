@@ -8,8 +8,8 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.deadlines import INFERRED_FROM
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.planner.runs.deadlines import INFERRED_FROM
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 DURATIONS = [10.0, 20.0, 30.0, 100.0, 50.0]
 LOG = {

@@ -13,7 +13,7 @@ from support_diff import PARETO, changed_by, compared, output, version
 from gpuplan.cli.diff.changes import compare
 from gpuplan.cli.diff.gates import check_changes
 from gpuplan.cli.diff.show import report_of
-from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
+from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
 
 
 def test_nothing_changed():

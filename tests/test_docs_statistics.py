@@ -58,7 +58,7 @@ def test_every_statistic_of_a_trace_is_documented(traces, gpuplan):
     known = words_of("characterize.md")
     assert [path for path in intervals if not set(path.split(".")) <= known] == []
     # Every headline statistic has an interval, but for counts of what there is and for extremes.
-    from gpuplan.cli.characterize_tables import STATISTICS
+    from gpuplan.cli.tables.characterize_tables import STATISTICS
 
     without = {path for path, *_ in STATISTICS} - set(intervals)
     assert without == {"jobs", "cpu_only_jobs", "censored_jobs", "span_s", "duration_s.max",

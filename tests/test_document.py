@@ -12,19 +12,19 @@ import support_document as made
 from markdown_it import MarkdownIt
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.cli.document.gates import judge_all, raise_failed
-from gpuplan.cli.document.junit import as_junit
-from gpuplan.cli.document.markdown import MOST_CHARACTERS, as_markdown
-from gpuplan.cli.document.page import as_html
-from gpuplan.cli.document.pictures import inline_svg
-from gpuplan.cli.document.study import StudyResult, result_of
-from gpuplan.cli.document.view import gates_verdict_of, notes_of, own_notes_of
-from gpuplan.cli.document.write import check_folder, write_document
+from gpuplan.cli.documents.gates import judge_all, raise_failed
+from gpuplan.cli.documents.junit import as_junit
+from gpuplan.cli.documents.markdown import MOST_CHARACTERS, as_markdown
+from gpuplan.cli.documents.page import as_html
+from gpuplan.cli.documents.pictures import inline_svg
+from gpuplan.cli.documents.study import StudyResult, result_of
+from gpuplan.cli.documents.view import gates_verdict_of, notes_of, own_notes_of
+from gpuplan.cli.documents.write import check_folder, write_document
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, new_figure, svg_of
-from gpuplan.cli.gates import GateFailed, allowing
-from gpuplan.cli.report import Column, Report, Table
-from gpuplan.cli.units import show_usd
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.units import show_usd
+from gpuplan.cli.gates.gates import GateFailed, allowing
 
 
 def gates_of(*conditions: str):

@@ -10,9 +10,9 @@ from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection, read_trace
-from gpuplan.planner.elastic import ELASTIC
-from gpuplan.planner.policies import POLICIES
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.planner.policies.allpass_variants import ELASTIC
+from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 
 def replay(jobs, policy, **settings):

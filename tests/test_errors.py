@@ -11,7 +11,7 @@ from support_prices import book
 from gpuplan.analysis.errors import MOST_OF_A_LINE, InputError, UsageError, brief, shortened
 from gpuplan.analysis.prices.quoting import quote
 from gpuplan.analysis.prices.view import market
-from gpuplan.planner.settings import SettingError
+from gpuplan.planner.runs.settings import SettingError
 
 LONG = "x" * 70_000
 QUOTED_LONG = "... (70,000 characters) ..."

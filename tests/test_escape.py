@@ -23,7 +23,7 @@ from support_hostile import (
     check_xml,
 )
 
-from gpuplan.cli import escape
+from gpuplan.cli.formats import escape
 
 DOCS = Path(__file__).parents[1] / "docs" / "reliability.md"
 NAMES = st.sampled_from(HOSTILE)

@@ -24,12 +24,12 @@ from gpuplan.cli.figures.style import (
     save,
 )
 from gpuplan.cli.figures.sweep import draw_sweep
-from gpuplan.planner.allpass.sweep import Grid, sweep
-from gpuplan.planner.boa.baselines.registry import BASELINES as KNOWN_BASELINES
-from gpuplan.planner.cluster.settings import SCHEDULERS
 from gpuplan.planner.compare import Contender, compare
-from gpuplan.planner.policies import POLICIES
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.planner.frontier.baselines.registry import BASELINES as KNOWN_BASELINES
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass
 
 
@@ -138,7 +138,7 @@ def test_curves_that_part_at_a_few_levels_only_share_a_name():
 
 def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_dominates(lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
-    grid = Grid([30.0, 300.0, 3600.0], capacities=(2, None))
+    grid = SweepGrid([30.0, 300.0, 3600.0], capacities=(2, None))
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
     for case in (found.cases[0], replace(found.cases[0], recommended=None)):
         figure = draw_sweep(replace(found, cases=(case,)))
@@ -190,7 +190,9 @@ def test_policies_are_told_apart_and_no_text_leaves_its_panel(lab):
 
 def test_points_of_a_sweep_at_one_place_have_one_name(lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
-    grid = Grid([30.0, 300.0], capacities=(0, None))  # 0 workers: everything serverless thrice more
+    grid = SweepGrid(
+        [30.0, 300.0], capacities=(0, None)
+    )  # 0 workers: everything serverless thrice more
     figure = draw_sweep(sweep(jobs, Allpass(), grid, np.random.default_rng(5)))
     texts = [text.get_text().partition(" (")[0] for text in figure.axes[0].texts]
     assert texts.count("everything serverless") == texts.count("adaptive") == 1
@@ -251,7 +253,7 @@ def test_a_label_that_is_not_needed_is_beside_its_own_point_or_left_out():
 @pytest.fixture(scope="module")
 def grid_of_many(lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
-    grid = Grid(
+    grid = SweepGrid(
         [30.0, 60.0, 120.0, 300.0, 600.0, 1800.0],
         capacities=[2, 8, 16, None],
         price_ratios=[0.3, 0.5, 1.0, 1.2],
@@ -292,7 +294,7 @@ def test_all_panels_have_the_same_scales_which_are_told(grid_of_many, drawn_grid
 def test_axes_begin_at_nothing_at_the_lowest(lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
     free = Allpass(marketplace_prices=(0.0,) * 9, conventional_price=0.0)
-    axes = draw_sweep(sweep(jobs, free, Grid([0.0, 60.0]), np.random.default_rng(1))).axes[0]
+    axes = draw_sweep(sweep(jobs, free, SweepGrid([0.0, 60.0]), np.random.default_rng(1))).axes[0]
     assert axes.get_ylim()[0] >= 0 and axes.get_xlim()[0] >= 0
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuplan.analysis.ingest.registry import FORMATS
-from gpuplan.analysis.prices.registry import PRICE_FORMATS
+from gpuplan.analysis.log_formats.registry import FORMATS
+from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted((DOCS / "formats").glob("*.md"))

@@ -80,8 +80,8 @@ def test_every_kind_has_a_share_and_cases(fuzz):
 
 def test_every_format_is_fuzzed(fuzz):
     from fuzz.corpus import job_logs, price_lists
-    from gpuplan.analysis.ingest.registry import FORMATS
-    from gpuplan.analysis.prices.registry import PRICE_FORMATS
+    from gpuplan.analysis.log_formats.registry import FORMATS
+    from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
     assert {known.name for known in FORMATS} == {name for name, _, _ in job_logs().values()}
     assert len(price_lists()) >= len(PRICE_FORMATS)
@@ -90,7 +90,7 @@ def test_every_format_is_fuzzed(fuzz):
 def test_every_command_and_every_option_is_fuzzed(fuzz):
     from fuzz.kinds.commands import BASES
     from fuzz.options import WRITES, options_of, path_options
-    from gpuplan.cli.lazy import COMMANDS
+    from gpuplan.cli.app.lazy import COMMANDS
 
     assert set(BASES) == set(COMMANDS)
     assert all(options_of(name) for name in COMMANDS)

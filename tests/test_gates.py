@@ -9,9 +9,16 @@ import pytest
 from support_schemas import Schema, schema_of
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.fields import fields_of, unit_of
-from gpuplan.cli.gates import GateFailed, allowing, check, check_all, raise_tripped, read_condition
-from gpuplan.cli.row_keys import DRAWN, layout_of
+from gpuplan.cli.gates.fields import fields_of, unit_of
+from gpuplan.cli.gates.gates import (
+    GateFailed,
+    allowing,
+    check,
+    check_all,
+    raise_tripped,
+    read_condition,
+)
+from gpuplan.cli.gates.row_keys import DRAWN, layout_of
 
 RESULTS = {
     "jobs": 100,

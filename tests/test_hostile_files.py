@@ -11,8 +11,8 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
 from gpuplan.analysis.files import read_small, sha256_of
-from gpuplan.analysis.ingest import archives, source
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.reading import archives, source
 from gpuplan.cli.scenario.source import read_source
 
 MEMORY = Path("/proc/self/mem")  # a file whose first byte cannot be read

@@ -13,10 +13,10 @@ from support_ingest import SIA, ingest_text
 from support_sources import files, ids, log_of, sources_of, tarred, zipped
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
-from gpuplan.analysis.prices.run import ingest_prices
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.reading.rejects import Limit
 
 
 def test_the_members_of_an_archive_are_logs(tmp_path):
@@ -106,7 +106,7 @@ def test_the_only_member_is_meant(tmp_path):
     with pytest.raises(InputError, match=r"log\.zip!log\.csv: is no known job log"):
         ingest([archive], tmp_path / "t.parquet")
     columns = {"submit_time": "a", "num_gpus": "b"}
-    result = ingest([archive], tmp_path / "t.parquet", choices=Choices(columns))
+    result = ingest([archive], tmp_path / "t.parquet", choices=IngestOptions(columns))
     assert result.provenance.rows_kept == 1
 
 

@@ -8,7 +8,7 @@ from support_clusters import GENAI, HELIOS, OPENB, SPOT_GPU
 from support_ingest import ingest_text
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
 
 
 def seconds(jobs):

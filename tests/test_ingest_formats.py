@@ -19,7 +19,7 @@ from support_ingest import (
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_name
-from gpuplan.analysis.ingest.registry import FORMATS
+from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.schema import CANONICAL
 
 

@@ -172,7 +172,7 @@ LOGS_ROWS = {log: rows_in(LOGS[log][2].encode()) - 1 for log in ONE_ROW_PER_LINE
 
 def test_the_logs_are_whole(tmp_path):
     """Every format has a log here, so that its damage is tried."""
-    from gpuplan.analysis.ingest.registry import FORMATS
+    from gpuplan.analysis.log_formats.registry import FORMATS
 
     assert {known.name for known in FORMATS} - {name for name, _, _ in LOGS.values()} == {"csv"}
 

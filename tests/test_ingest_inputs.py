@@ -17,11 +17,11 @@ from support_prices import HEADER
 from support_sources import files, ids, log_of, piped, sources_of, zipped
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.ingest import source, tables
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
-from gpuplan.analysis.prices.run import ingest_prices
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.reading import delimited, source
+from gpuplan.analysis.reading.rejects import Limit
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_a_forced_table_in_a_folder_is_told_by_its_mapped_columns(tmp_path):
         tmp_path / "logs", {"a.csv": text.format(1), "b.csv": text.format(2), "c.csv": "x,y\n1,2\n"}
     )
     columns = {"submit_time": "made", "num_gpus": "gpus"}
-    result = ingest([logs], tmp_path / "t.parquet", choices=Choices(columns))
+    result = ingest([logs], tmp_path / "t.parquet", choices=IngestOptions(columns))
     assert pl.read_parquet(result.output)["num_gpus"].to_list() == [1.0, 2.0]
 
 
@@ -238,7 +238,7 @@ def test_a_wrong_guess_is_told_with_its_evidence(tmp_path):
 
 @pytest.mark.parametrize("packing", ["gzip", "zstd"])
 def test_a_source_that_breaks_in_the_middle_leaves_nothing(tmp_path, monkeypatch, packing):
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 1 << 14)
     monkeypatch.setattr(source, "HEAD_BYTES", 1 << 10)
     text = log_of(*(hashlib.md5(bytes([i % 251, i // 251])).hexdigest() for i in range(20_000)))
     whole = (

@@ -10,9 +10,10 @@ from support_clusters import PAI_SAMPLE, PAI_TABLES
 from support_ingest import ingest_text
 
 from gpuplan.analysis.errors import GpuplanError, InputError
-from gpuplan.analysis.ingest import sides, tables
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest import side_tables
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.reading import delimited
+from gpuplan.analysis.reading.rejects import Limit
 
 JOBS, TASKS, INSTANCES, TAGS = PAI_TABLES
 
@@ -79,8 +80,8 @@ def test_headers_folders_and_blocks_do_not_matter(tmp_path, monkeypatch):
     (folder / "README.md").write_text("# Tables\n")
     for name, text in PAI_TABLES.items():
         (folder / name).write_text(f"{header}\n{text}" if name == JOBS else text)
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 40)
-    monkeypatch.setattr(sides, "MAX_PIECES", 2)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 40)
+    monkeypatch.setattr(side_tables, "MAX_PIECES", 2)
     result = ingest([folder], tmp_path / "t.parquet")
     assert pl.read_parquet(result.output).equals(one)
     assert any("pai_sensor_table.csv" in note for note in result.provenance.notes)

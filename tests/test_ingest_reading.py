@@ -22,10 +22,10 @@ from support_ingest import (
 )
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
-from gpuplan.analysis.ingest.source import header_names
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reading.source import header_names
 from gpuplan.analysis.schema import METADATA_KEY, Provenance
 
 
@@ -397,6 +397,6 @@ def test_a_parquet_table_is_mapped_as_its_refusal_says(tmp_path):
     with pytest.raises(InputError, match="is a Parquet file; expected text"):
         ingest([path], out, source_format="tiresias")
     mapped = {"submit_time": "created", "num_gpus": "gpus"}
-    ingest([path], out, choices=Choices(mapped))
+    ingest([path], out, choices=IngestOptions(mapped))
     found = pl.read_parquet(out).select("submit_time", "num_gpus", "duration_s")
     assert found.rows() == [(utc(2026, 1, 1), 4.0, 60.0)]

@@ -18,8 +18,8 @@ from support_schedulers import (
 )
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
 
 
 def utc(*parts):
@@ -96,7 +96,9 @@ def gavel_with(tmp_path, text, rates, worker):
     log, table, trace = tmp_path / "a.trace", tmp_path / "rates", tmp_path / "t.parquet"
     log.write_text(text)
     table.write_bytes(rates if isinstance(rates, bytes) else rates.encode())
-    told = ingest([log], trace, choices=Choices(throughputs=table, worker_type=worker)).provenance
+    told = ingest(
+        [log], trace, choices=IngestOptions(throughputs=table, worker_type=worker)
+    ).provenance
     return pl.read_parquet(trace), told
 
 

@@ -5,8 +5,8 @@ from fnmatch import fnmatch
 import pytest
 
 from gpuplan.analysis.errors import GpuplanError
-from gpuplan.analysis.ingest.run import ingest
-from gpuplan.analysis.prices.run import ingest_prices
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.prices.ingest import ingest_prices
 
 TRACES = {
     "acmetrace/kalos_completed_319.csv": ("tiresias", 319),

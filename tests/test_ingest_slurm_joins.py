@@ -6,7 +6,7 @@ from support_ingest import ingest_text, utc
 from support_schedulers import SACCT_JOBS
 from support_slurm import HEADER, at, log, notes, run
 
-from gpuplan.analysis.ingest import tables
+from gpuplan.analysis.reading import delimited
 
 
 def test_components_of_a_heterogeneous_job_add_up(tmp_path):
@@ -171,8 +171,8 @@ def test_a_job_that_loses_a_run_is_rejected_whole(tmp_path, monkeypatch):
         run(9, "COMPLETED", JobID="8+1", AllocTRES="gres/gpu=x"),
         run(9, "COMPLETED", JobID="9", End="soon"),
     )
-    for size in (tables.BLOCK_BYTES, 100):
-        monkeypatch.setattr(tables, "BLOCK_BYTES", size)
+    for size in (delimited.BLOCK_BYTES, 100):
+        monkeypatch.setattr(delimited, "BLOCK_BYTES", size)
         jobs, result, rejects = ingest_text(tmp_path, text)
         assert jobs.select("job_id", "user").rows() == [("6", "ada"), ("5", "bob")]
         assert rejects.select("row", "reason", "column", "found").rows() == [

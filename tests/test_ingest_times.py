@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.ingest.times import check_zone, is_skipped, read_moments, seconds
+from gpuplan.analysis.reading.times import check_zone, is_skipped, read_moments, seconds
 
 
 def read(*cells, zone=None):

@@ -16,11 +16,11 @@ from support_prices import HEADER
 from support_sources import ids, log_of, zipped
 
 from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.ingest import archives, inputs, limits, source, tables
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.limits import FIRST_BYTES, MOST_PIPED_BYTES, most_unpacked
-from gpuplan.analysis.ingest.run import ingest
-from gpuplan.analysis.prices.run import ingest_prices
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.reading import archives, delimited, inputs, limits, source
+from gpuplan.analysis.reading.limits import FIRST_BYTES, MOST_PIPED_BYTES, most_unpacked
 
 FIRST = 1 << 16
 STDIN = Path("-")
@@ -49,7 +49,7 @@ def endless(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(spool))
     for name in ("FIRST_BYTES", "MOST_LINE_BYTES"):
         monkeypatch.setattr(inputs, name, FIRST)
-    monkeypatch.setattr(tables, "MOST_LINE_BYTES", FIRST - 1)
+    monkeypatch.setattr(delimited, "MOST_LINE_BYTES", FIRST - 1)
     monkeypatch.setattr(inputs, "MOST_PIPED_BYTES", 1 << 22)
 
     def put(text: bytes, start: bytes = b"") -> Endless:
@@ -77,7 +77,7 @@ def test_so_does_one_in_a_forced_format(tmp_path, endless, text):
     with pytest.raises(InputError, match=r"^-:?.*(no column|a line longer than)"):
         ingest([STDIN], tmp_path / "t.parquet", source_format="seren")
     with pytest.raises(InputError, match=r"^-:?.*(no column 'made'|a line longer than)"):
-        ingest([STDIN], tmp_path / "t.parquet", choices=Choices({"submit_time": "made"}))
+        ingest([STDIN], tmp_path / "t.parquet", choices=IngestOptions({"submit_time": "made"}))
     with pytest.raises(InputError, match=r"^-:?.*(no column|a line longer than)"):
         ingest_prices([STDIN], tmp_path / "t.parquet", source_format="vast")
     assert pipe.taken == 3 * FIRST
@@ -124,9 +124,9 @@ def test_a_device_is_no_log(tmp_path):
 @pytest.mark.parametrize("place", ["header", "row"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_a_line_too_long_is_told_by_its_number(tmp_path, monkeypatch, place, pack):
-    monkeypatch.setattr(tables, "BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(delimited, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(source, "HEAD_BYTES", 1 << 10)
-    monkeypatch.setattr(tables, "MOST_LINE_BYTES", 1 << 14)
+    monkeypatch.setattr(delimited, "MOST_LINE_BYTES", 1 << 14)
     text = log_of("a", "b") if place == "row" else SIA_HEADER + ","
     (tmp_path / "log.csv").write_bytes(pack(text.encode() + b"x" * (1 << 16)))
     row = 4 if place == "row" else 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuplan.cli import commands
-from gpuplan.cli.lazy import COMMANDS, MODULES, command_named
+from gpuplan.cli.app.lazy import COMMANDS, MODULES, command_named
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -30,7 +30,7 @@ def test_help_imports_no_command() -> None:
         [
             sys.executable,
             "-c",
-            "import sys; from gpuplan.cli.main import main; code = main(['--help']); "
+            "import sys; from gpuplan.cli.app.main import main; code = main(['--help']); "
             "print(sorted(m for m in sys.modules if m.startswith('gpuplan.cli.commands.')), code)",
         ],
         capture_output=True,

@@ -4,15 +4,15 @@ import json
 
 import pytest
 
-from gpuplan.analysis.ingest.registry import format_named
+from gpuplan.analysis.log_formats.registry import format_named
+from gpuplan.analysis.price_formats.registry import price_format_named
 from gpuplan.analysis.prices.catalogue import STARTUP
-from gpuplan.analysis.prices.registry import price_format_named
-from gpuplan.cli.commands.listing import Kind
+from gpuplan.cli.commands.listing import ListKind
+from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.cli.pareto.options import MethodName
-from gpuplan.cli.settings import parse_settings, show_setting
-from gpuplan.planner.allpass.settings import default_settings, parameters_from, settings_of
-from gpuplan.planner.boa.comparison import names_of
-from gpuplan.planner.policies import POLICIES, find_policy
+from gpuplan.planner.frontier.baseline_comparison import names_of
+from gpuplan.planner.policies.allpass_settings import default_settings, parameters_from, settings_of
+from gpuplan.planner.registry import POLICIES, find_policy
 from gpuplan.simkit.allpass.parameters import Allpass, price_ladder
 
 
@@ -113,7 +113,7 @@ def test_methods_and_baselines_are_those_that_can_be_asked_for(gpuplan):
     assert [row["name"] for row in baselines if row["knob"] is None] == ["recorded"]
 
 
-@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("kind", list(ListKind))
 def test_lists_fit_a_hundred_columns(gpuplan, kind):
     code, out, _ = gpuplan("list", kind)
     assert code == 0
@@ -123,5 +123,5 @@ def test_lists_fit_a_hundred_columns(gpuplan, kind):
 
 def test_without_a_kind_the_kinds_are_named_on_one_line(gpuplan):
     code, _, err = gpuplan("list")
-    kinds = ", ".join(kind.value for kind in Kind)
+    kinds = ", ".join(kind.value for kind in ListKind)
     assert code == 2 and f"Choose from: {kinds}" in err

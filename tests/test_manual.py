@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from gpuplan.cli.lazy import COMMANDS, command_named
-from gpuplan.cli.manual import _plain, manual
+from gpuplan.cli.app.lazy import COMMANDS, command_named
+from gpuplan.cli.app.manual import _plain, manual
 
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 
 
 def test_the_page_is_up_to_date():
     made = subprocess.run(
-        [sys.executable, "-m", "gpuplan.cli.manual"], capture_output=True, check=True
+        [sys.executable, "-m", "gpuplan.cli.app.manual"], capture_output=True, check=True
     ).stdout.decode()
     assert PAGE.read_text(encoding="utf-8") == made, "write it again: see its first lines"
 

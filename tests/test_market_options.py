@@ -11,9 +11,9 @@ from support_prices import HEADER, ORIGIN, book
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.allpass.prices import with_prices
 from gpuplan.planner.compare import Contender, price
-from gpuplan.planner.policies import POLICIES
+from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.registry import POLICIES
 
 pytestmark = pytest.mark.kernels
 
@@ -31,7 +31,7 @@ STOPPING = ("srtf", "fifo:preemptive=true")
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A trace of two classes, prices that change every six hours, checkpoints of each class."""
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     folder = tmp_path_factory.mktemp("market")
     rng = np.random.default_rng(0)

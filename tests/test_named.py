@@ -6,8 +6,8 @@ from importlib.resources import as_file, files
 import pytest
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.named import did_you_mean, find_named, nearest
-from gpuplan.cli.main import main
+from gpuplan.analysis.lookup import did_you_mean, find_named, nearest
+from gpuplan.cli.app.main import main
 
 
 def test_the_nearest_name_wins_capitals_aside():

@@ -6,7 +6,7 @@ from support_traces import write_trace
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import existing_file
 from gpuplan.analysis.gpu_names import gpu_name
-from gpuplan.analysis.prices.run import ingest_prices
+from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.planner.speedup.registry import load_speedup
 
 LONG = "9" * 400

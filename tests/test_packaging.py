@@ -113,7 +113,7 @@ def test_the_wheel_holds_templates_and_schemas(installed):
     where = run(
         installed / "python", "-c", "import gpuplan.cli as c; print(c.__file__)", cwd=installed
     )
-    for folder in ("schemas", "document/templates"):
+    for folder in ("schemas", "documents/templates"):
         shipped = {path.name for path in (ROOT / "cli" / folder).iterdir()}
         there = {path.name for path in (Path(where.strip()).parent / folder).iterdir()}
         assert shipped and shipped <= there

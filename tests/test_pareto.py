@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from support_pareto import NEWTRACE_1, results
 
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 
 def test_newtrace_on_t4_as_documented(gpuplan, newtrace):

@@ -6,18 +6,20 @@ from support_docs import undocumented
 from support_pareto import results
 
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa.doubt import doubt_of, sensitivity_of
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.study import study_frontier
-from gpuplan.planner.boa.uncertainty import bootstrap_frontier
-from gpuplan.planner.boa.workload import COLUMNS
+from gpuplan.planner.frontier.model.job_classes import COLUMNS
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.study import study_frontier
+from gpuplan.planner.frontier.uncertainty.bootstrap_bands import bootstrap_frontier
+from gpuplan.planner.frontier.uncertainty.confidence import doubt_of, sensitivity_of
 from gpuplan.planner.speedup.registry import load_speedup
 
 
 @pytest.fixture
 def study(newtrace):
     read = read_trace(newtrace, columns=COLUMNS)
-    return study_frontier(read, load_speedup("profile:t4"), cluster=Cluster(), targets_s=[1800.0])
+    return study_frontier(
+        read, load_speedup("profile:t4"), cluster=RentedCluster(), targets_s=[1800.0]
+    )
 
 
 def test_the_bands_are_those_of_the_library(study):

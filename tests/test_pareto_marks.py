@@ -4,8 +4,8 @@ import pytest
 from support_pareto import results
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.pareto.marks import parse_marks
-from gpuplan.planner.boa.marks import Mark
+from gpuplan.cli.pareto.reference_points import parse_marks
+from gpuplan.planner.frontier.reference_points import Mark
 
 
 def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_path):

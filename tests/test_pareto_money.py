@@ -5,7 +5,7 @@ from support_pareto import results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.pareto.budgets import parse_budgets
-from gpuplan.planner.boa.budget import DOLLARS, LOADS, Budget
+from gpuplan.planner.frontier.budget import DOLLARS, LOADS, Budget
 
 
 def test_dollars(gpuplan, hours):

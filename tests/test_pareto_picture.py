@@ -7,11 +7,11 @@ import pytest
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
-from gpuplan.planner.boa.budget import Budget
-from gpuplan.planner.boa.comparison import compare_baselines
-from gpuplan.planner.boa.marks import Mark, marks_of
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.study import study_frontier
+from gpuplan.planner.frontier.baseline_comparison import compare_baselines
+from gpuplan.planner.frontier.budget import Budget
+from gpuplan.planner.frontier.reference_points import Mark, marks_of
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
 
@@ -51,7 +51,7 @@ def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
         read_trace(hours),
         load_speedup("power:0.5"),
         budgets=[Budget(3), Budget(5)],
-        cluster=Cluster(),
+        cluster=RentedCluster(),
     )
     fixed = compare_baselines(study, ["fixed"])
     known = marks_of(study, [Mark("known", 4.5, 2000.0)])

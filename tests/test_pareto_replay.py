@@ -8,21 +8,21 @@ from support_pareto import results
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.boa.asked import sweep
-from gpuplan.planner.boa.comparison import compare_baselines, names_of
-from gpuplan.planner.boa.renting import Cluster
-from gpuplan.planner.boa.show import show_gpus
-from gpuplan.planner.boa.study import study_frontier
-from gpuplan.planner.boa.trial import planned_jct_s, rented_over_time
-from gpuplan.planner.boa.workload import COLUMNS, Choices
+from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
+from gpuplan.planner.frontier.budgets import sweep
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions
+from gpuplan.planner.frontier.replay.plan_replay import planned_jct_s, rented_over_time
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
-AT_ONCE = Cluster(provision_s=0, release_s=0)
+AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 
 
 def study(path, speedup="profile:t4", cluster=AT_ONCE, **choices):
     read = read_trace(path, columns=COLUMNS)
-    return study_frontier(read, load_speedup(speedup), Choices(**choices), cluster=cluster)
+    return study_frontier(read, load_speedup(speedup), ClassOptions(**choices), cluster=cluster)
 
 
 def test_one_job_at_a_time_is_replayed_as_worked_by_hand(gpuplan, hours):
@@ -63,9 +63,9 @@ def test_progress_runs_once_over_frontiers_and_replays(newtrace):
 
 
 def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):
-    cluster = Cluster(node_gpus=8)
+    cluster = RentedCluster(node_gpus=8)
     found = study(newtrace, cluster=cluster)
-    single = study(newtrace, cluster=Cluster())
+    single = study(newtrace, cluster=RentedCluster())
     for eight, one in zip(found.points, single.points, strict=True):
         assert eight.trial.node_rounding_gpus > 0
         assert eight.trial.node_rounding_gpus == pytest.approx(
@@ -94,7 +94,7 @@ def test_a_limit_bounds_widths_and_rents_and_tells_the_demand_beyond(gpuplan, ne
 
 
 def test_limits_of_classes_stay_within_the_cluster(newtrace):
-    found = study(newtrace, cluster=Cluster(max_gpus=24), limits={"bert": 30})
+    found = study(newtrace, cluster=RentedCluster(max_gpus=24), limits={"bert": 30})
     assert found.frontier.widest == 24
 
 
@@ -132,7 +132,7 @@ def test_delays_that_cannot_be_counted_are_a_usage_error(gpuplan, newtrace):
 
 
 def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
-    found = study(newtrace, cluster=Cluster())
+    found = study(newtrace, cluster=RentedCluster())
     replay = found.knee.trial.replay
     rows = rented_over_time(replay)
     width_h = rows[1]["time_h"] - rows[0]["time_h"]
@@ -142,7 +142,7 @@ def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
 
 
 def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
-    found = study(newtrace, cluster=Cluster())
+    found = study(newtrace, cluster=RentedCluster())
     compared = compare_baselines(found, names_of(["fixed", "recorded", "fixed"]))
     names = [(point.baseline, point.knob) for point in compared.points]
     assert names == [("fixed", 1), ("fixed", 2), ("fixed", 4), ("fixed", 8), ("recorded", None)]
@@ -175,7 +175,7 @@ def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
 
 def test_a_baseline_that_cannot_run_is_told(newtrace):
     # The jobs were recorded on four GPUs each.
-    found = study(newtrace, cluster=Cluster(max_gpus=3))
+    found = study(newtrace, cluster=RentedCluster(max_gpus=3))
     compared = compare_baselines(found, names_of(["fixed", "recorded"]))
     assert [(point.baseline, point.knob) for point in compared.points] == [
         ("fixed", 1),
@@ -297,7 +297,7 @@ def test_a_plan_that_a_limit_ruins_is_told(gpuplan, newtrace):
 
 
 def test_baselines_against_weights_and_clusters_that_stand_ready(gpuplan, newtrace):
-    found = study(newtrace, cluster=Cluster(), weights={"bert": 3.0})
+    found = study(newtrace, cluster=RentedCluster(), weights={"bert": 3.0})
     compared = compare_baselines(found, names_of(["fixed", "pollux"]))
     weights = np.array([3.0 if c.name == "bert" else 1.0 for c in found.workload.classes])
     for point in compared.points:

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from support_pareto import results
 
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 
 def test_the_fullest_table_is_whole(gpuplan, hours, tmp_path):

@@ -9,12 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
-from gpuplan.analysis.prices.run import ingest_prices
-from gpuplan.analysis.prices.schema import PRICE
+from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.reading.rejects import Limit
 from gpuplan.analysis.trace import read_trace
 
 ALL = Limit.of("100%")
@@ -79,7 +79,7 @@ def write(path, row, column, cell):
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_no_type_in_no_column_of_a_trace_is_a_bug(tmp_path, capfd, column):
-    mapped = Choices({"submit_time": "submit_time"} if column in ("user", "gpu_type") else {})
+    mapped = IngestOptions({"submit_time": "submit_time"} if column in ("user", "gpu_type") else {})
     for what, cell in ODD.items():
         source = write(tmp_path / "in.parquet", JOB, column, cell)
         try:

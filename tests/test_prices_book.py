@@ -5,8 +5,8 @@ import pytest
 from support_prices import ORIGIN, book
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import HOUR_US, in_force, read_prices
-from gpuplan.analysis.prices.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.view import read_market
 
 

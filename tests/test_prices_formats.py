@@ -19,14 +19,14 @@ from support_prices import (
 )
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.rejects import Limit
+from gpuplan.analysis.price_formats.format import PriceChoices
+from gpuplan.analysis.price_formats.instances import AWS_INSTANCES
+from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
-from gpuplan.analysis.prices.format import PriceChoices
 from gpuplan.analysis.prices.hourly import hourly_prices
-from gpuplan.analysis.prices.instances import AWS_INSTANCES
-from gpuplan.analysis.prices.run import ingest_prices
-from gpuplan.analysis.prices.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
+from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.prices.view import market
+from gpuplan.analysis.reading.rejects import Limit
 
 
 def test_canonical_csv(tmp_path):

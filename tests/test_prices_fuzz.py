@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support_prices import SKYPILOT, WHOLE, at, ingest_text
 
 from gpuplan.analysis.errors import GpuplanError
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.prices.format import PriceChoices
+from gpuplan.analysis.price_formats.format import PriceChoices
+from gpuplan.analysis.reading.rejects import Limit
 
 
 def counted(name, text):

@@ -7,11 +7,11 @@ import pytest
 from support_prices import HEADER, SKYPILOT, at, aws_history, aws_record, ingest_text, rows
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.ingest.rejects import Limit
+from gpuplan.analysis.price_formats.format import PriceChoices
+from gpuplan.analysis.price_formats.schema import PRICE, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
-from gpuplan.analysis.prices.format import PriceChoices
-from gpuplan.analysis.prices.run import ingest_prices
-from gpuplan.analysis.prices.schema import PRICE, PriceProvenance
+from gpuplan.analysis.prices.ingest import ingest_prices
+from gpuplan.analysis.reading.rejects import Limit
 
 
 def test_bad_rows_are_kept_aside_with_their_place(tmp_path):

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_prices import HEADER, ORIGIN, aws_history, aws_record, book, frame, prime_line
 
+from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
-from gpuplan.analysis.prices.repeats import SOURCE_NUMBER, without_repeats
-from gpuplan.analysis.prices.run import REPEATED, ingest_prices
-from gpuplan.analysis.prices.schema import PRICE
+from gpuplan.analysis.prices.duplicates import SOURCE_NUMBER, without_repeats
+from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
 from gpuplan.analysis.prices.view import market
 
 HISTORY = (

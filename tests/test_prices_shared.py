@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
-from gpuplan.analysis.prices.run import ingest_prices
-from gpuplan.analysis.prices.schema import PRICE
+from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.prices.supply import supplies
 from gpuplan.analysis.prices.view import market
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.gates import GateFailed
-from gpuplan.cli.options import Format, Output
-from gpuplan.cli.render import as_csv, as_json, as_markdown, as_text
-from gpuplan.cli.report import Column, Input, Report, Shown, Table
-from gpuplan.cli.units import show_count, show_duration
+from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
+from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.formats.units import show_count, show_duration
+from gpuplan.cli.gates.gates import GateFailed
+from gpuplan.cli.options.shared_options import Output, ResultFormat
 
 COLUMNS = (Column("name", "name"), Column("jobs", "jobs", show_count), Column("p50_s", "median"))
 TABLE = Table("Jobs by name", COLUMNS, [("ann", 1234, 5.5), ("b|ob, jr", 7, None)])
@@ -174,7 +174,7 @@ def test_lines_fall_back_to_ascii_where_the_stream_cannot_show_them():
 def test_emit_writes_every_form_asked_for(tmp_path, capsys):
     for suffix, render in (("json", as_json), ("md", as_markdown), ("csv", as_csv)):
         path = tmp_path / f"r.{suffix}"
-        emit(REPORT, Output(output_format=Format(suffix), out=[path]))
+        emit(REPORT, Output(output_format=ResultFormat(suffix), out=[path]))
         out, err = capsys.readouterr()
         assert path.read_text() == out == render(REPORT)
         assert err == f"warning: mind the gap\nwrote {path}\n"
@@ -291,7 +291,7 @@ def test_asking_whether_a_file_can_be_written_leaves_it_as_it_is(folder):
     assert not (folder / "new.json").exists()
 
 
-WRITE = "from gpuplan.cli.emit import write_stdout; write_stdout('é─\\n' * 100_000)"
+WRITE = "from gpuplan.cli.documents.emit import write_stdout; write_stdout('é─\\n' * 100_000)"
 
 
 def test_what_the_encoding_lacks_is_written_in_utf_8():
@@ -318,7 +318,7 @@ def test_a_reader_that_leaves_early_is_not_an_error():
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no /dev/full")
 def test_a_full_disk_is_told():
     program = (
-        "from gpuplan.cli.emit import write_stdout\n"
+        "from gpuplan.cli.documents.emit import write_stdout\n"
         "from gpuplan.analysis.errors import OutputError\n"
         "import sys\n"
         "try:\n    write_stdout('x')\nexcept OutputError as e:\n    print(e, file=sys.stderr)"

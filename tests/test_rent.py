@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.simkit.allpass.market import Market
 from gpuplan.simkit.allpass.parameters import PRICING_RULES, Allpass, StartUp
-from gpuplan.simkit.allpass.rent import hold
-from gpuplan.simkit.allpass.run import run_allpass
+from gpuplan.simkit.allpass.simulator import run_allpass
+from gpuplan.simkit.renting.billing import hold
+from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.workload import FOREVER, Workload
 
 HOUR = 3_600_000_000

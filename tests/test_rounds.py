@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support_rounds import best_widths, drawn, run_twin
 
 from gpuplan.simkit.rounds.allocate import allocate
-from gpuplan.simkit.rounds.kernel import Rules
-from gpuplan.simkit.rounds.run import ElasticJobs, Policy, run_rounds
+from gpuplan.simkit.rounds.loop import RoundRules
 from gpuplan.simkit.rounds.shares import (
     best_size,
     efficiency_of,
@@ -18,6 +17,7 @@ from gpuplan.simkit.rounds.shares import (
     pollux_shares,
     widest_usable,
 )
+from gpuplan.simkit.rounds.simulator import ElasticJobs, RoundsPolicy, run_rounds
 
 MINUTE = 60_000_000
 
@@ -119,7 +119,7 @@ def test_equal_share_by_hand():
     # 120. Job 1 (220) ends after 120 + 60 = 180 s of rounds at 60 + 120 = 180.
     # Job 0: 400 left at 60, 300 at 120, 180 at 180; then 4 GPUs again: pause to 190, 45 s: 235.
     jobs = one_class([0, 30], [600.0, 220.0], pause_s=10)
-    run = run_rounds(jobs, Policy("equal", max_gpus=4))
+    run = run_rounds(jobs, RoundsPolicy("equal", max_gpus=4))
     assert (run.finish_us / 1e6).tolist() == [235.0, 180.0]
     assert (run.waited_us / 1e6).tolist() == [0.0, 30.0]
     assert run.starts.tolist() == [3, 1]
@@ -131,7 +131,7 @@ def test_equal_share_by_hand():
 def test_epochs_are_crossed_within_a_round():
     jobs = one_class([0], [100.0], epochs=2)
     jobs = replace(jobs, speedup=np.array([[0, 1.0], [0, 0.5]]))
-    run = run_rounds(jobs, Policy("equal", max_gpus=1))
+    run = run_rounds(jobs, RoundsPolicy("equal", max_gpus=1))
     assert run.finish_us.tolist() == [150_000_000]  # 50 s at full speed, 50 s at half
 
 
@@ -139,7 +139,7 @@ def test_epochs_are_crossed_within_a_round():
 def test_pollux_leaves_the_young_alone_and_starves_no_one():
     # A job of age 0 has no claim to a start, so both wait a round; then 1 GPU each of 2.
     jobs = one_class([0, 0], [60.0, 60.0], pause_s=30, alpha=0.5)
-    run = run_rounds(jobs, Policy("pollux", max_gpus=2))
+    run = run_rounds(jobs, RoundsPolicy("pollux", max_gpus=2))
     assert (run.waited_us / 1e6).tolist() == [60.0, 60.0]
     assert (run.finish_us / 1e6).tolist() == [150.0, 150.0]
     assert run.starts.tolist() == [1, 1]
@@ -150,7 +150,7 @@ def test_autoscaler_by_hand():
     # One job, s(k) = sqrt(k): efficiency 1/sqrt(k), so a target of 0.5 asks for 4 GPUs. They are
     # ready after 90 s, at the round of 120; rented from the request to the round after the end.
     jobs = one_class([0], [240.0], alpha=0.5)
-    scaling = Policy("pollux", max_gpus=100, target=0.5, provision_s=90.0)
+    scaling = RoundsPolicy("pollux", max_gpus=100, target=0.5, provision_s=90.0)
     run = run_rounds(jobs, scaling)
     assert (run.finish_us / 1e6).tolist() == [240.0]
     assert run.time_us.tolist() == [0, 4 * MINUTE + 0] and run.gpus.tolist() == [4, 0]
@@ -173,13 +173,13 @@ def test_the_size_found_by_bisection_is_as_close_to_the_target_as_any():
             widths = pollux_shares(*state, gpus, -1.0, False)
             return abs(efficiency_of(widths, rows, speedup, gpus) - target)
 
-        rules = Rules(1, MINUTE, int(node), int(node), 1 << 30, 0, target, 0.0, 1, -1.0)
+        rules = RoundRules(1, MINUTE, int(node), int(node), 1 << 30, 0, target, 0.0, 1, -1.0)
         found = off(best_size(*state, rules))
         assert found <= min(off(n) for n in range(node, jobs * most + node, node)) + 0.01
 
 
 POLICIES = st.builds(
-    Policy,
+    RoundsPolicy,
     share=st.just("pollux"),
     max_gpus=st.sampled_from([8, 13]),
     node_gpus=st.sampled_from([1, 4]),
@@ -193,7 +193,7 @@ POLICIES = st.builds(
 
 @pytest.mark.kernels
 @settings(max_examples=25)
-@given(POLICIES | st.just(Policy("equal", 9)), st.integers(0, 10**6))
+@given(POLICIES | st.just(RoundsPolicy("equal", 9)), st.integers(0, 10**6))
 def test_kernel_agrees_with_its_twin(policy, seed):
     jobs = drawn(np.random.default_rng(seed))
     run = run_rounds(jobs, policy)
@@ -207,7 +207,7 @@ def test_kernel_agrees_with_its_twin(policy, seed):
 
 
 @settings(max_examples=40)
-@given(POLICIES | st.just(Policy("equal", 9)), st.integers(0, 10**6))
+@given(POLICIES | st.just(RoundsPolicy("equal", 9)), st.integers(0, 10**6))
 def test_laws(policy, seed):
     jobs = drawn(np.random.default_rng(seed), jobs=60, classes=3)
     run = run_rounds(jobs, policy)
@@ -226,7 +226,7 @@ def test_laws(policy, seed):
 def test_a_wrong_belief_costs():
     jobs = drawn(np.random.default_rng(1), jobs=20, classes=3)
     flat = np.where(np.arange(7) > 0, 1.0, 0.0) + np.zeros((jobs.speedup.shape[0], 1))
-    policy = Policy("pollux", max_gpus=12)
+    policy = RoundsPolicy("pollux", max_gpus=12)
     right = run_rounds(jobs, policy)
     wrong = run_rounds(replace(jobs, belief=flat), policy)
     assert wrong.finish_us.mean() > right.finish_us.mean()
@@ -236,7 +236,7 @@ def test_callers_mistakes_are_refused():
     jobs = one_class([0], [1.0])
     with pytest.raises(ValueError, match="needs 2 GPUs, the cluster has 1"):
         wide = replace(jobs, speedup=np.array([[0, 0, 2.0]]))
-        run_rounds(wide, Policy("equal", max_gpus=1))
+        run_rounds(wide, RoundsPolicy("equal", max_gpus=1))
     with pytest.raises(ValueError, match="usable width"):
         replace(jobs, speedup=np.array([[0, 0.0]]))
     with pytest.raises(ValueError, match="agree"):
@@ -244,6 +244,6 @@ def test_callers_mistakes_are_refused():
     with pytest.raises(ValueError, match="ascend"):
         one_class([3, 1], [1.0, 1.0])
     with pytest.raises(ValueError, match="only pollux"):
-        Policy("equal", 4, target=0.5)
+        RoundsPolicy("equal", 4, target=0.5)
     with pytest.raises(ValueError, match="share must be"):
-        Policy("fair", 4)
+        RoundsPolicy("fair", 4)

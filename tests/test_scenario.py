@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import GpuplanError, InputError, UsageError
-from gpuplan.cli.scenario.handed import SECTIONS
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.scenario import Scenario, ScenarioError
+from gpuplan.cli.scenario.shared_options import SECTIONS
 from gpuplan.cli.scenario.source import read_source
 
 ROOT = Path(__file__).resolve().parents[1]

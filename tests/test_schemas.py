@@ -11,7 +11,7 @@ import support_document as made
 import support_schemas
 from support_schemas import FOLDER, schema_of
 
-from gpuplan.cli.lazy import COMMANDS
+from gpuplan.cli.app.lazy import COMMANDS
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with the dev extra")
 referencing = pytest.importorskip("referencing", reason="it comes with jsonschema")
@@ -55,7 +55,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory):
     import contextlib
     import io
 
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     found = []
     for command, arguments in support_schemas.runs(tmp_path_factory.mktemp("runs")):

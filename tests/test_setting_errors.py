@@ -9,10 +9,9 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.schema import CENTURY_S
-from gpuplan.planner.allpass import run
-from gpuplan.planner.policies import POLICIES
-from gpuplan.planner.settings import SettingError, check_widest, setting_error
-from gpuplan.planner.workload import TraceJobs
+from gpuplan.planner.registry import POLICIES, allpass
+from gpuplan.planner.runs.settings import SettingError, check_widest, setting_error
+from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.workload import TimeOverflow, Workload
 
@@ -284,10 +283,10 @@ def test_what_to_do_about_a_replay_without_measure(monkeypatch, cause, scaling, 
     def fail(*_):
         raise cause("too much")
 
-    monkeypatch.setattr(run, "run_allpass", fail)
+    monkeypatch.setattr(allpass, "run_allpass", fail)
     jobs = TraceJobs(Workload.from_seconds([0], [1], [1], [1]), pl.Series(["a"]), ())
     with pytest.raises(UsageError, match=rf"made: too much\n  next: {advice}"):
-        run.replay(jobs, Allpass(scaling=scaling), np.random.default_rng(0))
+        allpass.replay(jobs, Allpass(scaling=scaling), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +300,7 @@ def test_the_settings_are_named_that_ask_for_too_many_workers(monkeypatch, given
     def fail(*_):
         raise ValueError("too much")
 
-    monkeypatch.setattr(run, "run_allpass", fail)
+    monkeypatch.setattr(allpass, "run_allpass", fail)
     jobs = TraceJobs(Workload.from_seconds([0], [1], [1], [1]), pl.Series(["a"]), ())
     with pytest.raises(SettingError, match=f"^--set {named}: this replay cannot be made: too much"):
         POLICIES["hpa"].run(jobs, given, np.random.default_rng(0))

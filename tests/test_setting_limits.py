@@ -4,15 +4,15 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.market_options import MOST_GPUS as OPTION_MOST
-from gpuplan.cli.settings import parse_settings, show_setting
-from gpuplan.planner.allpass.settings import SETTINGS as ALLPASS_SETTINGS
-from gpuplan.planner.policies import POLICIES
-from gpuplan.simkit.allpass.market import MOST_OFFERS, MOST_USD
+from gpuplan.cli.options.market_options import MOST_GPUS as OPTION_MOST
+from gpuplan.cli.options.settings import parse_settings, show_setting
+from gpuplan.planner.policies.allpass_settings import SETTINGS as ALLPASS_SETTINGS
+from gpuplan.planner.registry import POLICIES
 from gpuplan.simkit.allpass.parameters import CENTURY_S, Allpass, StartUp, price_ladder
-from gpuplan.simkit.allpass.run import _rules
 from gpuplan.simkit.allpass.scalers import next_threshold
+from gpuplan.simkit.allpass.simulator import _rules
 from gpuplan.simkit.cluster.parameters import Cluster
+from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD
 from gpuplan.simkit.workload import MOST_GPUS
 
 EVERY = {name: one for policy in POLICIES.values() for name, one in policy.settings.items()}

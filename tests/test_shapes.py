@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gpuplan.cli.progress import Pace
-from gpuplan.cli.render import as_csv, as_json, as_text
-from gpuplan.cli.report import Column, Report, Table
-from gpuplan.cli.shapes import BARS, CHARS, _means, shapes_table, sparkline, timeline_row
+from gpuplan.cli.app.progress import Pace
+from gpuplan.cli.formats.render import as_csv, as_json, as_text
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.shapes import BARS, CHARS, _means, shapes_table, sparkline, timeline_row
 
 
 def test_sparklines():

@@ -8,9 +8,9 @@ import pytest
 
 from gpuplan.analysis.characterize import COLUMNS, characterize
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.format import Choices
-from gpuplan.analysis.ingest.rejects import Limit
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.reading.rejects import Limit
 from gpuplan.analysis.trace import read_trace
 
 NONE = Limit.of("0")
@@ -22,7 +22,7 @@ def facts(shared, tmp_path):
     """Ingest files with nothing forced and no row rejected: (provenance, summary, jobs)."""
 
     def of(file, **choices):
-        trace, chosen = tmp_path / "trace.parquet", Choices(**choices)
+        trace, chosen = tmp_path / "trace.parquet", IngestOptions(**choices)
         told = ingest([shared / "data" / file], trace, choices=chosen, limit=NONE).provenance
         summary = characterize(read_trace(trace, columns=COLUMNS)).summary()
         return told, summary, pl.read_parquet(trace)

@@ -10,11 +10,11 @@ import time
 
 import pytest
 
-from gpuplan.analysis.ingest.work import MAX_WORKERS, in_order
+from gpuplan.analysis.ingest.parallel_read import MAX_WORKERS, in_order
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 SIGNALLED = """
-from gpuplan.cli.console import answer_signals, run
+from gpuplan.cli.app.console import answer_signals, run
 answer_signals()
 print("ready", flush=True)
 run()
@@ -94,7 +94,7 @@ def busy(*_, **__):
 
 trace.read_trace = busy
 sys.argv[1:] = ["characterize", sys.argv[1], "-o", sys.argv[2]]
-from gpuplan.cli.console import run
+from gpuplan.cli.app.console import run
 run()
 """
 

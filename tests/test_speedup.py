@@ -10,7 +10,7 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.planner.speedup import t4
 from gpuplan.planner.speedup.functions import (
     Amdahl,
-    Curve,
+    MeasuredSpeedup,
     Power,
     Usl,
     concave_hull,
@@ -49,7 +49,7 @@ def test_usl_is_held_at_its_peak():
 def test_hull_of_a_measured_curve():
     # A hole at 3 GPUs, a fall at 8: neither is kept.
     gpus, speed = np.array([1.0, 2, 3, 4, 8]), np.array([1.0, 1.8, 1.9, 3.0, 2.5])
-    assert concave_hull(gpus, speed) == Curve((1.0, 2.0, 4.0), (1.0, 1.8, 3.0))
+    assert concave_hull(gpus, speed) == MeasuredSpeedup((1.0, 2.0, 4.0), (1.0, 1.8, 3.0))
     curve = concave_hull(gpus, speed)
     assert curve.at(np.array([3.0, 4.0, 100.0])) == pytest.approx([2.4, 3.0, 3.0])
     assert curve.widest == 4
@@ -123,13 +123,13 @@ def test_published_measurements_are_exact_at_every_width(shared, tmp_path):
 def test_candidates():
     assert Power(0.8).candidates(None).tolist() == list(range(1, 65))
     assert Power(0.8).candidates(3).tolist() == [1, 2, 3]
-    curve = Curve((1.0, 4.0, 10.0), (1.0, 3.0, 5.0))
+    curve = MeasuredSpeedup((1.0, 4.0, 10.0), (1.0, 3.0, 5.0))
     assert curve.candidates(None).tolist() == list(range(1, 11))
     assert curve.candidates(6).tolist() == [1, 2, 3, 4, 5, 6]
     assert curve.candidates(64).tolist() == list(range(1, 11))
-    assert Curve((2.0,), (2.1,)).candidates(None).tolist() == [1, 2]
-    assert Curve((2.0,), (2.1,)).candidates(1).tolist() == [1]
-    assert Curve((1.0, 2.5), (1.0, 2.0)).candidates(None).tolist() == [1, 2, 2.5]
+    assert MeasuredSpeedup((2.0,), (2.1,)).candidates(None).tolist() == [1, 2]
+    assert MeasuredSpeedup((2.0,), (2.1,)).candidates(1).tolist() == [1]
+    assert MeasuredSpeedup((1.0, 2.5), (1.0, 2.0)).candidates(None).tolist() == [1, 2, 2.5]
 
 
 def test_no_candidate_is_narrower_than_what_was_measured():
@@ -215,7 +215,7 @@ def test_table_of_throughputs(tmp_path):
         "b,4,16",
     )
     model = load_speedup(str(path))
-    assert model.of("a").epochs == (Curve((1.0, 2.0, 4.0), (1.0, 1.9, 3.0)),)
+    assert model.of("a").epochs == (MeasuredSpeedup((1.0, 2.0, 4.0), (1.0, 1.9, 3.0)),)
     # Nobody measured b on one GPU: linear up to 2 GPUs, then 16/5.
     assert model.of("b").epochs[0].at(np.array([1.0, 2.0, 4.0])) == pytest.approx([1, 2, 3.2])
     assert len(model.notes) == 1 and "b was not measured on 1 GPU" in model.notes[0]
@@ -302,4 +302,4 @@ def test_a_profile_is_well_formed():
         assert (slopes > 0).all() and (np.diff(slopes) < 0).all()
         assert profile.work_h > 0 and profile.rescale_s > 0
     with pytest.raises(ValueError, match="as many"):
-        Curve((1.0,), ())
+        MeasuredSpeedup((1.0,), ())

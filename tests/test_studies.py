@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.emit import collecting
-from gpuplan.cli.studies import arguments_of, check_study, run_study, study_options
+from gpuplan.cli.documents.emit import collecting
+from gpuplan.cli.documents.studies import arguments_of, check_study, run_study, study_options
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_study_keeps_its_report_and_prints_nothing(
 def test_collecting_ends_with_its_block(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError), collecting():
         raise UsageError("stopped")
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     assert main(["characterize", str(trace)]) == 0
     assert "40 jobs" in capsys.readouterr().out
@@ -96,11 +96,11 @@ def test_a_checked_command_finds_its_own_mistakes() -> None:
 
 
 def test_a_study_talks_as_much_as_the_whole(trace: Path) -> None:
-    from gpuplan.cli import talk
+    from gpuplan.cli.app import messages
 
-    talk.manners.quiet, talk.manners.debug = True, True
+    messages.manners.quiet, messages.manners.debug = True, True
     try:
         run_study("characterize", [str(trace)])
-        assert talk.manners.quiet and talk.manners.debug
+        assert messages.manners.quiet and messages.manners.debug
     finally:
-        talk.manners.quiet = talk.manners.debug = False
+        messages.manners.quiet = messages.manners.debug = False

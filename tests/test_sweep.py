@@ -11,17 +11,17 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.cli.thresholds import (
+from gpuplan.cli.options.thresholds import (
     parse_capacities,
     parse_deadline_factor,
     parse_numbers,
     parse_thresholds,
 )
-from gpuplan.planner.allpass.front import knee_of, non_dominated
-from gpuplan.planner.allpass.run import simulate
-from gpuplan.planner.allpass.sweep import Grid, sweep
-from gpuplan.planner.deadlines import check_factor
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.planner.policies.allpass import simulate
+from gpuplan.planner.runs.deadlines import check_factor
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
+from gpuplan.planner.sweep.pareto_front import knee_of, non_dominated
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass
 
 
@@ -47,7 +47,7 @@ def test_equal_points_do_not_dominate_each_other():
 def test_every_point_is_the_replay_it_names(lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
     base = Allpass(capacity=20)
-    found = sweep(jobs, base, Grid([600.0, 60.0, 60.0]), np.random.default_rng(5))
+    found = sweep(jobs, base, SweepGrid([600.0, 60.0, 60.0]), np.random.default_rng(5))
     assert [(p.policy, p.threshold_s) for p in found.points] == [
         ("fixed", 60.0),
         ("fixed", 600.0),
@@ -68,12 +68,12 @@ def test_every_point_is_the_replay_it_names(lab):
     near = [p for p in choices if p.mean_jct_s <= 1.1 * fastest]
     assert found.recommended is min(near, key=lambda p: p.cost_usd)
     with pytest.raises(ValueError, match="nothing to sweep"):
-        sweep(jobs, Allpass(), Grid([], adaptive=False), np.random.default_rng(0))
+        sweep(jobs, Allpass(), SweepGrid([], adaptive=False), np.random.default_rng(0))
 
 
 def test_thresholds_of_one_microsecond_are_one(gpuplan, lab):
     jobs = jobs_of(read_trace(lab, columns=COLUMNS), np.random.default_rng(0))
-    grid = Grid([60.0, 60.0000001, 60.000002], adaptive=False)
+    grid = SweepGrid([60.0, 60.0000001, 60.000002], adaptive=False)
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(5))
     assert [point.threshold_s for point in found.points] == [60.0, 60.000002]
     code, out, _ = gpuplan(

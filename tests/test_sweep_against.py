@@ -8,15 +8,15 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.trace import read_trace
-from gpuplan.cli.contenders import read_rival
 from gpuplan.cli.figures.sweep import draw_sweep
-from gpuplan.planner.allpass.sweep import Grid, sweep
+from gpuplan.cli.options.policy_specs import read_rival
 from gpuplan.planner.compare import Contender, compare
-from gpuplan.planner.workload import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 from gpuplan.simkit.workload import Workload
 
-GRID = Grid([60.0, 600.0], adaptive=False)
+GRID = SweepGrid([60.0, 600.0], adaptive=False)
 FIFO = "fifo:gpus=40"
 
 
@@ -35,7 +35,7 @@ def test_ten_jobs_by_hand():
         serverless_price=2.0, serverless_startup=StartUp(0, 0), checkpoint_s=0.0, restore_s=0.0
     )
     today = Contender("today", "fifo", {"gpus": 1, "usd_per_gpu_h": 3.0})
-    grid = Grid([7200.0], adaptive=False, values_of_time=[None, 5.0])
+    grid = SweepGrid([7200.0], adaptive=False, values_of_time=[None, 5.0])
     found = sweep(alone, base, grid, np.random.default_rng(0), against=today, level=90)
     assert found.against.cost_usd == pytest.approx(57)
     for case in found.cases:
@@ -70,7 +70,7 @@ def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
     # Set against the replay that is recommended, every resample saves nothing.
     base = Allpass(controller="fixed", threshold_s=60.0)
     same = Contender("same", "allpass", {"controller": "fixed", "threshold_s": 60.0})
-    grid = Grid([60.0], adaptive=False, values_of_time=[0.0])
+    grid = SweepGrid([60.0], adaptive=False, values_of_time=[0.0])
     found = sweep(jobs, base, grid, np.random.default_rng(1), against=same, level=90)
     case = found.cases[0]
     assert case.recommended == 0

@@ -10,13 +10,13 @@ from support_traces import write_trace
 
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.allpass.choice import Confidence
-from gpuplan.planner.allpass.front import best_of, objective
-from gpuplan.planner.allpass.run import measure, replay
-from gpuplan.planner.allpass.scenario import replay_scenario
-from gpuplan.planner.allpass.ski_rental import serverful_price, ski_rental
-from gpuplan.planner.allpass.sweep import Grid, sweep
-from gpuplan.planner.workload import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.policies.allpass import measure, replay
+from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.sweep.pareto_front import best_of, objective
+from gpuplan.planner.sweep.recommendation import Confidence
+from gpuplan.planner.sweep.scenario import replay_scenario
+from gpuplan.planner.sweep.ski_rental import serverful_price, ski_rental
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.workload import Workload
 
@@ -51,7 +51,7 @@ def apart(durations_s):
 
 
 def test_a_grid_is_every_combination_in_order(jobs):
-    grid = Grid([300.0, 60.0], capacities=[None, 4], price_ratios=[1.0, 0.5])
+    grid = SweepGrid([300.0, 60.0], capacities=[None, 4], price_ratios=[1.0, 0.5])
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
     assert [(p.price_ratio, p.capacity, p.policy, p.threshold_s) for p in found.points] == [
         (ratio, capacity, policy, threshold_s)
@@ -67,7 +67,7 @@ def test_a_grid_is_every_combination_in_order(jobs):
 
 def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
     base = Allpass(capacity=6, minimum_billing_s=600)
-    grid = Grid([60.0], price_ratios=[0.3, 1.4])
+    grid = SweepGrid([60.0], price_ratios=[0.3, 1.4])
     found = sweep(jobs, base, grid, np.random.default_rng(1))
     draws = Draws.sample(base, jobs.workload.size, np.random.default_rng(1))
     for point in found.points:
@@ -87,9 +87,9 @@ def test_a_price_ratio_is_a_replay_at_those_prices(jobs):
 
 
 def test_at_the_break_even_ratio_nothing_is_saved(jobs):
-    first = sweep(jobs, Allpass(), Grid([60.0], adaptive=False), np.random.default_rng(1))
+    first = sweep(jobs, Allpass(), SweepGrid([60.0], adaptive=False), np.random.default_rng(1))
     ratio = first.points[0].break_even_ratio
-    grid = Grid([60.0], adaptive=False, price_ratios=[ratio])
+    grid = SweepGrid([60.0], adaptive=False, price_ratios=[ratio])
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
     assert found.points[0].cost_usd == pytest.approx(found.reference.cost_usd)
     assert found.cases[0].saving_usd == pytest.approx(0, abs=1e-6)
@@ -101,19 +101,19 @@ def test_where_containers_and_checkpoints_cost_more_moving_pays_at_no_price(gpup
     # A job of 30 s left at 20 s pays for 20 + 42 s of its container, at whatever price it goes on.
     short = apart([30.0] * 3)
     base = replace(SIMPLE, checkpoint_s=42.0)
-    grid = Grid([0.0, 20.0, 60.0], adaptive=False, price_ratios=[0.1, 0.5])
+    grid = SweepGrid([0.0, 20.0, 60.0], adaptive=False, price_ratios=[0.1, 0.5])
     found = sweep(short, base, grid, np.random.default_rng(1))
     assert [point.never_pays for point in found.points] == 2 * [True, True, False]
     assert not any(point.break_even_ratio is not None for point in found.points)
     assert not found.reference.never_pays
     # One of 100 s saves 100 - 62 s of its container: it pays below a ratio, and not above.
     (point,) = sweep(
-        apart([100.0] * 3), base, Grid([20.0], adaptive=False), np.random.default_rng(1)
+        apart([100.0] * 3), base, SweepGrid([20.0], adaptive=False), np.random.default_rng(1)
     ).points
     assert point.break_even_ratio > 0 and not point.never_pays
     free = replace(base, marketplace_prices=(0.0,), conventional_price=0.0)
     (point,) = sweep(
-        apart([100.0] * 3), free, Grid([20.0], adaptive=False), np.random.default_rng(1)
+        apart([100.0] * 3), free, SweepGrid([20.0], adaptive=False), np.random.default_rng(1)
     ).points
     assert point.break_even_ratio is None and not point.never_pays
     path = write_trace(tmp_path / "short.parquet", [0, 1e5, 2e5], [30.0] * 3)
@@ -155,7 +155,7 @@ def test_the_objective_by_hand():
 
 
 def test_the_worth_of_time_decides(jobs):
-    grid = Grid([0.0, 60.0, 3600.0], values_of_time=[0.0, 1000.0])
+    grid = SweepGrid([0.0, 60.0, 3600.0], values_of_time=[0.0, 1000.0])
     cheap, fast = (found := sweep(jobs, Allpass(), grid, np.random.default_rng(1))).cases
     costs = [point.cost_usd for point in found.points]
     jcts = [point.mean_jct_s for point in found.points]
@@ -171,7 +171,7 @@ def test_the_worth_of_time_decides(jobs):
 
 def test_everything_serverless_is_a_choice(jobs):
     # Without workers every replay is everything serverless under another name.
-    grid = Grid([60.0, 600.0], capacities=[0], values_of_time=[None, 0.0, 5.0])
+    grid = SweepGrid([60.0, 600.0], capacities=[0], values_of_time=[None, 0.0, 5.0])
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90)
     assert {point.cost_usd for point in found.points} == {found.reference.cost_usd}
     for case in found.cases:
@@ -180,7 +180,7 @@ def test_everything_serverless_is_a_choice(jobs):
     named = found.summary()["recommended"]
     assert (named["policy"], named["saving_usd"]) == ("serverless_only", 0)
     # Two workers make jobs wait for longer than a tenth of the least: serverless is better.
-    few = sweep(jobs, Allpass(), Grid([60.0], capacities=[8]), np.random.default_rng(1))
+    few = sweep(jobs, Allpass(), SweepGrid([60.0], capacities=[8]), np.random.default_rng(1))
     assert few.points[0].mean_jct_s > 1.1 * few.reference.mean_jct_s
     assert few.points[0].cost_usd < few.reference.cost_usd
     assert few.recommended is few.reference
@@ -205,7 +205,7 @@ def test_a_summary_has_lists_or_none_for_intervals():
 def test_saving_and_confidence_by_hand():
     # Ten jobs of 1 h that never meet. Left at 30 min each costs 0.5 x $2 + 0.5 x $1 and nothing
     # waits, so every resample saves a quarter; staying (2 h) saves nothing and is as fast.
-    grid = Grid([1800.0, 7200.0], adaptive=False)
+    grid = SweepGrid([1800.0, 7200.0], adaptive=False)
     jobs = apart([3600.0] * 10)
     found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90)
     case = found.cases[0]
@@ -225,7 +225,7 @@ def test_confidence_is_low_where_the_choice_hangs_on_one_job():
     # 59 short jobs make 40 min and 5 min alike; one of two days makes 5 min the cheaper. With
     # blocks of 6 the long job is in about 1 - (1 - 6/60)^10 = 65% of resamples.
     jobs = apart([60.0] * 59 + [172_800.0])
-    grid = Grid([300.0, 2400.0], adaptive=False, values_of_time=[0.0])
+    grid = SweepGrid([300.0, 2400.0], adaptive=False, values_of_time=[0.0])
     found = sweep(jobs, SIMPLE, grid, np.random.default_rng(0), level=90, resamples=400)
     sure = found.cases[0].confidence
     assert found.recommended.threshold_s == 300
@@ -336,7 +336,10 @@ def test_every_source_of_offers_prices_workers_by_those_within_the_capacity(
 def test_the_break_even_of_a_few_cheap_workers_is_below_one(jobs):
     # What workers may cost is told for the offers that a capacity of 6 takes, $0.464 on average.
     found = sweep(
-        jobs, Allpass(), Grid([120.0], adaptive=False, capacities=[6]), np.random.default_rng(1)
+        jobs,
+        Allpass(),
+        SweepGrid([120.0], adaptive=False, capacities=[6]),
+        np.random.default_rng(1),
     )
     (point,) = found.points
     spent = point.results["cost_marketplace_usd"] + point.results["cost_conventional_usd"]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gpuplan.analysis.trace import read_trace
-from gpuplan.cli.sweep_tables import headline
-from gpuplan.cli.units import show_between, show_duration, show_jobs, show_usd
-from gpuplan.planner.allpass.sweep import Grid, sweep
-from gpuplan.planner.workload import COLUMNS, jobs_of
+from gpuplan.cli.formats.units import show_between, show_duration, show_jobs, show_usd
+from gpuplan.cli.tables.sweep_tables import headline
+from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
+from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass
 
 FIFO = "fifo:gpus=40"
@@ -51,7 +51,7 @@ def test_over_how_long_jobs_were_submitted(gpuplan, lab, jobs):
 def test_the_cheapest_is_told_where_it_is_far_slower(jobs):
     # With 8 workers jobs wait: nothing rented is within 10% of the mean JCT of everything
     # serverless, which is thus recommended, though 8 workers cost far less.
-    few = sweep(jobs, Allpass(), Grid([60.0], capacities=[8]), np.random.default_rng(1))
+    few = sweep(jobs, Allpass(), SweepGrid([60.0], capacities=[8]), np.random.default_rng(1))
     case = few.cases[0]
     costs = [point.cost_usd for point in few.points]
     assert case.recommended is None
@@ -66,8 +66,8 @@ def test_the_cheapest_is_told_where_it_is_far_slower(jobs):
     named = few.summary()["cases"][0]["cheapest"]
     assert (named["cost_usd"], named["policy"]) == (cheapest.cost_usd, cheapest.policy)
     # With a worth of time that has been weighed, and where it is the cheapest there is nothing.
-    weighed = Grid([60.0], capacities=[8], values_of_time=[100.0])
-    free = Grid([60.0], adaptive=False)
+    weighed = SweepGrid([60.0], capacities=[8], values_of_time=[100.0])
+    free = SweepGrid([60.0], adaptive=False)
     for grid in (weighed, free):
         assert "The cheapest" not in headline(
             sweep(jobs, Allpass(), grid, np.random.default_rng(1))
@@ -75,7 +75,7 @@ def test_the_cheapest_is_told_where_it_is_far_slower(jobs):
 
 
 def test_the_cheapest_of_several_capacities_has_its_own(jobs):
-    grid = Grid([600.0, 3600.0], adaptive=False, capacities=[2, 8])
+    grid = SweepGrid([600.0, 3600.0], adaptive=False, capacities=[2, 8])
     found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
     assert (found.cases[0].recommended, found.cases[0].cheapest) == (3, 2)
     assert "The cheapest, threshold 10 min with at most 8 workers, costs $" in headline(found)

@@ -13,7 +13,7 @@ from support_synth import (
 
 from gpuplan.analysis.characterize import characterize
 from gpuplan.analysis.synth import Request, fit_model, preset_model, synthesize
-from gpuplan.analysis.synth.compare import STATISTICS, Compared
+from gpuplan.analysis.synth.compare import STATISTICS, ComparedStatistic
 from gpuplan.analysis.trace import read_trace
 
 
@@ -70,9 +70,9 @@ def test_what_a_few_jobs_decide_is_not_said_to_pass(tmp_path):
     ],
 )
 def test_verdicts(difference, explained, few, verdict):
-    row = Compared(STATISTICS[0], 0.0, difference, 0.05, explained, few)
+    row = ComparedStatistic(STATISTICS[0], 0.0, difference, 0.05, explained, few)
     assert row.verdict == verdict
-    assert Compared(STATISTICS[0], 0.0, difference, None).verdict is None
+    assert ComparedStatistic(STATISTICS[0], 0.0, difference, None).verdict is None
 
 
 def test_what_is_compared_is_what_characterize_says(original, tmp_path):

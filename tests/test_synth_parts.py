@@ -13,7 +13,7 @@ from gpuplan.analysis.synth import arrivals as when
 from gpuplan.analysis.synth import curve, dependence, week
 from gpuplan.analysis.synth import hours as counted_hours
 from gpuplan.analysis.synth.fit import zipf_shares
-from gpuplan.analysis.synth.model import Arrivals
+from gpuplan.analysis.synth.model import ArrivalModel
 
 samples = st.lists(st.integers(0, 10**6), min_size=1, max_size=400)
 
@@ -26,13 +26,13 @@ def test_a_curve_runs_log_linearly_through_its_quantiles():
 
 def test_the_tail_is_a_bounded_pareto():
     # P(X > x) = (x^-1 - 1/10) / (1 - 1/10) on [1, 10]: half of it lies below x = 1 / 0.55.
-    made = curve.Curve((0.0, 1e-9), (1.0, 1.0), 10.0, 1.0, 1e-12)
+    made = curve.DurationCurve((0.0, 1e-9), (1.0, 1.0), 10.0, 1.0, 1e-12)
     assert made.at(np.array([0.5])) == pytest.approx([1 / 0.55], rel=1e-6)
 
 
 @pytest.mark.parametrize("index", [-3.0, 0.0, 1.0, 2.5])
 def test_the_mean_in_closed_form_is_the_integral(index):
-    made = curve.Curve((0.0, 0.6), (2.0, 50.0), 5000.0, index, 1.0)
+    made = curve.DurationCurve((0.0, 0.6), (2.0, 50.0), 5000.0, index, 1.0)
     levels = (np.arange(400_000) + 0.5) / 400_000
     assert made.mean_s == pytest.approx(made.at(levels).mean(), rel=1e-4)
 
@@ -160,7 +160,7 @@ def test_even_scores_keep_the_order_in_each_part_and_its_mean():
 def test_busy_time_runs_with_the_local_clock():
     # Work from 8 to 9 in a zone of +08:00 is midnight to 1 in UTC; 1970-01-01 was a Thursday.
     by_hour = tuple(2.0 if hour == 8 else 1.0 for hour in range(24))
-    model = Arrivals(
+    model = ArrivalModel(
         60.0, 1.0, 0.0, None, by_hour=by_hour, by_weekday=(1.0,) * 7, time_zone="+08:00"
     )
     clock = week.busy_time(when.clock_over(model, 0.0, 86400.0), when.rates_of(model), 0.0)
@@ -255,7 +255,7 @@ def test_a_few_bursts_still_come_at_the_usual_hours_and_days(monkeypatch):
         for seed in range(3):
             rng = np.random.default_rng(seed)
             drawn = when.draw_submissions(model, 12_000, origin_s, span_s, rng)
-            off.append(when.Shape(model, drawn[0] / 1e6, drawn[-1] / 1e6).off(drawn))
+            off.append(when.ArrivalShape(model, drawn[0] / 1e6, drawn[-1] / 1e6).off(drawn))
         return np.mean(off)
 
     turned = mean_off()

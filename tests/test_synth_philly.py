@@ -7,7 +7,7 @@ import pytest
 from support_synth import KEY, by_key, regardless_of_crowds, rows, without_rhythm
 
 from gpuplan.analysis.characterize import characterize
-from gpuplan.analysis.ingest.run import ingest
+from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import Request, fit_model, synthesize
 from gpuplan.analysis.trace import read_trace
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.units import (
+from gpuplan.cli.formats.units import (
     parse_duration,
     show_count,
     show_duration,

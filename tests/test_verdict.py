@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import support_document as made
 
-from gpuplan.cli.document.markdown import as_markdown
-from gpuplan.cli.document.page import as_html
-from gpuplan.cli.document.verdict import verdict_of
-from gpuplan.cli.document.view import others_of
+from gpuplan.cli.documents.markdown import as_markdown
+from gpuplan.cli.documents.page import as_html
+from gpuplan.cli.documents.verdict import verdict_of
+from gpuplan.cli.documents.view import others_of
 
 KNEE = {"budget_gpus": 3.496, "mean_jct_s": 749.2}
 BEST = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuplan.analysis.ingest.registry import FORMATS
+from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.words import a_log, counted
 
 

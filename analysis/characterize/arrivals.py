@@ -11,8 +11,8 @@ import polars as pl
 
 from gpuplan.analysis.characterize.chunks import chunks, run_lengths
 from gpuplan.analysis.characterize.clock import HOUR_US, US, is_zone, local_time
-from gpuplan.analysis.characterize.jobs import IntArray, JobArrays
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
+from gpuplan.analysis.jobs import IntArray, JobArrays
 from gpuplan.analysis.schema import Provenance
 
 QUARTER_US = 900 * US
@@ -83,7 +83,7 @@ class Bursts:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class ArrivalStatistics:
     """Daily and weekly pattern and bursts.
 
     Attributes:
@@ -129,11 +129,11 @@ def interarrival(submit_us: IntArray) -> Interarrival:
     )
 
 
-def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> Arrivals:
+def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> ArrivalStatistics:
     """Return the pattern of arrivals, in the source's own zone where that is known (else UTC)."""
     zone = zone_of(provenance)
     hourly, daily = (None, None) if zone is None else _pattern(jobs.submit_us, zone)
-    return Arrivals(
+    return ArrivalStatistics(
         time_zone=zone,
         by_hour=hourly,
         by_weekday=daily,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from gpuplan.analysis.characterize.chunks import counts_and_sums
-from gpuplan.analysis.characterize.jobs import FloatArray, JobArrays
+from gpuplan.analysis.jobs import FloatArray, JobArrays
 
 CDF_POINTS = 101
 SHORT_S = (60.0, 600.0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.characterize.jobs import SECONDS_PER_HOUR, FloatArray, JobArrays
+from gpuplan.analysis.jobs import SECONDS_PER_HOUR, FloatArray, JobArrays
 
 LORENZ_POINTS = 101
 

@@ -31,21 +31,21 @@ from gpuplan.analysis.bootstrap import (
     studentize,
 )
 from gpuplan.analysis.characterize.arrivals import zone_of
-from gpuplan.analysis.characterize.distinct import block_of_a_day, distinct_interval
+from gpuplan.analysis.characterize.distinct_users import block_of_a_day, distinct_interval
 from gpuplan.analysis.characterize.durations import SHORT_S
-from gpuplan.analysis.characterize.jobs import (
-    SECONDS_PER_HOUR,
-    FloatArray,
-    IntArray,
-    JobArrays,
-    job_arrays,
-)
 from gpuplan.analysis.characterize.time_resamples import (
     resampled_bursts,
     resampled_load,
     resampled_rhythm,
 )
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.jobs import (
+    SECONDS_PER_HOUR,
+    FloatArray,
+    IntArray,
+    JobArrays,
+    job_arrays,
+)
 from gpuplan.analysis.trace import Trace
 
 MOST_RESAMPLES = 10_000  # all are held at once: of a million jobs in a day, some 3 GB

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.characterize.chunks import chunks
-from gpuplan.analysis.characterize.jobs import FloatArray, IntArray, JobArrays
+from gpuplan.analysis.jobs import FloatArray, IntArray, JobArrays
 
 US = 1e6
 PARTS_PER_GPU = 1e6

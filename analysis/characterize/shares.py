@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.characterize.durations import known_ascending, percentile
-from gpuplan.analysis.characterize.jobs import (
+from gpuplan.analysis.jobs import (
     SECONDS_PER_HOUR,
     FloatArray,
     IntArray,

@@ -16,7 +16,6 @@ from gpuplan.analysis.block_length import ENOUGH_BLOCKS, LEAST_BLOCKS, block_len
 from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.characterize.arrivals import BURST_QUANTILE, poisson_quantile
 from gpuplan.analysis.characterize.clock import HOUR_US, US
-from gpuplan.analysis.characterize.jobs import FloatArray, IntArray, JobArrays
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.characterize.seasonality import (
     DAY_H,
@@ -25,6 +24,7 @@ from gpuplan.analysis.characterize.seasonality import (
     hourly_series,
     most_hours,
 )
+from gpuplan.analysis.jobs import FloatArray, IntArray, JobArrays
 
 LEAST_CELLS = 10 * LEAST_BLOCKS
 HELD_SHARES = (0.5, 0.95)

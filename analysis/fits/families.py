@@ -22,7 +22,7 @@ NEWTON_STEPS = 30
 PRECISION = 1e-13
 
 
-class Model(Protocol):
+class Distribution(Protocol):
     """A distribution on the positive numbers with its parameters filled in."""
 
     @property
@@ -48,7 +48,7 @@ class Model(Protocol):
         ...
 
 
-class Body(Model, Protocol):
+class Body(Distribution, Protocol):
     """A model that can be cut off: its distribution function is exact where it is tiny."""
 
     def distribution(self, x: FloatArray) -> FloatArray:

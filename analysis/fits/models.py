@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.characterize.durations import known_ascending
-from gpuplan.analysis.characterize.jobs import job_arrays
 from gpuplan.analysis.fits.families import (
-    Model,
+    Distribution,
     fit_exponential,
     fit_gamma,
     fit_lognormal,
@@ -21,6 +20,7 @@ from gpuplan.analysis.fits.likelihood import Vuong, vuong
 from gpuplan.analysis.fits.pareto import ParetoTail, fit_tail
 from gpuplan.analysis.fits.sample import FloatArray, Sample, positive_sample
 from gpuplan.analysis.fits.splice import splice
+from gpuplan.analysis.jobs import job_arrays
 from gpuplan.analysis.trace import Trace
 
 LEAST_VALUES = 10
@@ -43,7 +43,7 @@ class ModelFit:
         survival: P(X > x) at the values of `Fits.curve_s`.
     """
 
-    model: Model
+    model: Distribution
     log_likelihood: float
     aic: float
     ks: float
@@ -135,7 +135,7 @@ def fit_times(ascending: FloatArray) -> Fits:
     if reason is not None:
         return Fits(values, zeros, distinct, reason=reason)
     bodies = (fit_lognormal(sample), fit_weibull(sample), fit_gamma(sample))
-    models: list[Model] = [
+    models: list[Distribution] = [
         fit_exponential(sample),
         *bodies,
         *(fit_hyperexponential(sample, phases) for phases in (2, 3)),
@@ -171,7 +171,7 @@ def fit_times(ascending: FloatArray) -> Fits:
     )
 
 
-def ks_distance(sample: Sample, model: Model) -> float:
+def ks_distance(sample: Sample, model: Distribution) -> float:
     """Return the greatest distance between the distribution functions of sample and model."""
     below = 1 - model.survival(sample.value)
     upto = sample.up_to / sample.size

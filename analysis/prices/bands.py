@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import HOUR_US, PriceBook
 from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
-from gpuplan.analysis.prices.schema import PRICE
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)
@@ -17,7 +17,7 @@ _HOUR = (pl.col("timestamp").dt.epoch("us") // HOUR_US).alias("hour")
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
+class PriceBand:
     """The offers of one GPU and kind over time, in bins of ``bin_h`` hours.
 
     Attributes:
@@ -47,7 +47,7 @@ class Band:
         return bool(np.isfinite(self.median).any())
 
 
-def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[Band, ...]:
+def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand, ...]:
     """Return a band per GPU and kind of a book that has any row, the longest first.
 
     A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
@@ -126,9 +126,9 @@ def _available(book: PriceBook, first: int, bin_h: int) -> pl.DataFrame:
     )
 
 
-def _band(group: pl.DataFrame, first: int, bin_h: int) -> Band:
+def _band(group: pl.DataFrame, first: int, bin_h: int) -> PriceBand:
     available = group["available"]
-    return Band(
+    return PriceBand(
         gpu_type=group["gpu_type"][0],
         kind=group["kind"][0],
         start_h=first + group["hour"].to_numpy() * float(bin_h),

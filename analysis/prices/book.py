@@ -16,7 +16,7 @@ from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import readable, regular_file, sha256_of
 from gpuplan.analysis.gpu_names import gpu_names
-from gpuplan.analysis.prices.schema import (
+from gpuplan.analysis.price_formats.schema import (
     KIND_TYPE,
     KIND_WORDS,
     KINDS,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.characterize.jobs import job_arrays
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.jobs import job_arrays
 from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.trace import Trace
@@ -27,7 +27,7 @@ SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class HourlyDemand:
     """GPU time of the jobs of one GPU type, in hours of the Unix epoch.
 
     Attributes:
@@ -61,7 +61,7 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class SourceBill:
     """What one source asks for the GPU time of one GPU type.
 
     Attributes:
@@ -110,7 +110,7 @@ class CheapestBill:
         return asdict(self)
 
 
-def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Demand, ...]:
+def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[HourlyDemand, ...]:
     """Return the GPU time of a trace by GPU type, in order of names, the unknown last.
 
     Args:
@@ -126,24 +126,24 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[De
     found[codes[chosen]] = True
     calendar = not trace.provenance.relative_time
 
-    def of(gpu_type: str | None) -> Demand:
+    def of(gpu_type: str | None) -> HourlyDemand:
         mine = np.array([name == gpu_type for name in named])[codes] & chosen
         duration_h, gpus = jobs.duration_s[mine] / SECONDS_PER_HOUR, jobs.num_gpus[mine]
         count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
         if not calendar:
             none = np.zeros(0)
-            return Demand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
+            return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
         start_h = jobs.submit_us[mine] / US_PER_S / SECONDS_PER_HOUR
         start_h += np.nan_to_num(jobs.queue_s[mine]) / SECONDS_PER_HOUR
-        return Demand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
+        return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
     types = {name for name, some in zip(named, found, strict=True) if some}
     return tuple(of(one) for one in sorted(types, key=lambda name: (name is None, name or "")))
 
 
 def bills(
-    demand: Demand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
-) -> tuple[Bill, ...]:
+    demand: HourlyDemand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
+) -> tuple[SourceBill, ...]:
     """Return what each offer that has the GPU asks, the cheapest first; no savings yet.
 
     Args:
@@ -157,13 +157,13 @@ def bills(
     return tuple(sorted(found, key=lambda bill: (_sure(bill), bill.provider, bill.kind)))
 
 
-def _sure(bill: Bill) -> float:
+def _sure(bill: SourceBill) -> float:
     return bill.lowest_usd if bill.cost_usd is None else bill.cost_usd
 
 
 def _bills(
-    demand: Demand, wanted: str, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
-) -> Iterator[Bill]:
+    demand: HourlyDemand, wanted: str, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
+) -> Iterator[SourceBill]:
     by_hour = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
     for offer in offers:
         if not same_gpu(wanted, offer.gpu_type):
@@ -176,11 +176,11 @@ def _bills(
         else:
             typical, share = _billed(demand, series, series.typical, series.mean)
             lowest, _ = _billed(demand, series, series.lowest, series.mean_lowest)
-        yield Bill(wanted, *key, demand.gpu_hours, typical, lowest, share)
+        yield SourceBill(wanted, *key, demand.gpu_hours, typical, lowest, share)
 
 
 def _billed(
-    demand: Demand, series: HourlyPrices, price: FloatArray, mean: float
+    demand: HourlyDemand, series: HourlyPrices, price: FloatArray, mean: float
 ) -> tuple[float, float]:
     """Return the cost by the hour, at the mean elsewhere, and the share billed by the hour."""
     held = demand.in_hours(series.first_hour, price.size)
@@ -190,13 +190,13 @@ def _billed(
     return cost, _share(by_hour, demand)
 
 
-def _share(by_hour: float, demand: Demand) -> float:
+def _share(by_hour: float, demand: HourlyDemand) -> float:
     """Return a share of the GPU-hours, without what rounding leaves of whole and none."""
     return round(min(1.0, by_hour / demand.gpu_hours), 6) if demand.gpu_hours else 0.0
 
 
 def cheapest_bill(
-    demand: Demand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
+    demand: HourlyDemand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
 ) -> CheapestBill | None:
     """Return what the GPU time costs at each hour's cheapest offer; None where nobody has the GPU.
 

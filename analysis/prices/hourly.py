@@ -9,8 +9,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.gpu_names import same_gpu
+from gpuplan.analysis.price_formats.schema import OFFER
 from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
-from gpuplan.analysis.prices.schema import OFFER
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -8,12 +8,12 @@ from statistics import median
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.prices.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.view import BUILT_IN
 
 USUAL_KIND = "on_demand"

@@ -10,20 +10,20 @@ from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.catalogue import AS_OF, SOURCE
 from gpuplan.analysis.prices.cheapest import Cheapest, cheapest_sources
 from gpuplan.analysis.prices.cost import (
-    Bill,
     CheapestBill,
-    Demand,
+    HourlyDemand,
+    SourceBill,
     bills,
     cheapest_bill,
     demands,
 )
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
 from gpuplan.analysis.prices.offers import STALE_DAYS, Offer, listed_offers, offers_of
-from gpuplan.analysis.prices.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.supply import Supply, supplies
 from gpuplan.analysis.trace import Trace
 
@@ -32,7 +32,7 @@ MAX_NAMES_TOLD = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class PriceView:
     """What is asked for GPUs.
 
     Attributes:
@@ -75,7 +75,7 @@ class TraceCost:
         notes: what a reader should know.
     """
 
-    bills: tuple[Bill, ...]
+    bills: tuple[SourceBill, ...]
     cheapest: tuple[CheapestBill, ...]
     unpriced_gpu_hours: float
     notes: tuple[str, ...]
@@ -91,7 +91,7 @@ class TraceCost:
 
 def market(
     book: PriceBook | None, *, reference: str | None = None, as_of: datetime | None = None
-) -> Market:
+) -> PriceView:
     """Return what the sources of a book, or of the built-in list where it is None, ask.
 
     Args:
@@ -118,7 +118,7 @@ def market(
         if (found := _reference_of(gpu, offers, name)) is not None
     }
     saved = tuple(_with_saving(offer, chosen.get(offer.gpu_type), hourly) for offer in offers)
-    return Market(
+    return PriceView(
         source=source,
         offers=saved,
         hourly=hourly,
@@ -131,7 +131,7 @@ def market(
 
 def read_market(
     prices: str, *, reference: str | None = None, as_of: datetime | None = None
-) -> tuple[Market, PriceBook | None]:
+) -> tuple[PriceView, PriceBook | None]:
     """Return the market of a file, or of the built-in list for the word ``builtin``.
 
     Raises as `market` and `read_prices`.
@@ -141,7 +141,7 @@ def read_market(
 
 
 def trace_cost(
-    trace: Trace, market: Market, *, gpu: str | None = None, include_running: bool = False
+    trace: Trace, market: PriceView, *, gpu: str | None = None, include_running: bool = False
 ) -> TraceCost:
     """Return what a trace would have cost at every source.
 
@@ -156,7 +156,7 @@ def trace_cost(
     """
     offered = tuple(dict.fromkeys(offer.gpu_type for offer in market.offers))
     wanted = _chosen(gpu, offered)
-    found: list[Bill] = []
+    found: list[SourceBill] = []
     cheapest: list[CheapestBill] = []
     notes: list[str] = []
     unpriced = 0.0
@@ -210,7 +210,7 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
     return replace(offer, saving=1 - mean / full)
 
 
-def _with_savings(mine: Sequence[Bill], market: Market) -> Iterator[Bill]:
+def _with_savings(mine: Sequence[SourceBill], market: PriceView) -> Iterator[SourceBill]:
     by_source = {(bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in mine}
     apart = {(o.gpu_type, o.provider, o.kind) for o in market.offers if o.saving is None}
     for bill in mine:
@@ -276,7 +276,7 @@ def _names(offers: Sequence[Offer]) -> str:
     return ", ".join(names[:MAX_NAMES_TOLD]) + (", ..." if len(names) > MAX_NAMES_TOLD else "")
 
 
-def _unpriced(demand: Demand, offered: Sequence[str]) -> str:
+def _unpriced(demand: HourlyDemand, offered: Sequence[str]) -> str:
     some = ", ".join(offered[:MAX_NAMES_TOLD]) + (", ..." if len(offered) > MAX_NAMES_TOLD else "")
     if not offered:
         return (
@@ -292,7 +292,7 @@ def _unpriced(demand: Demand, offered: Sequence[str]) -> str:
 
 
 def _bill_notes(
-    trace: Trace, market: Market, mine: Sequence[Bill], least: CheapestBill
+    trace: Trace, market: PriceView, mine: Sequence[SourceBill], least: CheapestBill
 ) -> Iterator[str]:
     if trace.provenance.relative_time:
         yield "the trace has no calendar: it is billed at the mean price of each source"

@@ -33,7 +33,7 @@ from gpuplan.analysis.synth.dependence import (
     strata,
 )
 from gpuplan.analysis.synth.hours import Pattern, dispersion, fit_hours, hourly_counts, regroup
-from gpuplan.analysis.synth.model import Arrivals
+from gpuplan.analysis.synth.model import ArrivalModel
 from gpuplan.analysis.synth.week import Busy, Clock, busy_time, clock_of, local_day
 
 HOUR_S = 3600
@@ -62,25 +62,25 @@ STEPS_US = (60 * US, US, 1000, 1)
 _Path = Callable[[float, float, "Busy"], IntArray]
 
 
-def rates_of(arrivals: Arrivals) -> FloatArray:
+def rates_of(arrivals: ArrivalModel) -> FloatArray:
     """Return the relative rate of each hour of the week; shape (7, 24)."""
     if not arrivals.by_hour or not arrivals.by_weekday:
         return np.ones((7, 24))
     return np.outer(arrivals.by_weekday, arrivals.by_hour)
 
 
-def clock_over(arrivals: Arrivals, first_s: float, last_s: float) -> Clock:
+def clock_over(arrivals: ArrivalModel, first_s: float, last_s: float) -> Clock:
     """Return the clock of a process between two instants."""
     return clock_of(arrivals.time_zone or "UTC", first_s, last_s)
 
 
-def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Arrivals:
+def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> ArrivalModel:
     """Return the arrival process of ascending submissions; shape (n,), n >= 1."""
     zone = (zone if is_zone(zone) else "UTC") if calendar else None
     start = local_day(submit_us[0] / US, zone) if calendar else None
     step_s = clock_step_s(submit_us)
     gaps = interarrival(submit_us)
-    model = Arrivals(
+    model = ArrivalModel(
         gaps.mean_s,
         gaps.scv,
         gaps.zero_share or 0.0,
@@ -126,7 +126,7 @@ def hourly_dispersion(submit_us: IntArray) -> float:
     return dispersion(counts, int(hour[-1]) + 1)
 
 
-def _with_dispersion(model: Arrivals, submit_us: IntArray) -> Arrivals:
+def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
     """Return the process with its memory scaled until hourly counts disperse as the original's.
 
     Autocorrelation of the scores alone understates it: zero gaps are ties there. Trials with fixed
@@ -172,7 +172,7 @@ def clock_step_s(micros: IntArray) -> float:
 
 
 def _weekly_shape(
-    submit_us: IntArray, arrivals: Arrivals
+    submit_us: IntArray, arrivals: ArrivalModel
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return relative rates by hour and by weekday, drawn towards 1 as the evidence is thin.
 
@@ -195,7 +195,7 @@ def _rates(counts: IntArray, expected: FloatArray, pseudo: float) -> FloatArray:
 
 
 def draw_submissions(
-    arrivals: Arrivals,
+    arrivals: ArrivalModel,
     count: int,
     first_s: float,
     span_s: float,
@@ -222,7 +222,7 @@ def draw_submissions(
         memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
     )
     levels_seed = int(rng.integers(2**63))
-    shape = Shape(arrivals, origin_s, origin_s + span_s)
+    shape = ArrivalShape(arrivals, origin_s, origin_s + span_s)
     grouped = arrivals.hours if span_s > 2 * HOUR_S else None
     if grouped is not None and grouped.dispersion <= 1:  # no hour stands out
         grouped = None
@@ -249,14 +249,14 @@ def draw_submissions(
     return _calibrated(path, arrivals, shape, rounds or ROUNDS)
 
 
-class Shape:
+class ArrivalShape:
     """Rates by hour and weekday, turned until a path has the shares of them that are wanted.
 
     Raking: each rate is multiplied by its wanted share over the one found, hours and weekdays in
     turn (Deming and Stephan, Annals of Mathematical Statistics 11, 1940).
     """
 
-    def __init__(self, arrivals: Arrivals, first_s: float, last_s: float) -> None:
+    def __init__(self, arrivals: ArrivalModel, first_s: float, last_s: float) -> None:
         self.first_s, self.rates = first_s, rates_of(arrivals)
         self.hours = clock_over(arrivals, first_s, last_s)
         self.clock = busy_time(self.hours, self.rates, first_s)
@@ -325,7 +325,7 @@ def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
     return moved
 
 
-def _calibrated(path: _Path, arrivals: Arrivals, shape: Shape, rounds: int) -> IntArray:
+def _calibrated(path: _Path, arrivals: ArrivalModel, shape: ArrivalShape, rounds: int) -> IntArray:
     """Return the path whose C^2, zero gaps, hours and weekdays come nearest to the wanted ones."""
     zero_share, power = arrivals.zero_share, 1.0
     best: IntArray | None = None

@@ -14,9 +14,9 @@ from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.characterize.durations import known_ascending, share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
-from gpuplan.analysis.characterize.jobs import JobArrays
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
+from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import HOUR_S, hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
@@ -101,7 +101,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedStatistic:
     """A statistic of the original and of the synthetic trace.
 
     Attributes:
@@ -197,7 +197,9 @@ def measure(
     )
 
 
-def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference) -> list[Compared]:
+def compare(
+    jobs: JobArrays, users: int | None, zone: str | None, to: Reference
+) -> list[ComparedStatistic]:
     """Return the statistics that the reference has, beside those of the synthetic jobs.
 
     A distance is the largest difference of two distribution functions at the reference's points,
@@ -234,14 +236,14 @@ def compare(jobs: JobArrays, users: int | None, zone: str | None, to: Reference)
             continue
         stated = statistic.tolerance
         if stated is None:
-            rows.append(Compared(statistic, original, synthetic, None))
+            rows.append(ComparedStatistic(statistic, original, synthetic, None))
             continue
         scale = abs(original) if statistic.relative else 1.0
         most = max(stated, FLAT_SHARE * flat.get(statistic.key, np.inf))
         explained = max(stated * wider, CHANCE * chance.get(statistic.key, 0.0)) * scale
         allowed = max(min(stated * wider, most) * scale, SMALL[statistic.unit])
         few = jobs.jobs < FEWEST_JOBS
-        rows.append(Compared(statistic, original, synthetic, allowed, explained, few))
+        rows.append(ComparedStatistic(statistic, original, synthetic, allowed, explained, few))
     return rows
 
 

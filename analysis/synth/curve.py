@@ -28,7 +28,7 @@ INDEX_RANGE = (-20.0, 60.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class DurationCurve:
     """Seconds by probability.
 
     Attributes:
@@ -66,7 +66,7 @@ class Curve:
         return body_mean(self.levels, self.values_s, self.step_s) + rest * tail
 
 
-def fit_curve(ascending: FloatArray, step_s: float) -> Curve:
+def fit_curve(ascending: FloatArray, step_s: float) -> DurationCurve:
     """Return the curve of a sorted sample, shape (n,), n >= 1, values >= 0.
 
     The body has a quantile every 1 %, and more of them towards its end (one every 4 values of a
@@ -90,7 +90,7 @@ def curve_through(
     cap_s: float,
     mean_s: float,
     step_s: float,
-) -> Curve:
+) -> DurationCurve:
     """Return the curve through quantiles whose tail gives it a mean, as near as the ends allow."""
     levels, values = (tuple(float(x) for x in row) for row in (levels, values_s))
     floor, rest = values[-1] + step_s, 1 - levels[-1]
@@ -103,7 +103,7 @@ def curve_through(
             low = middle
         else:
             high = middle
-    return Curve(levels, values, cap_s, (low + high) / 2, step_s)
+    return DurationCurve(levels, values, cap_s, (low + high) / 2, step_s)
 
 
 def body_mean(levels: Sequence[float], values_s: Sequence[float], step_s: float) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.analysis.synth.curve import Curve
+from gpuplan.analysis.synth.curve import DurationCurve
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -258,7 +258,7 @@ def even_scores(
 
 
 def fit_shifts(
-    curve: Curve, num_gpus: FloatArray, shares: FloatArray, time_shares: FloatArray
+    curve: DurationCurve, num_gpus: FloatArray, shares: FloatArray, time_shares: FloatArray
 ) -> FloatArray:
     """Return the shift of each cell on one curve that gives it its share of the GPU time.
 
@@ -281,7 +281,7 @@ def fit_shifts(
 
 
 def on_one_curve(
-    curve: Curve, shares: FloatArray, shift: FloatArray
+    curve: DurationCurve, shares: FloatArray, shift: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the law of durations of each cell on a curve they share.
 

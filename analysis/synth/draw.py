@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.clock import US
-from gpuplan.analysis.characterize.jobs import JobArrays
+from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import CANONICAL, STATES
 from gpuplan.analysis.synth.arrivals import draw_submissions
-from gpuplan.analysis.synth.curve import Curve, FloatArray
+from gpuplan.analysis.synth.curve import DurationCurve, FloatArray
 from gpuplan.analysis.synth.dependence import (
     IntArray,
     ascending,
@@ -24,7 +24,7 @@ from gpuplan.analysis.synth.dependence import (
     strata,
 )
 from gpuplan.analysis.synth.fit import zipf_shares
-from gpuplan.analysis.synth.model import Habits, Model, Owners
+from gpuplan.analysis.synth.model import Habits, Owners, WorkloadModel
 
 RUNNING = STATES.index("running")
 TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")
@@ -38,8 +38,8 @@ class Drawn:
         submit_us: microseconds since 1970-01-01 UTC, ascending.
         owner: position of the user (or group), most active first.
         group: position of the group; empty where owners are groups or nobody is recorded.
-        cell: position in `Model.cells`.
-        holding: position in `Model.holdings`.
+        cell: position in `WorkloadModel.cells`.
+        holding: position in `WorkloadModel.holdings`.
         duration_s, queue_s: seconds; NaN where there is none.
         num_gpus: GPUs held.
         state: position in `STATES`.
@@ -78,7 +78,7 @@ class Drawn:
         )
 
 
-def draw(model: Model, count: int, first_s: float, span_s: float, seed: int) -> Drawn:
+def draw(model: WorkloadModel, count: int, first_s: float, span_s: float, seed: int) -> Drawn:
     """Return ``count`` jobs submitted over ``span_s`` seconds from ``first_s`` (UTC) on.
 
     Every part has its own stream of randomness, so that one does not disturb another.
@@ -175,7 +175,7 @@ def _draw_groups(owners: Owners, owner: IntArray, rng: np.random.Generator) -> N
 
 def _by_curve(
     part: IntArray,
-    curves: tuple[Curve | None, ...],
+    curves: tuple[DurationCurve | None, ...],
     scores: FloatArray,
     step_s: float,
     rng: np.random.Generator,
@@ -195,7 +195,7 @@ def _by_curve(
 
 
 def _draw_states(
-    model: Model, duration_s: FloatArray, wide: NDArray[np.bool_], rng: np.random.Generator
+    model: WorkloadModel, duration_s: FloatArray, wide: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.uint8]:
     states = model.states
     rows = np.array([*states.gpu, *states.cpu, states.untimed])
@@ -206,7 +206,7 @@ def _draw_states(
 
 
 def _draw_holdings(
-    model: Model, gpus_of: FloatArray, cell: NDArray[np.int32], rng: np.random.Generator
+    model: WorkloadModel, gpus_of: FloatArray, cell: NDArray[np.int32], rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """Return a combination for each job among those of its GPU count."""
     counts = np.unique([h.num_gpus for h in model.holdings])
@@ -252,7 +252,7 @@ def _censored(drawn: Drawn, running: int, rng: np.random.Generator) -> Drawn:
     return replace(drawn, duration_s=duration_s, state=state)
 
 
-def to_frame(model: Model, drawn: Drawn, begin: int, end: int) -> pl.DataFrame:
+def to_frame(model: WorkloadModel, drawn: Drawn, begin: int, end: int) -> pl.DataFrame:
     """Return rows ``begin`` to ``end`` in the canonical columns."""
     rows = slice(begin, end)
     holdings = model.holdings

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.characterize.jobs import IntArray, JobArrays, job_arrays
+from gpuplan.analysis.jobs import IntArray, JobArrays, job_arrays
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import clock_step_s, fit_arrivals
 from gpuplan.analysis.synth.compare import measure
-from gpuplan.analysis.synth.curve import Curve, FloatArray, fit_curve
+from gpuplan.analysis.synth.curve import DurationCurve, FloatArray, fit_curve
 from gpuplan.analysis.synth.dependence import (
     CROWD_JOBS,
     CROWDS,
@@ -25,13 +25,13 @@ from gpuplan.analysis.synth.dependence import (
     within,
 )
 from gpuplan.analysis.synth.model import (
-    Cell,
     Habits,
     Holding,
-    Model,
+    JobMixCell,
     Owners,
     States,
     Waits,
+    WorkloadModel,
 )
 from gpuplan.analysis.trace import Trace
 
@@ -61,7 +61,7 @@ WAIT_BANDS = (0.0, 1.0, 8.0, float(2**40))
 OTHER = "other"
 
 
-def fit_model(trace: Trace, *, source: str | None = None) -> Model:
+def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
     """Return the model of a trace read with at least the columns `COLUMNS`.
 
     Jobs still running are kept out of the durations, as in a characterization.
@@ -93,7 +93,7 @@ def fit_model(trace: Trace, *, source: str | None = None) -> Model:
         wait=shared(wait_scores, ~np.isnan(wait_scores)),
     )
     users = frame["user"].drop_nulls().n_unique() or None
-    return Model(
+    return WorkloadModel(
         source=source or f"fitted to {trace.path}",
         jobs=jobs.jobs,
         arrivals=arrivals,
@@ -208,7 +208,7 @@ def _classes(names: pl.Series) -> pl.Series:
 
 def _fit_cells(
     classes: pl.Series, jobs: JobArrays, step_s: float
-) -> tuple[tuple[Cell, ...], tuple[Curve, ...], IntArray]:
+) -> tuple[tuple[JobMixCell, ...], tuple[DurationCurve, ...], IntArray]:
     """Return cells, their curves and the cell of each job.
 
     A cell of `OWN_CURVE_JOBS` timed jobs has a curve of its own. Others share one per class, or
@@ -241,7 +241,7 @@ def _fit_cells(
     shift = _shifts(table, curve_of, curves, cell_of[timed], jobs.duration_s[timed])
     total = int(table["len"].sum())
     cells = tuple(
-        Cell(
+        JobMixCell(
             job_class=name,
             num_gpus=float(gpus),
             share=many / total,
@@ -257,7 +257,7 @@ def _fit_cells(
 def _shifts(
     table: pl.DataFrame,
     curve_of: IntArray,
-    curves: tuple[Curve, ...],
+    curves: tuple[DurationCurve, ...],
     cell_of: IntArray,
     duration_s: FloatArray,
 ) -> FloatArray:

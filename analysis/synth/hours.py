@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.synth.curve import Curve, FloatArray, fit_curve
+from gpuplan.analysis.synth.curve import DurationCurve, FloatArray, fit_curve
 from gpuplan.analysis.synth.dependence import IntArray, strata
 
 HOUR_S = 3600.0
@@ -38,7 +38,7 @@ class Hours:
     """
 
     busy: float
-    counts: Curve
+    counts: DurationCurve
     dispersion: float
     mean: float
 

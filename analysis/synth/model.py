@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-from gpuplan.analysis.synth.curve import Curve
+from gpuplan.analysis.synth.curve import DurationCurve
 from gpuplan.analysis.synth.dependence import MEMORY_JOBS, Shared
 from gpuplan.analysis.synth.hours import Hours
 from gpuplan.analysis.words import counted
@@ -15,7 +15,7 @@ MODEL_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class ArrivalModel:
     """When jobs are submitted.
 
     Attributes:
@@ -37,7 +37,7 @@ class Arrivals:
     mean_gap_s: float | None
     scv: float | None
     zero_share: float
-    gap: Curve | None
+    gap: DurationCurve | None
     memory: tuple[float, ...] = (0.0,) * len(MEMORY_JOBS)
     by_hour: tuple[float, ...] = ()
     by_weekday: tuple[float, ...] = ()
@@ -77,7 +77,7 @@ class Owners:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class JobMixCell:
     """Jobs of one class and GPU count.
 
     Attributes:
@@ -85,7 +85,7 @@ class Cell:
         num_gpus: GPUs held.
         share: share of all jobs.
         timed: share of its jobs that have a duration.
-        curve: position of its duration curve in `Model.durations`; -1 where none is timed.
+        curve: position of its duration curve in `WorkloadModel.durations`; -1 where none is timed.
         shift: how much longer than others on that curve its jobs run, as a normal score.
     """
 
@@ -140,7 +140,7 @@ class Waits:
 
     num_gpus: float
     known: float
-    curve: Curve | None
+    curve: DurationCurve | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class WorkloadModel:
     """A workload from which jobs can be drawn; only numbers and names of classes and GPU types.
 
     Attributes:
@@ -195,11 +195,11 @@ class Model:
 
     source: str
     jobs: int
-    arrivals: Arrivals
+    arrivals: ArrivalModel
     owners: Owners
     habits: Habits
-    cells: tuple[Cell, ...]
-    durations: tuple[Curve, ...]
+    cells: tuple[JobMixCell, ...]
+    durations: tuple[DurationCurve, ...]
     holdings: tuple[Holding, ...]
     states: States
     waits: tuple[Waits, ...]

@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 from gpuplan.analysis.schema import STATES as STATE_NAMES
-from gpuplan.analysis.synth.curve import Curve, FloatArray, curve_through
+from gpuplan.analysis.synth.curve import DurationCurve, FloatArray, curve_through
 from gpuplan.analysis.synth.dependence import Shared, fit_shifts, on_one_curve
 from gpuplan.analysis.synth.model import (
-    Arrivals,
-    Cell,
+    ArrivalModel,
     Habits,
     Holding,
-    Model,
+    JobMixCell,
     Owners,
     Reference,
     States,
     Waits,
+    WorkloadModel,
 )
 from gpuplan.analysis.synth.published import PUBLISHED, Published
 
@@ -40,7 +40,7 @@ HABITS = Habits(size=Shared(0.2, 0.4), duration=Shared(0.1, 0.3), wait=Shared(0.
 ASSUMED = ("hours and weekdays, bursts, habits and activity of users are assumed, not published",)
 
 
-def preset_model(name: str) -> Model:
+def preset_model(name: str) -> WorkloadModel:
     """Return the model of a preset; ``name`` is one of `PRESETS` (a ValueError otherwise)."""
     if name not in PUBLISHED:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
@@ -49,14 +49,14 @@ def preset_model(name: str) -> Model:
     counts, jobs, times = (np.array(column) for column in zip(*told.gpus, strict=True))
     shares = np.diff(jobs, prepend=0.0) / 100
     shifts = fit_shifts(curve, counts, shares, np.diff(times, prepend=0.0) / 100)
-    return Model(
+    return WorkloadModel(
         source=f"preset {name}: {told.title}",
         jobs=told.jobs,
         arrivals=_arrivals(told),
         owners=Owners("user", told.users or USERS, 1.0, (0.8, 0.7, 0.1)),
         habits=HABITS,
         cells=tuple(
-            Cell(None, float(count), float(share), 1.0, 0, float(shift))
+            JobMixCell(None, float(count), float(share), 1.0, 0, float(shift))
             for count, share, shift in zip(counts, shares, shifts, strict=True)
         ),
         durations=(curve,),
@@ -72,7 +72,7 @@ def preset_model(name: str) -> Model:
     )
 
 
-def _arrivals(told: Published) -> Arrivals:
+def _arrivals(told: Published) -> ArrivalModel:
     """Return gaps of a lognormal law, with the rate, the C^2 and the zeros of the figures."""
     from scipy.special import ndtri
 
@@ -82,7 +82,7 @@ def _arrivals(told: Published) -> Arrivals:
     values = np.exp(spread * ndtri(np.maximum(levels, 1e-4)))
     cap = float(np.exp(spread * 4.5))
     mean = float(np.exp(spread**2 / 2))
-    return Arrivals(
+    return ArrivalModel(
         mean_gap_s=told.days * DAY_S / told.jobs,
         scv=told.scv,
         zero_share=told.zero_share,
@@ -95,7 +95,7 @@ def _arrivals(told: Published) -> Arrivals:
     )
 
 
-def _durations(told: Published) -> Curve:
+def _durations(told: Published) -> DurationCurve:
     """Return the curve through the published points, its tail the one with the published mean."""
     points = [(share / 100, seconds) for seconds, share in told.duration_cdf]
     body = [(p, s) for p, s in points if 0 < p <= TAIL_FROM] or list(told.quantiles)
@@ -107,7 +107,11 @@ def _durations(told: Published) -> Curve:
 
 
 def _states(
-    told: Published, curve: Curve, counts: FloatArray, shares: FloatArray, shifts: FloatArray
+    told: Published,
+    curve: DurationCurve,
+    counts: FloatArray,
+    shares: FloatArray,
+    shifts: FloatArray,
 ) -> States:
     """Return the states by duration that give them their shares of jobs and of GPU time.
 
@@ -135,7 +139,7 @@ def _states(
 
 
 def _bins(
-    curve: Curve, counts: FloatArray, shares: FloatArray, shifts: FloatArray
+    curve: DurationCurve, counts: FloatArray, shares: FloatArray, shifts: FloatArray
 ) -> tuple[tuple[float, ...], FloatArray, FloatArray]:
     """Return edges of duration bins, and their shares of jobs and of GPU time."""
     density, seconds = on_one_curve(curve, shares, shifts)

@@ -17,13 +17,13 @@ from gpuplan.analysis.files import read_small
 from gpuplan.analysis.schema import STATES, UNREADABLE
 from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
-from gpuplan.analysis.synth.model import MODEL_VERSION, Model
+from gpuplan.analysis.synth.model import MODEL_VERSION, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
 
 TRIAL_JOBS = 100
 
 
-def read_model(path: Path) -> Model:
+def read_model(path: Path) -> WorkloadModel:
     """Read a model that ``gpuplan synth --save-model`` wrote.
 
     Raises:
@@ -36,7 +36,7 @@ def read_model(path: Path) -> Model:
             raise _no_model(path, "is JSON, but tells no model version")
         if stored["version"] != MODEL_VERSION:
             raise _no_model(path, f"has the model version {stored['version']}")
-        model: Model = _build(Model, stored)
+        model: WorkloadModel = _build(WorkloadModel, stored)
         _check(model)
     except UnicodeDecodeError as error:
         raise _no_model(path, "is no text") from error
@@ -60,7 +60,7 @@ def _no_model(path: Path, problem: str) -> InputError:
     )
 
 
-def _check(model: Model) -> None:
+def _check(model: WorkloadModel) -> None:
     """Raise ValueError where numbers cannot be drawn from."""
     if not model.cells or any(cell.curve >= len(model.durations) for cell in model.cells):
         raise ValueError("cells and durations do not fit together")

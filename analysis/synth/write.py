@@ -16,9 +16,9 @@ from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
-from gpuplan.analysis.synth.compare import Compared, Verdict, compare
+from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
-from gpuplan.analysis.synth.model import Model, Reference
+from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
 from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
@@ -70,19 +70,19 @@ class Synthesis:
     """
 
     output: Path
-    model: Model
+    model: WorkloadModel
     request: Request
     provenance: Provenance
     span_s: float
-    compared: tuple[Compared, ...]
+    compared: tuple[ComparedStatistic, ...]
     moved: int
 
     @property
-    def outside(self) -> tuple[Compared, ...]:
+    def outside(self) -> tuple[ComparedStatistic, ...]:
         """Statistics that differ by more than their tolerance."""
         return self.told(Verdict.outside)
 
-    def told(self, verdict: Verdict) -> tuple[Compared, ...]:
+    def told(self, verdict: Verdict) -> tuple[ComparedStatistic, ...]:
         """Return the statistics with a verdict."""
         return tuple(row for row in self.compared if row.verdict == verdict)
 
@@ -107,7 +107,7 @@ class Synthesis:
 
 
 def synthesize(
-    model: Model,
+    model: WorkloadModel,
     request: Request,
     output: Path,
     *,
@@ -174,7 +174,7 @@ def synthesize(
     )
 
 
-def _span_s(model: Model, request: Request) -> float:
+def _span_s(model: WorkloadModel, request: Request) -> float:
     """Return the time from the first to the last submission."""
     if request.days is not None:
         return request.days * DAY_S * (request.jobs - 1) / request.jobs
@@ -193,12 +193,12 @@ def _span_s(model: Model, request: Request) -> float:
     return span_s
 
 
-def _first_s(model: Model, request: Request) -> float:
+def _first_s(model: WorkloadModel, request: Request) -> float:
     day = model.arrivals.start if request.start is None else request.start.isoformat()
     return 0.0 if day is None else float(local_midnight_s(day, model.arrivals.time_zone))
 
 
-def _reference(model: Model, request: Request, span_s: float) -> Reference:
+def _reference(model: WorkloadModel, request: Request, span_s: float) -> Reference:
     """Return what can be compared: no rate where another is asked for, no users of more jobs.
 
     Hours of the day are compared from two days on, days of the week from two weeks on; what depends
@@ -223,7 +223,7 @@ def _reference(model: Model, request: Request, span_s: float) -> Reference:
     )
 
 
-def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: Model) -> tuple[Drawn, int]:
+def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) -> tuple[Drawn, int]:
     """Return the jobs without a recorded row among them, and how many had to be moved.
 
     A row that equals a recorded one in submission, duration and GPUs gets one clock step more. One
@@ -276,7 +276,7 @@ def _among(rows: pl.DataFrame, known: pl.DataFrame, key: tuple[str, ...]) -> pl.
     return rows.join(known, on=list(key), how="semi", nulls_equal=True, maintain_order="left")
 
 
-def _write(model: Model, drawn: Drawn, path: Path, provenance: Provenance) -> None:
+def _write(model: WorkloadModel, drawn: Drawn, path: Path, provenance: Provenance) -> None:
     count = drawn.submit_us.size
 
     def batches(*_: object) -> Iterator[pl.DataFrame]:

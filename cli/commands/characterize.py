@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli import talk
-from gpuplan.cli.options import OutputWithoutRows, PriceChoice, TraceChoice, command
-from gpuplan.cli.report import Report, trace_input
+from gpuplan.cli.app import messages
+from gpuplan.cli.formats.report import Report, trace_input
+from gpuplan.cli.options.shared_options import OutputWithoutRows, PriceChoice, TraceChoice, command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.portrait import Portrait, PortraitOptions
+    from gpuplan.analysis.characterize.options import Portrait, PortraitOptions
     from gpuplan.analysis.trace import Trace
 
 RESAMPLES = 200
@@ -74,15 +74,15 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> None:
         """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
-        from gpuplan.cli.emit import check_output, emit
+        from gpuplan.cli.documents.emit import check_output, emit
 
         check_output(output, picture=True, rows=False, inputs=[*trace, priced.prices])
         priced.check()
         from gpuplan.analysis.characterize import COLUMNS, NAMES
+        from gpuplan.analysis.characterize.options import PortraitOptions, portray
         from gpuplan.analysis.errors import UsageError
-        from gpuplan.analysis.portrait import PortraitOptions, portray
-        from gpuplan.cli.inputs import read_trace
-        from gpuplan.cli.price_tables import with_prices
+        from gpuplan.cli.options.inputs import read_trace
+        from gpuplan.cli.tables.price_tables import with_prices
 
         if len(trace) > MOST_TRACES:
             raise UsageError(f"{len(trace)} traces: at most {MOST_TRACES} are compared at once")
@@ -95,7 +95,7 @@ def register(app: typer.Typer) -> None:
         options = PortraitOptions(
             include_running, top, fits, ci, resamples or RESAMPLES, choice.seed
         )
-        with talk.progress("characterizing") as progress:
+        with messages.progress("characterizing") as progress:
             sources = [
                 read_trace(path, choice.selection(), columns=columns, categories=names)
                 for path in trace
@@ -116,8 +116,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _one(source: Trace, portrait: Portrait, parameters: dict[str, object]) -> Report:
-    from gpuplan.cli.characterize_tables import headline, workload_tables
-    from gpuplan.cli.fit_tables import fit_tables
+    from gpuplan.cli.tables.characterize_tables import headline, workload_tables
+    from gpuplan.cli.tables.fit_tables import fit_tables
 
     def draw() -> Figure:
         from gpuplan.cli.figures.workload import draw_workload
@@ -143,8 +143,12 @@ def _several(
     parameters: dict[str, object],
     options: PortraitOptions,
 ) -> Report:
-    from gpuplan.analysis.compare import compare
-    from gpuplan.cli.compare_tables import comparison_headline, comparison_tables, trace_names
+    from gpuplan.analysis.characterize.comparison import compare
+    from gpuplan.cli.tables.trace_comparison import (
+        comparison_headline,
+        comparison_tables,
+        trace_names,
+    )
 
     names = trace_names([source.path for source in sources])
     drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]

@@ -6,26 +6,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli import talk
-from gpuplan.cli.completion import POLICIES, one_of
-from gpuplan.cli.emit import emit
-from gpuplan.cli.engine_options import EngineChoice
-from gpuplan.cli.market_options import (
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.formats.report import Column, Report, Table, trace_input
+from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
+from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.engine_options import EngineChoice
+from gpuplan.cli.options.market_options import (
     MOST_GPUS,
     MarketChoice,
     TimelineChoice,
     check_checkpoints,
     price_choice,
 )
-from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
-from gpuplan.cli.replays import COMPILING, ReplayChoice
-from gpuplan.cli.report import Column, Report, Table, trace_input
-from gpuplan.cli.units import show_duration, show_jobs, show_number, show_share, show_usd
+from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.compare import Comparison
+    from gpuplan.planner.compare import PolicyComparison
 
 EXAMPLE = (
     "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
@@ -83,8 +83,8 @@ def compare(
     ] = None,
 ) -> None:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
-    from gpuplan.cli.contenders import read_contenders
-    from gpuplan.cli.price_notes import price_notes
+    from gpuplan.cli.options.policy_specs import read_contenders
+    from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import compare as run_all
     from gpuplan.planner.compare import price
     from gpuplan.simkit.jit import compiling
@@ -101,8 +101,8 @@ def compare(
     if market.prices is not None:
         contenders, notes = price(contenders, files.book, read.jobs.first_submit_us)
     with (
-        talk.progress("replaying") as progress,
-        compiling(lambda: talk.note(COMPILING)),
+        messages.progress("replaying") as progress,
+        compiling(lambda: messages.note(COMPILING)),
     ):
         found = run_all(
             read.jobs,
@@ -148,7 +148,7 @@ def compare(
     emit(report, output)
 
 
-def _headline(found: Comparison) -> str:
+def _headline(found: PolicyComparison) -> str:
     cheapest, fastest = found.outcomes[found.cheapest], found.outcomes[found.fastest]
     best = _price(found, found.cheapest)
     jobs = show_jobs(cheapest.results["jobs"], found.span_s)
@@ -166,7 +166,7 @@ def _headline(found: Comparison) -> str:
     )
 
 
-def _price(found: Comparison, index: int) -> str:
+def _price(found: PolicyComparison, index: int) -> str:
     results = found.outcomes[index].results
     return (
         f"{show_usd(results['cost_usd'])} for a mean JCT of {show_duration(results['mean_jct_s'])}"
@@ -196,7 +196,7 @@ SHARES = (
 )
 
 
-def _tables(found: Comparison) -> tuple[Table, ...]:
+def _tables(found: PolicyComparison) -> tuple[Table, ...]:
     rows = found.summary()["policies"]
     for row in rows:
         row["note"] = "" if row["non_dominated"] else "dominated"

@@ -10,10 +10,10 @@ import typer
 
 from gpuplan.analysis.errors import OutputError
 from gpuplan.analysis.files import check_writable
-from gpuplan.cli import talk
-from gpuplan.cli.emit import write_stdout
-from gpuplan.cli.escape import terminal
-from gpuplan.cli.options import command
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import write_stdout
+from gpuplan.cli.formats.escape import terminal
+from gpuplan.cli.options.shared_options import command
 
 SAMPLE = "seren.csv"
 PICTURES = ("workload.svg", "frontier.svg", "sweep.svg")
@@ -58,16 +58,16 @@ def demo(
     )
     pictures = ", ".join(str(path) for path in sorted(out.glob("*.svg")))
     write_stdout(terminal(f"Pictures: {pictures}") + "\n")
-    talk.note("next: gpuplan ingest YOUR-LOG -o trace.parquet; gpuplan list formats")
+    messages.note("next: gpuplan ingest YOUR-LOG -o trace.parquet; gpuplan list formats")
 
 
 def _step(question: str, *arguments: object) -> None:
     """Run one command in this process under its question; an error ends the demo."""
-    from gpuplan.cli.main import execute
+    from gpuplan.cli.app.main import execute
 
     words = [str(argument) for argument in arguments]
     write_stdout(f"# {question}\n{terminal(f'$ gpuplan {shlex.join(words)}')}\n\n")
-    code = execute([*words, *(["--quiet"] if talk.manners.quiet else [])])
+    code = execute([*words, *(["--quiet"] if messages.manners.quiet else [])])
     if code:
         raise typer.Exit(code)
     write_stdout("\n")

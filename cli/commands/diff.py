@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options import (
+from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
-    Format,
     Output,
     OutputFormat,
+    ResultFormat,
     TextFiles,
     command,
 )
@@ -52,7 +52,7 @@ def diff(
             min=0,
         ),
     ] = 20,
-    output_format: OutputFormat = Format.table,
+    output_format: OutputFormat = ResultFormat.table,
     out: TextFiles = None,
     junit: Annotated[
         Path | None,
@@ -80,17 +80,17 @@ def diff(
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """
     from gpuplan.analysis.files import atomic_output
-    from gpuplan.cli.annotations import announce
     from gpuplan.cli.diff.changes import compare
     from gpuplan.cli.diff.gates import check_changes, read_change
     from gpuplan.cli.diff.read import read_versions
     from gpuplan.cli.diff.show import report_of
-    from gpuplan.cli.document.junit import as_junit
-    from gpuplan.cli.document.study import Document
-    from gpuplan.cli.emit import check_output, emit
-    from gpuplan.cli.gates import allowing, raise_tripped
-    from gpuplan.cli.render import as_markdown
-    from gpuplan.cli.units import parse_share
+    from gpuplan.cli.documents.annotations import announce
+    from gpuplan.cli.documents.emit import check_output, emit
+    from gpuplan.cli.documents.junit import as_junit
+    from gpuplan.cli.documents.study import Document
+    from gpuplan.cli.formats.render import as_markdown
+    from gpuplan.cli.formats.units import parse_share
+    from gpuplan.cli.gates.gates import allowing, raise_tripped
 
     output = Output(output_format=output_format, out=out)
     share = parse_share(tolerance, "--tolerance")

@@ -10,23 +10,23 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
-from gpuplan.cli import talk
-from gpuplan.cli.completion import LOG_FORMATS, one_of
-from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.options import (
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.formats.report import Column, Input, Report, Table
+from gpuplan.cli.options.completion import LOG_FORMATS, one_of
+from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     READING_PANEL,
-    Format,
     MaxRejects,
     Output,
     OutputFormat,
+    ResultFormat,
     command,
     the_only,
 )
-from gpuplan.cli.report import Column, Input, Report, Table
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.ingest.run import IngestResult
+    from gpuplan.analysis.ingest.ingest import IngestResult
 
 EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
 
@@ -127,12 +127,12 @@ def ingest(
         ),
     ] = Duration.computed,
     max_rejects: MaxRejects = "1%",
-    output_format: OutputFormat = Format.table,
+    output_format: OutputFormat = ResultFormat.table,
 ) -> None:
     """Bring a job log into the canonical schema, and account for every row of it."""
-    from gpuplan.analysis.ingest.format import Choices
-    from gpuplan.analysis.ingest.rejects import Limit, rejects_path
-    from gpuplan.analysis.ingest.run import ingest as ingest_logs
+    from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
+    from gpuplan.analysis.log_formats.format import IngestOptions
+    from gpuplan.analysis.reading.rejects import Limit, rejects_path
 
     out = the_only(outs)
     check_output(
@@ -142,12 +142,12 @@ def ingest(
         inputs=[] if throughputs is None else [throughputs],
         others=[out, rejects_path(out)],
     )
-    with talk.progress("reading") as advance:
+    with messages.progress("reading") as advance:
         result = ingest_logs(
             sources,
             out,
             source_format=source_format,
-            choices=Choices(
+            choices=IngestOptions(
                 _mapping(columns or []),
                 time_zone,
                 throughputs,

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.cli import talk
-from gpuplan.cli.options import command
+from gpuplan.cli.app import messages
+from gpuplan.cli.options.shared_options import command
 
 
 def register(app: typer.Typer) -> None:
@@ -37,4 +37,4 @@ def init(
         raise OutputError(f"{path}: is there already\n  next: another name, or --force")
     with atomic_output(path) as temporary:
         temporary.write_bytes((files("gpuplan.cli.scenario") / "example.toml").read_bytes())
-    talk.note(f"wrote {path}\n  next: gpuplan run {path}")
+    messages.note(f"wrote {path}\n  next: gpuplan run {path}")

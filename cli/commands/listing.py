@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.options import Format, Output, OutputFormat, TextFiles, command
-from gpuplan.cli.report import Column, Report, Table
+from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.shared_options import (
+    Output,
+    OutputFormat,
+    ResultFormat,
+    TextFiles,
+    command,
+)
 
 if TYPE_CHECKING:
-    from gpuplan.planner.settings import Setting
+    from gpuplan.planner.runs.settings import Setting
 
 
-class Kind(StrEnum):
+class ListKind(StrEnum):
     """What can be listed."""
 
     formats = "formats"
@@ -33,8 +39,8 @@ def register(app: typer.Typer) -> None:
 
 
 def list_built_in(
-    kind: Annotated[Kind, typer.Argument(help="What to list.", show_default=False)],
-    output_format: OutputFormat = Format.table,
+    kind: Annotated[ListKind, typer.Argument(help="What to list.", show_default=False)],
+    output_format: OutputFormat = ResultFormat.table,
     out: TextFiles = None,
 ) -> None:
     """List what is built in: log formats, policies, speedups, methods, baselines, providers."""
@@ -58,8 +64,8 @@ def _table(title: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> 
 
 
 def _formats() -> Listed:
-    from gpuplan.analysis.ingest.registry import FORMATS
-    from gpuplan.analysis.prices.registry import PRICE_FORMATS
+    from gpuplan.analysis.log_formats.registry import FORMATS
+    from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
     columns = {"name": "name", "description": "what it is", "source": "where it comes from"}
     found: list[dict[str, Any]] = []
@@ -76,8 +82,8 @@ def _formats() -> Listed:
 
 
 def _policies() -> Listed:
-    from gpuplan.cli.settings import show_setting
-    from gpuplan.planner.policies import POLICIES
+    from gpuplan.cli.options.settings import show_setting
+    from gpuplan.planner.registry import POLICIES
 
     alike: dict[tuple[tuple[Any, ...], ...], list[str]] = {}  # rows of settings -> policies
     results, tables = _listed(
@@ -137,7 +143,7 @@ def _speedups() -> Listed:
 
 
 def _methods() -> Listed:
-    from gpuplan.planner.boa.methods.registry import METHODS
+    from gpuplan.planner.frontier.methods.registry import METHODS
 
     return _listed(
         "Methods, for gpuplan pareto --method",
@@ -147,7 +153,7 @@ def _methods() -> Listed:
 
 
 def _baselines() -> Listed:
-    from gpuplan.planner.boa.baselines.registry import BASELINES
+    from gpuplan.planner.frontier.baselines.registry import BASELINES
 
     return _listed(
         "Baselines, for gpuplan pareto --baseline",
@@ -158,7 +164,7 @@ def _baselines() -> Listed:
 
 def _providers() -> Listed:
     from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
-    from gpuplan.cli.price_tables import show_price
+    from gpuplan.cli.tables.price_tables import show_price
 
     columns = (
         Column("provider", "provider"),
@@ -186,11 +192,11 @@ def _providers() -> Listed:
     return results, (Table(title, columns, rows),)
 
 
-LISTS: dict[Kind, Callable[[], Listed]] = {
-    Kind.formats: _formats,
-    Kind.policies: _policies,
-    Kind.speedups: _speedups,
-    Kind.methods: _methods,
-    Kind.baselines: _baselines,
-    Kind.providers: _providers,
+LISTS: dict[ListKind, Callable[[], Listed]] = {
+    ListKind.formats: _formats,
+    ListKind.policies: _policies,
+    ListKind.speedups: _speedups,
+    ListKind.methods: _methods,
+    ListKind.baselines: _baselines,
+    ListKind.providers: _providers,
 }

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli import talk
-from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.formats.report import Report, trace_input
+from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.pareto.options import (
     ComparedChoice,
     MoneyChoice,
@@ -18,15 +19,14 @@ from gpuplan.cli.pareto.options import (
     ScalingChoice,
     WidthChoice,
 )
-from gpuplan.cli.report import Report, trace_input
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.analysis.trace import Trace
-    from gpuplan.planner.boa.marks import Mark
-    from gpuplan.planner.boa.study import Section, Study
-    from gpuplan.planner.boa.typed_study import TypedStudy
+    from gpuplan.planner.frontier.reference_points import Mark
+    from gpuplan.planner.frontier.study import FrontierStudy, Section
+    from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
 EXAMPLE = "gpuplan pareto trace.parquet --budget 1.2x,1.5x,2x --speedup power:0.8"
 
@@ -63,13 +63,13 @@ def pareto(
     ] = None,
 ) -> None:
     """Show what mean job completion time each GPU budget buys, and with which widths."""
-    from gpuplan.cli.inputs import read_trace
-    from gpuplan.cli.pareto.ask import choices_of, cluster_of, priced, targets_of
+    from gpuplan.cli.options.inputs import read_trace
     from gpuplan.cli.pareto.budgets import parse_budgets
-    from gpuplan.cli.pareto.marks import parse_marks
-    from gpuplan.planner.boa.study import study_frontier
-    from gpuplan.planner.boa.typed_study import study_types
-    from gpuplan.planner.boa.workload import COLUMNS
+    from gpuplan.cli.pareto.parse import choices_of, cluster_of, priced, targets_of
+    from gpuplan.cli.pareto.reference_points import parse_marks
+    from gpuplan.planner.frontier.model.job_classes import COLUMNS
+    from gpuplan.planner.frontier.study import study_frontier
+    from gpuplan.planner.frontier.types.typed_study import study_types
     from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
     from gpuplan.simkit.jit import compiling
 
@@ -83,7 +83,7 @@ def pareto(
     model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
     market = priced(money, model)
     _check_compared(compared, mixed=market.is_mixed, replay=cluster is not None)
-    with talk.progress("reading"):
+    with messages.progress("reading"):
         read = read_trace(trace, choice.selection(), columns=COLUMNS)
     parameters = {
         "budget": budget,
@@ -116,8 +116,8 @@ def pareto(
     inputs = (trace_input(read), *market.inputs)
     assumed = scaling.speedup is None
     with (
-        compiling(lambda: talk.note("compiling the solver, once")),
-        talk.progress("solving") as progress,
+        compiling(lambda: messages.note("compiling the solver, once")),
+        messages.progress("solving") as progress,
     ):
         if market.is_mixed:
             typed = study_types(
@@ -145,7 +145,7 @@ def pareto(
             )
             sections = _sections(study, compared, marks, choice.seed, progress)
             if model.law is not None and not model.ends and (assumed or compared.sensitivity):
-                from gpuplan.planner.boa.laws import laws_of
+                from gpuplan.planner.frontier.uncertainty.other_laws import laws_of
 
                 sections = (*sections, laws_of(study, read, choices))
             study = replace(study, sections=sections)
@@ -158,7 +158,7 @@ def _baselines(asked: list[str] | None) -> tuple[str, ...]:
     """Return the baselines to run. Raises `UsageError` on an unknown one."""
     if not asked:
         return ()
-    from gpuplan.planner.boa.comparison import names_of
+    from gpuplan.planner.frontier.baseline_comparison import names_of
 
     return names_of(asked)
 
@@ -184,24 +184,24 @@ def _check_compared(compared: ComparedChoice, *, mixed: bool, replay: bool) -> N
 
 
 def _sections(
-    study: Study,
+    study: FrontierStudy,
     compared: ComparedChoice,
     marks: Sequence[Mark],
     seed: int,
-    progress: talk.Advance,
+    progress: messages.Advance,
 ) -> tuple[Section, ...]:
     """Return what else was asked for."""
     found: list[Section] = []
     if marks:
-        from gpuplan.planner.boa.marks import marks_of
+        from gpuplan.planner.frontier.reference_points import marks_of
 
         found.append(marks_of(study, marks))
     if compared.baseline:
-        from gpuplan.planner.boa.comparison import compare_baselines, names_of
+        from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
 
         found.append(compare_baselines(study, names_of(compared.baseline), progress))
     if compared.ci is not None or compared.sensitivity:
-        from gpuplan.planner.boa.doubt import doubt_of, sensitivity_of
+        from gpuplan.planner.frontier.uncertainty.confidence import doubt_of, sensitivity_of
 
         if compared.ci is not None:
             found.append(doubt_of(study, compared.ci, seed, progress))
@@ -210,7 +210,7 @@ def _sections(
     return tuple(found)
 
 
-def _report(study: Study, trace: Trace, *, assumed: bool) -> Report:
+def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
     from gpuplan.cli.pareto.headline import headline, warnings
     from gpuplan.cli.pareto.sections import section_tables
     from gpuplan.cli.pareto.tables import study_tables

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.words import counted
-from gpuplan.cli import talk
-from gpuplan.cli.completion import PRICE_FORMATS, one_of
-from gpuplan.cli.emit import check_output, emit
-from gpuplan.cli.options import (
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.formats.report import Column, Input, Report, Table
+from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
+from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
     READING_PANEL,
     AllowUnchecked,
-    Format,
     MaxRejects,
     Output,
     OutputFormat,
     Plot,
     Reference,
+    ResultFormat,
     command,
     the_only,
 )
-from gpuplan.cli.report import Column, Input, Report, Table
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
+    from gpuplan.analysis.price_formats.schema import PriceProvenance
     from gpuplan.analysis.prices.book import PriceBook
-    from gpuplan.analysis.prices.run import PricesResult
-    from gpuplan.analysis.prices.schema import PriceProvenance
-    from gpuplan.analysis.prices.view import Market
+    from gpuplan.analysis.prices.ingest import PricesResult
+    from gpuplan.analysis.prices.view import PriceView
 
 
 def register(app: typer.Typer) -> None:
@@ -115,7 +115,7 @@ def register(app: typer.Typer) -> None:
         ] = None,
         max_rejects: MaxRejects = "1%",
         reference: Reference = None,
-        output_format: OutputFormat = Format.table,
+        output_format: OutputFormat = ResultFormat.table,
         plot: Plot = None,
         fail_if: Annotated[
             list[str] | None,
@@ -136,26 +136,26 @@ def register(app: typer.Typer) -> None:
         output = Output(
             output_format=output_format, plot=plot, fail_if=fail_if, allow_unchecked=allow_unchecked
         )
-        from gpuplan.analysis.ingest.rejects import Limit, rejects_path
+        from gpuplan.analysis.reading.rejects import Limit, rejects_path
 
         written = [out, rejects_path(out)]
         check_output(output, picture=True, rows=False, inputs=sources, others=written)
         from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.price_formats.format import PriceChoices
+        from gpuplan.analysis.price_formats.schema import SAMPLINGS
         from gpuplan.analysis.prices.book import book_of
-        from gpuplan.analysis.prices.format import PriceChoices
-        from gpuplan.analysis.prices.run import ingest_prices
-        from gpuplan.analysis.prices.schema import SAMPLINGS
+        from gpuplan.analysis.prices.ingest import ingest_prices
         from gpuplan.analysis.prices.view import market
 
         if sampling is not None and sampling not in SAMPLINGS:
             raise UsageError(f"--sampling {sampling}: expected {' or '.join(SAMPLINGS)}")
-        told: list[tuple[PriceBook, Market]] = []
+        told: list[tuple[PriceBook, PriceView]] = []
 
         def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
             book = book_of(table, provenance, path=out)
             told.append((book, market(book, reference=reference)))
 
-        with talk.progress("reading") as advance:
+        with messages.progress("reading") as advance:
             result = ingest_prices(
                 sources,
                 out,
@@ -184,9 +184,9 @@ def register(app: typer.Typer) -> None:
 
 
 def _report(
-    result: PricesResult, book: PriceBook, found: Market, parameters: dict[str, Any]
+    result: PricesResult, book: PriceBook, found: PriceView, parameters: dict[str, Any]
 ) -> Report:
-    from gpuplan.cli.price_tables import market_tables
+    from gpuplan.cli.tables.price_tables import market_tables
 
     account = result.summary()
     told = result.provenance
@@ -226,7 +226,7 @@ def _report(
     )
 
 
-def _figure(book: PriceBook, found: Market) -> Figure:
+def _figure(book: PriceBook, found: PriceView) -> Figure:
     from gpuplan.analysis.prices.bands import bands
     from gpuplan.cli.figures.prices import draw_prices
 

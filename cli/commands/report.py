@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli import talk
-from gpuplan.cli.completion import FORMS, STUDIES, one_of, some_of
-from gpuplan.cli.options import (
+from gpuplan.cli.app import messages
+from gpuplan.cli.options.completion import FORMS, STUDIES, one_of, some_of
+from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
     PRICES_PANEL,
@@ -25,7 +25,7 @@ from gpuplan.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.cli.document.study import Document
+    from gpuplan.cli.documents.study import Document
 
 EXAMPLE = (
     "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x "
@@ -126,12 +126,12 @@ def report(
 ) -> None:
     """Run several studies of a trace and write them as a page, a comment, JSON and test cases."""
     from gpuplan.analysis.errors import UsageError
-    from gpuplan.cli.document.assemble import time_stamp
-    from gpuplan.cli.document.gates import conclude, judge_all
-    from gpuplan.cli.document.say import said
-    from gpuplan.cli.document.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.emit import write_stdout
-    from gpuplan.cli.gates import allowing, read_condition
+    from gpuplan.cli.documents.assemble import time_stamp
+    from gpuplan.cli.documents.emit import write_stdout
+    from gpuplan.cli.documents.gates import conclude, judge_all
+    from gpuplan.cli.documents.summary_text import said
+    from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
+    from gpuplan.cli.gates.gates import allowing, read_condition
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
@@ -159,7 +159,7 @@ def report(
     written = write_document(document, out, forms)
     write_stdout(said(document))
     for path in written:
-        talk.note(f"wrote {path}")
+        messages.note(f"wrote {path}")
     conclude(document)
 
 
@@ -177,9 +177,9 @@ def _of_trace(
     """
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
-    from gpuplan.cli.document.assemble import USUAL, check_all, read_options, run_all
-    from gpuplan.cli.document.study import Document
-    from gpuplan.cli.studies import arguments_of
+    from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
+    from gpuplan.cli.documents.studies import arguments_of
+    from gpuplan.cli.documents.study import Document
 
     options = read_options(names or USUAL, settings, shared)
     if prices is not None:
@@ -205,7 +205,7 @@ def _of_scenario(
     path: Path, settings: Sequence[str], cache_folder: Path | None, *, no_cache: bool
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
-    from gpuplan.cli.document.write import FORMS
+    from gpuplan.cli.documents.write import FORMS
     from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario

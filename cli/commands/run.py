@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.cli import talk
-from gpuplan.cli.options import OUTPUT_PANEL, AllowUnchecked, CacheFolder, NoCache, command
+from gpuplan.cli.app import messages
+from gpuplan.cli.options.shared_options import (
+    OUTPUT_PANEL,
+    AllowUnchecked,
+    CacheFolder,
+    NoCache,
+    command,
+)
 
 if TYPE_CHECKING:
-    from gpuplan.cli.document.study import Document
+    from gpuplan.cli.documents.study import Document
     from gpuplan.cli.scenario.cache import Cache
     from gpuplan.cli.scenario.scenario import Scenario
 
@@ -84,11 +90,11 @@ def run(
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.
     """
-    from gpuplan.cli.document.assemble import time_stamp
-    from gpuplan.cli.document.gates import conclude
-    from gpuplan.cli.document.write import FORMS, check_folder, write_document
-    from gpuplan.cli.emit import write_stdout
-    from gpuplan.cli.gates import allowing
+    from gpuplan.cli.documents.assemble import time_stamp
+    from gpuplan.cli.documents.emit import write_stdout
+    from gpuplan.cli.documents.gates import conclude
+    from gpuplan.cli.documents.write import FORMS, check_folder, write_document
+    from gpuplan.cli.gates.gates import allowing
     from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
@@ -108,10 +114,10 @@ def run(
         document = run_scenario(scenario, kept, time=time_stamp(None))
     document = replace(document, gates=allowing(document.gates, allow_unchecked))
     for path in write_document(document, folder, forms) if folder is not None else ():
-        talk.note(f"wrote {path}")
+        messages.note(f"wrote {path}")
     for study in document.studies:
         for warning in study.warnings:
-            talk.warn(f"{study.name}: {warning}")
+            messages.warn(f"{study.name}: {warning}")
     write_stdout(_text(document, output_format))
     conclude(document, is_written=folder is not None)
 
@@ -119,11 +125,11 @@ def run(
 def _text(document: Document, form: RunFormat) -> str:
     match form:
         case RunFormat.json:
-            from gpuplan.cli.document.contract import as_json
+            from gpuplan.cli.documents.contract import as_json
 
             return as_json(document)
         case RunFormat.md:
-            from gpuplan.cli.document.markdown import as_markdown
+            from gpuplan.cli.documents.markdown import as_markdown
 
             return as_markdown(document)
         case RunFormat.table:
@@ -135,13 +141,13 @@ def _text(document: Document, form: RunFormat) -> str:
 def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
     import shlex
 
-    from gpuplan.cli.emit import emit
-    from gpuplan.cli.options import Format, Output
-    from gpuplan.cli.report import Column, Report, Table
+    from gpuplan.cli.documents.emit import emit
+    from gpuplan.cli.formats.report import Column, Report, Table
+    from gpuplan.cli.options.shared_options import Output, ResultFormat
     from gpuplan.cli.scenario.running import planned
 
     for warning in scenario.warnings:
-        talk.warn(warning)
+        messages.warn(warning)
     workload = scenario.workload
     made = [workload.command, *workload.arguments] if workload.command else []
     studies, rows = [], []
@@ -162,5 +168,5 @@ def _show_plan(scenario: Scenario, cache: Cache, form: RunFormat) -> None:
             },
             tables=(Table("What would run", tuple(Column(name, name) for name in PLANNED), rows),),
         ),
-        Output(output_format=Format(form.value)),
+        Output(output_format=ResultFormat(form.value)),
     )

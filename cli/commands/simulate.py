@@ -6,21 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli import talk
-from gpuplan.cli.completion import POLICIES, one_of
-from gpuplan.cli.emit import emit
-from gpuplan.cli.market_options import (
-    MOST_GPUS,
-    MarketChoice,
-    TimelineChoice,
-    check_checkpoints,
-    price_choice,
-)
-from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
-from gpuplan.cli.replays import COMPILING, ReplayChoice
-from gpuplan.cli.report import Column, Report, Table, trace_input
-from gpuplan.cli.shapes import replay_shapes
-from gpuplan.cli.units import (
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.formats.report import Column, Report, Table, trace_input
+from gpuplan.cli.formats.shapes import replay_shapes
+from gpuplan.cli.formats.units import (
     show_count,
     show_duration,
     show_jobs,
@@ -29,11 +19,21 @@ from gpuplan.cli.units import (
     show_threshold,
     show_usd,
 )
+from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.market_options import (
+    MOST_GPUS,
+    MarketChoice,
+    TimelineChoice,
+    check_checkpoints,
+    price_choice,
+)
+from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.simulation import Simulation
+    from gpuplan.planner.runs.simulation import Simulation
 
 EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
 
@@ -79,10 +79,10 @@ def simulate(
     ] = None,
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
-    from gpuplan.cli.contenders import read_contender
-    from gpuplan.cli.price_notes import price_notes
+    from gpuplan.cli.options.policy_specs import read_contender
+    from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import price
-    from gpuplan.planner.timelines import timeline_frame
+    from gpuplan.planner.runs.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
@@ -94,11 +94,11 @@ def simulate(
     priced, notes = chosen, tuple[str, ...]()
     if market.prices is not None:
         (priced,), notes = price([chosen], files.book, read.jobs.first_submit_us)
-    with talk.progress("replaying"), compiling(lambda: talk.note(COMPILING)):
+    with messages.progress("replaying"), compiling(lambda: messages.note(COMPILING)):
         result = priced.run(read.jobs, read.draws, is_alone=True)
 
     def figure() -> Figure:
-        from gpuplan.simkit.cluster.run import ClusterRun
+        from gpuplan.simkit.cluster.simulator import ClusterRun
 
         if isinstance(result.detail, ClusterRun):
             from gpuplan.cli.figures.cluster import draw_cluster

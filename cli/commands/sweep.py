@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli import talk
-from gpuplan.cli.completion import POLICIES, one_of
-from gpuplan.cli.emit import emit
-from gpuplan.cli.engine_options import EngineChoice
-from gpuplan.cli.market_options import MarketChoice, TimelineChoice, price_choice
-from gpuplan.cli.options import Output, TraceArgument, TraceChoice, command
-from gpuplan.cli.replays import COMPILING, ReplayChoice
-from gpuplan.cli.report import Report, trace_input
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.formats.report import Report, trace_input
+from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.engine_options import EngineChoice
+from gpuplan.cli.options.market_options import MarketChoice, TimelineChoice, price_choice
+from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,7 @@ MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
 
 
-class Rule(StrEnum):
+class ThresholdRule(StrEnum):
     """What sets the threshold."""
 
     fixed = "fixed"
@@ -61,7 +61,7 @@ def sweep(
         ),
     ] = DEFAULT_THRESHOLDS,
     policy: Annotated[
-        list[Rule] | None,
+        list[ThresholdRule] | None,
         typer.Option(
             help="fixed: each threshold as it is; adaptive: one replay in which the threshold "
             "follows the load. May be repeated. Default: both.",
@@ -139,27 +139,35 @@ def sweep(
 ) -> None:
     """Replay a trace under many serverless thresholds: cost against completion time."""
     from gpuplan.analysis.characterize.intervals import check_level
-    from gpuplan.cli.contenders import read_contender, read_rival
-    from gpuplan.cli.price_notes import price_notes
-    from gpuplan.cli.sweep_tables import headline, sweep_tables
-    from gpuplan.cli.thresholds import parse_capacities, parse_mark, parse_numbers, parse_thresholds
-    from gpuplan.planner.allpass.prices import with_prices
-    from gpuplan.planner.allpass.settings import parameters_from, settings_of
-    from gpuplan.planner.allpass.sweep import Grid
-    from gpuplan.planner.allpass.sweep import sweep as run_sweep
+    from gpuplan.cli.options.policy_specs import read_contender, read_rival
+    from gpuplan.cli.options.thresholds import (
+        parse_capacities,
+        parse_mark,
+        parse_numbers,
+        parse_thresholds,
+    )
+    from gpuplan.cli.tables.price_notes import price_notes
+    from gpuplan.cli.tables.sweep_tables import headline, sweep_tables
     from gpuplan.planner.compare import price
-    from gpuplan.planner.settings import OF_PRICES
+    from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+    from gpuplan.planner.pricing.price_settings import with_prices
+    from gpuplan.planner.runs.settings import OF_PRICES
+    from gpuplan.planner.sweep.sweep import SweepGrid
+    from gpuplan.planner.sweep.sweep import sweep as run_sweep
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
-    rules = set(policy or Rule)
+    rules = set(policy or ThresholdRule)
     thresholds = parse_thresholds(threshold)
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
     marked = [] if one_mark is None else [parse_mark(one_mark)]
     _check_size(settings or [])
     ours = read_contender("allpass", settings or [])
     _check_swept(ours, capacity, rules)
-    values = {**ours.settings, "controller": "adaptive" if Rule.adaptive in rules else "fixed"}
+    values = {
+        **ours.settings,
+        "controller": "adaptive" if ThresholdRule.adaptive in rules else "fixed",
+    }
     kept = OF_PRICES if market.prices is not None else ()
     with ours.blamed(is_alone=True):
         base = parameters_from({name: value for name, value in values.items() if name not in kept})
@@ -191,16 +199,16 @@ def sweep(
             (rival,), more = price([rival], files.book, read.jobs.first_submit_us, beside=ours_on)
             notes = (*notes, *(f"{today}: {note}" for note in more if note not in notes))
     with (
-        talk.progress("replaying") as progress,
-        compiling(lambda: talk.note(COMPILING)),
+        messages.progress("replaying") as progress,
+        compiling(lambda: messages.note(COMPILING)),
         ours.blamed(is_alone=True),
     ):
         found = run_sweep(
             read.jobs,
             base,
-            Grid(
-                thresholds_s=[*(thresholds if Rule.fixed in rules else ()), *marked],
-                adaptive=Rule.adaptive in rules,
+            SweepGrid(
+                thresholds_s=[*(thresholds if ThresholdRule.fixed in rules else ()), *marked],
+                adaptive=ThresholdRule.adaptive in rules,
                 capacities=capacities,
                 price_ratios=ratios,
                 values_of_time=worth,
@@ -219,7 +227,7 @@ def sweep(
 
         missing = ", ".join(f"{ratio:g}" for ratio in ratios_without_panel(found))
         if missing:
-            talk.note(f"the picture has no panel for the price ratio {missing}")
+            messages.note(f"the picture has no panel for the price ratio {missing}")
         return draw_sweep(found, *marked)
 
     shared = settings_of(base.on(read.jobs.workload))
@@ -283,7 +291,7 @@ def _check_size(settings: list[str]) -> None:
             )
 
 
-def _check_swept(ours: Contender, capacity: str | None, rules: set[Rule]) -> None:
+def _check_swept(ours: Contender, capacity: str | None, rules: set[ThresholdRule]) -> None:
     """Raise `UsageError` where ``--set`` has what a sweep takes otherwise."""
     values, given = ours.settings, ours.given
     if "controller" in values:
@@ -292,10 +300,12 @@ def _check_swept(ours: Contender, capacity: str | None, rules: set[Rule]) -> Non
         raise UsageError(f"--capacity {capacity} and {given['capacity']}: give one of the two")
     first = values.get("threshold_s")
     lowest, highest = values.get("min_threshold_s", 0.0), ours.effective()["max_threshold_s"]
-    if first is not None and (Rule.adaptive not in rules or not lowest <= first <= highest):
+    if first is not None and (
+        ThresholdRule.adaptive not in rules or not lowest <= first <= highest
+    ):
         why = (
             f"beyond its limits, {lowest:g} to {highest:g} s"
-            if Rule.adaptive in rules
+            if ThresholdRule.adaptive in rules
             else "and --policy fixed replays none"
         )
         fixed = f"{first:g}" if first < math.inf else "none"

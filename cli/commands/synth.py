@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli import talk
-from gpuplan.cli.completion import PRESETS, one_of
-from gpuplan.cli.options import OUTPUT_PANEL, AllowUnchecked, Format, Output, command, the_only
-from gpuplan.cli.report import Column, Input, Report, Shown, Table
-from gpuplan.cli.units import show_count, show_duration, show_number, show_share
+from gpuplan.cli.app import messages
+from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
+from gpuplan.cli.options.completion import PRESETS, one_of
+from gpuplan.cli.options.shared_options import (
+    OUTPUT_PANEL,
+    AllowUnchecked,
+    Output,
+    ResultFormat,
+    command,
+    the_only,
+)
 
 if TYPE_CHECKING:
     from gpuplan.analysis.schema import SourceFile
-    from gpuplan.analysis.synth import Model, Synthesis
+    from gpuplan.analysis.synth import Synthesis, WorkloadModel
     from gpuplan.analysis.synth.compare import Verdict
     from gpuplan.analysis.trace import Trace
 
@@ -115,11 +122,11 @@ def register(app: typer.Typer) -> None:
             ),
         ] = None,
         output_format: Annotated[
-            Format,
+            ResultFormat,
             typer.Option(
                 "--output-format", help="Form of the comparison.", rich_help_panel=OUTPUT_PANEL
             ),
-        ] = Format.table,
+        ] = ResultFormat.table,
         fail_if: Annotated[
             list[str] | None,
             typer.Option(
@@ -132,7 +139,7 @@ def register(app: typer.Typer) -> None:
         allow_unchecked: AllowUnchecked = False,
     ) -> None:
         """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
-        from gpuplan.cli.emit import check_output, emit
+        from gpuplan.cli.documents.emit import check_output, emit
 
         out = the_only(outs)
         output = Output(
@@ -148,7 +155,7 @@ def register(app: typer.Typer) -> None:
         from gpuplan.analysis.synth.write import RECORDED
 
         request = Request(jobs, seed, days, start and start.date())
-        with talk.progress("drawing"):
+        with messages.progress("drawing"):
             described, sources, trace = _model(like, preset, model)
             result = synthesize(
                 described,
@@ -160,7 +167,7 @@ def register(app: typer.Typer) -> None:
         if save_model is not None:
             with atomic_output(save_model) as temporary:
                 temporary.write_text(described.to_json(), encoding="utf-8", newline="\n")
-            talk.note(f"wrote {save_model}")
+            messages.note(f"wrote {save_model}")
         parameters: dict[str, Any] = {
             "like": like and str(like),
             "preset": preset,
@@ -182,7 +189,7 @@ def _check_choice(like: Path | None, preset: str | None, model: Path | None) -> 
 
 def _model(
     like: Path | None, preset: str | None, model: Path | None
-) -> tuple[Model, tuple[SourceFile, ...], Trace | None]:
+) -> tuple[WorkloadModel, tuple[SourceFile, ...], Trace | None]:
     """Return the model, the files it comes from, and the trace it was fitted to."""
     from gpuplan.analysis.files import sha256_of
     from gpuplan.analysis.schema import SourceFile

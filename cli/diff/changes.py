@@ -1,7 +1,7 @@
 """What differs between two documents: numbers, answers in words, what was asked, and rows.
 
 A number is found in both by its address, which names the row it stands in by what the row is about
-(a policy, a threshold, a class) and not by its position; see `gpuplan.cli.fields`.
+(a policy, a threshold, a class) and not by its position; see `gpuplan.cli.gates.fields`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import zip_longest
 from typing import Any
 
 from gpuplan.cli.diff.read import Version
-from gpuplan.cli.fields import Field, Row, addressed, fields_of, unit_of
-from gpuplan.cli.row_keys import layout_of
+from gpuplan.cli.gates.fields import ResultField, Row, addressed, fields_of, unit_of
+from gpuplan.cli.gates.row_keys import layout_of
 
 NOISE = 1e-9  # a difference below this fraction is of rounding
 NOTHING = 1e-12
@@ -53,7 +53,7 @@ class Change:
 
     @property
     def unit(self) -> str:
-        """Its unit, as `gpuplan.cli.fields.unit_of` has it."""
+        """Its unit, as `gpuplan.cli.gates.fields.unit_of` has it."""
         return unit_of(self.path)
 
     @property
@@ -101,7 +101,7 @@ class Only:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DocumentDiff:
     """Everything two documents have, side by side.
 
     Attributes:
@@ -143,11 +143,11 @@ class Comparison:
 class _Side:
     """One study of one document: its fields and the rows they stand in, by address."""
 
-    fields: dict[str, Field]
+    fields: dict[str, ResultField]
     rows: dict[str, tuple[Row, ...]]
 
     @classmethod
-    def of(cls, fields: Iterable[Field]) -> _Side:
+    def of(cls, fields: Iterable[ResultField]) -> _Side:
         rows = {}
         for one in fields:
             for depth in range(1, len(one.rows) + 1):
@@ -162,9 +162,9 @@ def _address(rows: tuple[Row, ...]) -> str:
     return addressed(rows[-1].path, rows)
 
 
-def compare(old: Version, new: Version) -> Comparison:
+def compare(old: Version, new: Version) -> DocumentDiff:
     """Compare two documents of one command."""
-    found = Comparison(old, new)
+    found = DocumentDiff(old, new)
     for name in old.studies:
         if name in new.studies:
             _compare_study(found, name, old.studies[name], new.studies[name])
@@ -179,19 +179,21 @@ def compare(old: Version, new: Version) -> Comparison:
     return found
 
 
-def _lone_study(found: Comparison, name: str, study: dict[str, Any], side: str) -> None:
+def _lone_study(found: DocumentDiff, name: str, study: dict[str, Any], side: str) -> None:
     found.only.append(Only(name, "", side))
     fields = fields_of(study["results"], layout_of(study["results"]))
     found.incomparable.extend(_incomparable(name, fields, f"is in the {side} document only"))
 
 
-def _incomparable(study: str, fields: Iterable[Field], why: str) -> Iterator[Change]:
+def _incomparable(study: str, fields: Iterable[ResultField], why: str) -> Iterator[Change]:
     for one in fields:
         if one.is_number:
             yield Change(study, one.path, one.rows, None, None, is_in_both=False, why=why)
 
 
-def _compare_study(found: Comparison, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
+def _compare_study(
+    found: DocumentDiff, name: str, old: dict[str, Any], new: dict[str, Any]
+) -> None:
     found.asked.extend(_asked(name, old, new))
     layout = layout_of(old["results"], new["results"])
     fields = [fields_of(one["results"], layout) for one in (old, new)]
@@ -231,7 +233,7 @@ def _joined(old: tuple[Row, ...], new: tuple[Row, ...]) -> tuple[Row, ...]:
     )
 
 
-def _ambiguous(sides: Iterable[list[Field]]) -> list[str]:
+def _ambiguous(sides: Iterable[list[ResultField]]) -> list[str]:
     """Return the groups of fields of which one document has several with the same address."""
     found: dict[str, None] = {}
     for side in sides:

@@ -1,6 +1,6 @@
 """Gates on changes: ``knee.mean_jct_s > +10%``, ``cost_usd > +$50``, ``utilization < -5pp``.
 
-A condition is written as in `gpuplan.cli.gates`, and its value is a change, new less old: in per
+A condition is written as in `gpuplan.cli.gates.gates`, and its value is a change, new less old: in per
 cent of the old value, in percentage points for a share, or in the unit of the field. It has a
 sign, so that nobody takes it for a limit on the value itself. What one of the two lacks cannot be
 checked, and then the gate fails unless ``--allow-unchecked`` accepts that.
@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.diff.changes import NOISE, Change, Comparison
-from gpuplan.cli.fields import Field, NoField, Numbers, some
-from gpuplan.cli.gates import Condition, GateResult, each, find, limit_of, read_condition
-from gpuplan.cli.units import show_between, show_in
+from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
+from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.gates.fields import NoField, Numbers, ResultField, some
+from gpuplan.cli.gates.gates import Condition, GateResult, each, find, limit_of, read_condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class _Changes:
 
     @classmethod
     def of(cls, changes: Sequence[Change]) -> _Changes:
-        fields: dict[str, list[Field]] = {}
+        fields: dict[str, list[ResultField]] = {}
         for one in changes:
-            fields.setdefault(one.study, []).append(Field(one.path, one.rows, None))
+            fields.setdefault(one.study, []).append(ResultField(one.path, one.rows, None))
         numbers = {study: Numbers.of(found) for study, found in fields.items()}
         return cls({(one.study, one.address): one for one in changes}, numbers)
 
@@ -51,7 +51,7 @@ def read_change(text: str) -> Condition:
     return condition
 
 
-def check_changes(comparison: Comparison, conditions: Sequence[str]) -> list[GateResult]:
+def check_changes(comparison: DocumentDiff, conditions: Sequence[str]) -> list[GateResult]:
     """Return what comes of each condition; in a list of rows any row can trip it.
 
     The path of a result is the address of the row that it is about.

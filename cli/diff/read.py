@@ -12,8 +12,8 @@ from typing import Any
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import read_small
-from gpuplan.cli.nesting import check_depth
-from gpuplan.cli.render import JSON_SCHEMA_VERSION
+from gpuplan.cli.formats.nesting import check_depth
+from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
 OF_ALL = ("schema_version", "command", "gpuplan_version")

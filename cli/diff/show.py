@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gpuplan.cli.diff.changes import NOISE, Change, Comparison, Differs
+from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
-from gpuplan.cli.document.view import STATES
-from gpuplan.cli.gates import GateResult
-from gpuplan.cli.report import Column, Input, Report, Shown, Table
-from gpuplan.cli.units import show_between, show_in
+from gpuplan.cli.documents.view import STATES
+from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.gates.gates import GateResult
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
 SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
@@ -54,7 +54,7 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
 
 
 def report_of(
-    comparison: Comparison, *, tolerance: float, top: int, gates: Sequence[GateResult]
+    comparison: DocumentDiff, *, tolerance: float, top: int, gates: Sequence[GateResult]
 ) -> Report:
     """Return a comparison as a report.
 
@@ -112,7 +112,7 @@ def report_of(
 
 
 def headline_of(
-    comparison: Comparison, matter: Sequence[Change], changed: int, tolerance: float
+    comparison: DocumentDiff, matter: Sequence[Change], changed: int, tolerance: float
 ) -> str:
     """Return the answer in a sentence: the largest change of each subject that has one."""
     within = f"more than {_percent(tolerance)}" if tolerance else "anything"
@@ -132,7 +132,7 @@ def headline_of(
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _moved(comparison: Comparison, one: Change) -> str:
+def _moved(comparison: DocumentDiff, one: Change) -> str:
     name = _subject(comparison, one)[1]
     if one.rows:
         name += f" of {one.rows[-1].label}"
@@ -147,7 +147,7 @@ def _moved(comparison: Comparison, one: Change) -> str:
     return f"{name} {how}{by} from {show_between(one.old, one.new, _shown(one))}"
 
 
-def _subject(comparison: Comparison, one: Change) -> tuple[str, str]:
+def _subject(comparison: DocumentDiff, one: Change) -> tuple[str, str]:
     """Return the subject of a number and its name there; nothing where it is none that matters."""
     command = comparison.old.studies[one.study]["command"]
     return SUBJECTS.get(command, {}).get(one.path, ("", ""))
@@ -184,7 +184,7 @@ def _change_text(one: Change) -> str:
 
 
 def _tables(
-    comparison: Comparison,
+    comparison: DocumentDiff,
     matter: Sequence[Change],
     others: Sequence[Change],
     tolerance: float,
@@ -241,7 +241,7 @@ def _tables(
     return tuple(tables)
 
 
-def _merged(comparison: Comparison, differing: Sequence[Differs]) -> list[tuple[Any, ...]]:
+def _merged(comparison: DocumentDiff, differing: Sequence[Differs]) -> list[tuple[Any, ...]]:
     """Return rows of a table; what differs alike in every study is one row."""
     studies: dict[tuple[Any, ...], list[str]] = {}
     for one in differing:
@@ -258,7 +258,7 @@ def _percent(tolerance: float) -> str:
     return f"{100 * tolerance:g}%"
 
 
-def _plain(comparison: Comparison, one: Change) -> dict[str, Any]:
+def _plain(comparison: DocumentDiff, one: Change) -> dict[str, Any]:
     return {
         "about": _subject(comparison, one)[0] or None,
         "study": one.study or None,

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from gpuplan.cli.figures.palette import KINDS, look_of
 from gpuplan.cli.figures.steps import draw_steps, finish_timelines, time_axis
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
-from gpuplan.simkit.allpass.run import AllpassRun, Timeline
+from gpuplan.simkit.allpass.simulator import AllpassRun, Timeline
 from gpuplan.simkit.workload import MICROS, FloatArray
 
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from gpuplan.analysis.characterize.durations import CdfPoint, Spread
 from gpuplan.cli.figures.style import COLOURS, INK, on_paper
-from gpuplan.cli.units import show_duration
+from gpuplan.cli.formats.units import show_duration
 
 TICKS = (
     (1e-3, "1 ms"),

@@ -12,7 +12,7 @@ from matplotlib.ticker import PercentFormatter
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.style import CYCLE, SETTINGS, new_figure
-from gpuplan.cli.units import show_duration
+from gpuplan.cli.formats.units import show_duration
 
 
 def draw_comparison(names: Sequence[str], results: Sequence[Characterization]) -> Figure:

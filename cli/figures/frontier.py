@@ -15,12 +15,12 @@ from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_typ
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
-from gpuplan.cli.units import show_duration
-from gpuplan.planner.boa.frontier import Frontier
+from gpuplan.cli.formats.units import show_duration
+from gpuplan.planner.frontier.model.exact import Frontier
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.study import Study
-    from gpuplan.planner.boa.typed_study import TypedStudy
+    from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
 SAMPLES = 1000
 LABELLED = 6  # more points than this speak for themselves
@@ -39,7 +39,7 @@ WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic
 BEYOND = 1.5  # times the slowest plan, where a band without an upper end is cut off
 
 
-def draw_frontier(study: Study) -> Figure:
+def draw_frontier(study: FrontierStudy) -> Figure:
     """Draw the frontier in GPUs, the plans and their replays, baselines, record and knee.
 
     A plan stands at the GPUs it uses, so one beyond saturation stands where the line ends; a

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.cli.units import show_duration
-from gpuplan.planner.boa.show import round_up, show_gpus
+from gpuplan.cli.formats.units import show_duration
+from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.frontier import Frontier
-    from gpuplan.planner.boa.study import Study
-    from gpuplan.planner.boa.typed_study import TypedStudy
+    from gpuplan.planner.frontier.model.exact import Frontier
+    from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
 MONTH_H = 730.0
 At = tuple[float, float]
@@ -68,7 +68,7 @@ class Scene:
     ribbon_of: str = ""
 
 
-def scene_of(study: Study) -> Scene:
+def scene_of(study: FrontierStudy) -> Scene:
     """Return the scene of a study of one GPU type, in GPUs on average."""
     end = max(f.saturation_budget for f in (study.frontier, *study.ends))
     models = study.speedup.ends or ()

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from gpuplan.analysis.characterize.load import Load
 from gpuplan.cli.figures.cdf import nothing
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT, on_paper
-from gpuplan.cli.units import show_duration, show_number
+from gpuplan.cli.formats.units import show_duration, show_number
 
 UNITS = ((2 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (120, 60, "minutes"))
 

@@ -64,17 +64,17 @@ BASELINES: dict[str, tuple[str, str]] = {
 """Colour and marker of each baseline of ``gpuplan pareto``."""
 
 
-class Kind(NamedTuple):
+class GpuLook(NamedTuple):
     """Colour of GPUs of one kind, and their strength where a colour tells the policy."""
 
     colour: str
     strength: float
 
 
-KINDS: dict[str, Kind] = {
-    "serverless": Kind(COLOURS["orange"], 1.0),
-    "marketplace": Kind(COLOURS["green"], 0.5),
-    "conventional": Kind(COLOURS["purple"], 0.2),
+KINDS: dict[str, GpuLook] = {
+    "serverless": GpuLook(COLOURS["orange"], 1.0),
+    "marketplace": GpuLook(COLOURS["green"], 0.5),
+    "conventional": GpuLook(COLOURS["purple"], 0.2),
 }
 
 

@@ -19,8 +19,8 @@ from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure, on_paper
-from gpuplan.cli.units import show_duration, show_usd, tick_usd
-from gpuplan.planner.compare import Comparison
+from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
+from gpuplan.planner.compare import PolicyComparison
 from gpuplan.simkit.workload import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
@@ -32,7 +32,7 @@ SEEN = 0.05  # share of the levels at which curves must differ by more to be tol
 LINES = 4  # of the names of curves that look the same
 
 
-def draw_policies(found: Comparison) -> Figure:
+def draw_policies(found: PolicyComparison) -> Figure:
     """Return two panels: share of jobs done up to each completion time, and cost, by policy.
 
     The bars of cost are stacked by the kind of GPUs paid.
@@ -51,7 +51,7 @@ def draw_policies(found: Comparison) -> Figure:
     return figure
 
 
-def _completion(axes: Axes, found: Comparison, looks: list[Look]) -> None:
+def _completion(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.set_title("How soon jobs are done")
     axes.set_ylabel("jobs done within this time")
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
@@ -132,7 +132,7 @@ def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
     return points
 
 
-def _costs(axes: Axes, found: Comparison, looks: list[Look]) -> None:
+def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.set_title("What it costs")
     figure = axes.figure
     assert isinstance(figure, Figure)

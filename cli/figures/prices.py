@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from gpuplan.analysis.prices.bands import Band
+from gpuplan.analysis.prices.bands import PriceBand
 from gpuplan.cli.figures.style import CYCLE, SETTINGS, new_figure
 
 MAX_LINES = len(CYCLE)
@@ -22,7 +22,7 @@ RATIO_FOR_LOG = 8.0
 SHORT_DAYS = 5  # of a shorter history the ticks are hours
 
 
-def draw_prices(bands: Sequence[Band]) -> Figure:
+def draw_prices(bands: Sequence[PriceBand]) -> Figure:
     """Return prices over time with the band P25-P75, beside what is available where that is known.
 
     Where there is no price at all, what is available stands alone.
@@ -61,12 +61,12 @@ def draw_prices(bands: Sequence[Band]) -> Figure:
     return figure
 
 
-def _last_price(band: Band) -> float:
+def _last_price(band: PriceBand) -> float:
     known = band.median[np.isfinite(band.median)]
     return float(known[-1]) if known.size else 0.0
 
 
-def _bands(axes: Axes, drawn: Sequence[Band]) -> None:
+def _bands(axes: Axes, drawn: Sequence[PriceBand]) -> None:
     for colour, band in zip(CYCLE, drawn, strict=False):
         times, (middle,) = _with_gaps(band, band.median)
         axes.plot(times, middle, color=colour, linewidth=1.4)
@@ -86,7 +86,7 @@ def _bands(axes: Axes, drawn: Sequence[Band]) -> None:
     _dates(axes)
 
 
-def _supply(axes: Axes, drawn: Sequence[Band]) -> None:
+def _supply(axes: Axes, drawn: Sequence[PriceBand]) -> None:
     recorded = [band.available is not None for band in drawn]
     axes.set_title("Availability" if any(recorded) else "Providers with a price")
     axes.set_ylabel("GPUs available, all providers" if any(recorded) else "providers")
@@ -102,7 +102,7 @@ def _supply(axes: Axes, drawn: Sequence[Band]) -> None:
 
 
 def _with_gaps(
-    band: Band, *levels: NDArray[np.float64]
+    band: PriceBand, *levels: NDArray[np.float64]
 ) -> tuple[NDArray[np.datetime64], list[NDArray[np.float64]]]:
     """Return times and levels with a break wherever bins are missing."""
     at = np.flatnonzero(np.diff(band.start_h) > 1.5 * band.bin_h) + 1

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
 
-from gpuplan.cli.escape import picture
+from gpuplan.cli.formats.escape import picture
 
 matplotlib.rcParams["text.parse_math"] = False  # a name may hold $, which begins no formula
 

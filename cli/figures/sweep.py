@@ -15,12 +15,12 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_figure
-from gpuplan.cli.units import show_threshold, show_usd, tick_usd
-from gpuplan.planner.allpass.choice import Case
-from gpuplan.planner.allpass.front import non_dominated
-from gpuplan.planner.allpass.rival import Rival
-from gpuplan.planner.allpass.scenario import SweepPoint
-from gpuplan.planner.allpass.sweep import Sweep
+from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
+from gpuplan.planner.sweep.pareto_front import non_dominated
+from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.reference_policy import Rival
+from gpuplan.planner.sweep.scenario import SweepPoint
+from gpuplan.planner.sweep.sweep import Sweep
 
 LONGEST = 32  # longer names of today would not fit below the picture
 MANY = 16  # of more points only those that matter are named

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.errors import UsageError
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.budget import Budget
+    from gpuplan.planner.frontier.budget import Budget
 
 NUMBER = r"(\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 BUDGET = re.compile(
@@ -54,7 +54,7 @@ def _item(text: str) -> list[Budget]:
 
 
 def _budget(text: str) -> Budget:
-    from gpuplan.planner.boa.budget import DOLLARS, GPUS, LOADS, Budget
+    from gpuplan.planner.frontier.budget import DOLLARS, GPUS, LOADS, Budget
 
     match = BUDGET.match(text)
     if match is None or bool(match["usd"]) != bool(match["period"]):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.units import parse_duration
+from gpuplan.cli.formats.units import parse_duration
 
 CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.units import show_duration, show_usd
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.cli.formats.units import show_duration, show_usd
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.plan import Plan
-    from gpuplan.planner.boa.renting import Cluster
-    from gpuplan.planner.boa.study import Point, Study
-    from gpuplan.planner.boa.workload import Workload
+    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+    from gpuplan.planner.frontier.model.plan import Plan
+    from gpuplan.planner.frontier.replay.renting import RentedCluster
+    from gpuplan.planner.frontier.study import FrontierStudy, Point
     from gpuplan.planner.speedup.model import SpeedupModel
 
 AVERAGE_NOTE = (
@@ -24,7 +24,7 @@ SLOW = 1.5  # times the planned mean completion time
 LONGER = 1.05  # times the horizon
 
 
-def _on_average(study: Study) -> str:
+def _on_average(study: FrontierStudy) -> str:
     """Return what a budget is, and how far above it the replays go."""
     tried = [(p.trial.replay, p.plan.used_gpus) for p in study.points if p.trial]
     if not tried:
@@ -45,7 +45,7 @@ def _on_average(study: Study) -> str:
     )
 
 
-def headline(study: Study) -> str:
+def headline(study: FrontierStudy) -> str:
     """Return the answer in a few sentences: the ends, the knee, its replay and the record."""
     frontier, knee = study.frontier, study.knee.plan
     load, least, most, bend = map(
@@ -88,7 +88,7 @@ def averaged(lasts_h: float, horizon_h: float) -> str:
     return f"counted over the hours of arrivals (the run lasts {lasts_h:,.0f} h)"
 
 
-def _recorded(study: Study) -> str:
+def _recorded(study: FrontierStudy) -> str:
     """Return how the jobs ran as recorded, so that budgets can be held against it."""
     record, found = study.workload.record, study.recorded()
     if record is None or found is None:
@@ -107,7 +107,7 @@ def _recorded(study: Study) -> str:
     )
 
 
-def warnings(study: Study, *, assumed: bool) -> list[str]:
+def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
     """Return what a reader must know; ``assumed`` where no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
@@ -142,7 +142,7 @@ def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
         yield f"the speedup {speedup.name}{between} is an assumption about every job"
 
 
-def on_workload(workload: Workload) -> Iterator[str]:
+def on_workload(workload: ClassWorkload) -> Iterator[str]:
     """Yield what is assumed of the jobs."""
     if workload.rescale_origin == "default":
         yield (
@@ -163,7 +163,7 @@ def _over(plans: list[Plan]) -> Iterator[str]:
         )
 
 
-def _on_limit(plans: list[Plan], cluster: Cluster | None) -> Iterator[str]:
+def _on_limit(plans: list[Plan], cluster: RentedCluster | None) -> Iterator[str]:
     """Yield a warning where more GPUs are needed on average than can be rented."""
     if cluster is None or cluster.max_gpus is None:
         return
@@ -176,7 +176,7 @@ def _on_limit(plans: list[Plan], cluster: Cluster | None) -> Iterator[str]:
         )
 
 
-def _on_replays(study: Study) -> Iterator[str]:
+def _on_replays(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where a replay takes much longer than its plan."""
     tried = [(point.plan, point.trial.replay) for point in study.points if point.trial]
     slow = [(p, r) for p, r in tried if r.mean_jct_s > SLOW * p.mean_jct_s]
@@ -194,7 +194,7 @@ def _on_replays(study: Study) -> Iterator[str]:
         )
 
 
-def on_budgets(study: Study) -> Iterator[str]:
+def on_budgets(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where replays take clearly more than the budget, with one that does not."""
     shown = study.over[: SHOWN_OVER if study.by_request else 1]  # of a sweep the worst is enough
     if shown:
@@ -207,7 +207,7 @@ def on_budgets(study: Study) -> Iterator[str]:
         )
 
 
-def _taken(study: Study, point: Point) -> str:
+def _taken(study: FrontierStudy, point: Point) -> str:
     """Return what is taken for a budget, and the budget to ask for instead."""
     assert point.trial is not None
     replay, gpus = point.trial.replay, point.plan.budget_gpus

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.units import show_duration
 from gpuplan.cli.pareto.widths import BUDGETS_SHOWN
-from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_duration
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.laws import Laws
+    from gpuplan.planner.frontier.uncertainty.other_laws import Laws
 
 
 def laws_tables(laws: Laws) -> Iterator[Table]:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.completion import BASELINES, SPEEDUPS, one_of
-from gpuplan.cli.market_options import MOST_GPUS
-from gpuplan.cli.options import PRICES_PANEL
+from gpuplan.cli.options.completion import BASELINES, SPEEDUPS, one_of
+from gpuplan.cli.options.market_options import MOST_GPUS
+from gpuplan.cli.options.shared_options import PRICES_PANEL
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_number, show_share
 from gpuplan.cli.pareto.laws import laws_tables
-from gpuplan.cli.pareto.marks import marks_tables
-from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.units import show_count, show_duration, show_ends, show_number, show_share
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.cli.pareto.reference_points import marks_tables
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.comparison import Compared, Comparison
-    from gpuplan.planner.boa.doubt import Doubt, Sensitivity
-    from gpuplan.planner.boa.study import Study
-    from gpuplan.planner.boa.uncertainty import Band
+    from gpuplan.planner.frontier.baseline_comparison import BaselineComparison, BaselinePoint
+    from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
+    from gpuplan.planner.frontier.uncertainty.confidence import Doubt, Sensitivity
 
 BASELINE_COLUMNS = (
     Column("baseline", "baseline"),
@@ -40,7 +40,7 @@ WEIGHTED_COLUMNS = (
 KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
 
 
-def section_tables(study: Study) -> Iterator[Table]:
+def section_tables(study: FrontierStudy) -> Iterator[Table]:
     """Yield the tables of every section that has some."""
     for section in study.sections:
         make = TABLES.get(section.key)
@@ -48,7 +48,7 @@ def section_tables(study: Study) -> Iterator[Table]:
             yield from make(section)
 
 
-def _baselines(comparison: Comparison) -> Iterator[Table]:
+def _baselines(comparison: BaselineComparison) -> Iterator[Table]:
     """Yield one row per baseline and value of its knob."""
     columns = WEIGHTED_COLUMNS if comparison.weighted else BASELINE_COLUMNS
     rows = [[_cell(point, column.key) for column in columns] for point in comparison.points]
@@ -59,7 +59,7 @@ def _baselines(comparison: Comparison) -> Iterator[Table]:
     yield Table(title, columns, rows)
 
 
-def _cell(point: Compared, key: str) -> Any:
+def _cell(point: BaselinePoint, key: str) -> Any:
     if key == "knob":
         return Shown(point.knob, _knob(point))
     if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
@@ -68,7 +68,7 @@ def _cell(point: Compared, key: str) -> Any:
     return point.summary()[key]
 
 
-def _knob(point: Compared) -> str:
+def _knob(point: BaselinePoint) -> str:
     if point.knob is None:
         return ""
     known = point.summary()["knob_is"]
@@ -86,7 +86,7 @@ def _bands(doubt: Doubt) -> Iterator[Table]:
     )
     at_budget = zip(bands.budget_gpus.tolist(), bands.mean_jct_s, strict=True)
     for_time = zip(bands.target_jct_s.tolist(), bands.target_budget_gpus, strict=True)
-    figures: list[tuple[str, Band, Callable[[float], str]]] = [
+    figures: list[tuple[str, FrontierBand, Callable[[float], str]]] = [
         ("load (GPUs)", bands.load_gpus, show_gpus),
         ("least budget (GPUs)", bands.min_budget_gpus, show_gpus),
         *((f"mean JCT at {show_gpus(gpus)} GPUs", b, show_duration) for gpus, b in at_budget),

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.shapes import shapes_table, timeline_row
+from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
-from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.shapes import shapes_table, timeline_row
-from gpuplan.cli.units import show_count, show_duration, show_share, show_usd
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.plan import Plan
-    from gpuplan.planner.boa.renting import Cluster
-    from gpuplan.planner.boa.study import Study
-    from gpuplan.planner.boa.trial import Trial
+    from gpuplan.planner.frontier.model.plan import Plan
+    from gpuplan.planner.frontier.replay.plan_replay import Trial
+    from gpuplan.planner.frontier.replay.renting import RentedCluster
+    from gpuplan.planner.frontier.study import FrontierStudy
 
 STEPS = {"gpu": "next GPU", "1pct": "+1% of GPUs", "100_usd_month": "next $100 a month"}
 
 
-def study_tables(study: Study) -> Iterator[Table]:
+def study_tables(study: FrontierStudy) -> Iterator[Table]:
     """Yield the tables, the main one first."""
     yield points_table(study)
     if study.cluster is not None:
@@ -38,7 +38,7 @@ def study_tables(study: Study) -> Iterator[Table]:
     yield widths_table(study.frontier.classes, [p.plan for p in points], at, show_gpus)
 
 
-def points_table(study: Study) -> Table:
+def points_table(study: FrontierStudy) -> Table:
     """Return one row per budget; what the replay gave is in its CSV too."""
     rows = []
     columns = tuple(_columns(study))
@@ -61,7 +61,7 @@ def points_table(study: Study) -> Table:
     return Table(title, columns, rows)
 
 
-def _columns(study: Study) -> Iterator[Column]:
+def _columns(study: FrontierStudy) -> Iterator[Column]:
     weighted = study.frontier.is_weighted
     yield Column("budget_gpus", "budget (GPUs)", show_gpus)
     yield Column("budget_x_load", "x load", lambda x: f"{x:.2f}")
@@ -93,7 +93,7 @@ def _columns(study: Study) -> Iterator[Column]:
             yield Column(f"replayed_{key}", "")
 
 
-def replay_table(study: Study) -> Table:
+def replay_table(study: FrontierStudy) -> Table:
     """Return one row per budget: what the plan promises beside what its replay gave."""
     cluster = study.cluster
     assert cluster is not None
@@ -120,7 +120,7 @@ def replay_table(study: Study) -> Table:
     return Table(f"Replayed on the trace's own arrivals; {rented(cluster)}", tuple(columns), rows)
 
 
-def rented(cluster: Cluster) -> str:
+def rented(cluster: RentedCluster) -> str:
     """Return how a replay rents GPUs, for a title."""
     ready, idle, billed = map(
         show_duration, (cluster.provision_s, cluster.release_s, cluster.billing_s)
@@ -130,7 +130,7 @@ def rented(cluster: Cluster) -> str:
     return f"{nodes} are ready after {ready}, returned after {idle} idle{by}"
 
 
-def _row(study: Study, plan: Plan, trial: Trial) -> dict[str, Any]:
+def _row(study: FrontierStudy, plan: Plan, trial: Trial) -> dict[str, Any]:
     """Return the cells of one budget by column."""
     replay, row = trial.replay, trial.summary()
     row["budget_gpus"] = plan.budget_gpus

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.shapes import shapes_table, timeline_row
+from gpuplan.cli.formats.units import show_duration, show_share, show_usd
 from gpuplan.cli.pareto.headline import AVERAGE_NOTE, averaged, on_speedup, on_workload
 from gpuplan.cli.pareto.tables import rented
 from gpuplan.cli.pareto.widths import shown_widths, widths_table
-from gpuplan.cli.report import Column, Shown, Table
-from gpuplan.cli.shapes import shapes_table, timeline_row
-from gpuplan.cli.units import show_duration, show_share, show_usd
-from gpuplan.planner.boa.show import round_up, show_gpus
-from gpuplan.planner.boa.tried import OVER
+from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
+from gpuplan.planner.frontier.replay.search import OVER
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.typed_study import TypedPoint, TypedStudy
-    from gpuplan.planner.boa.typed_trial import TypedTrial
+    from gpuplan.planner.frontier.types.typed_replay import TypedTrial
+    from gpuplan.planner.frontier.types.typed_study import TypedPoint, TypedStudy
 
 SLOW = 1.5  # times the planned mean completion time, from which on a replay is told of
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gpuplan.cli.report import Column, Table
-from gpuplan.cli.units import show_count, show_duration, show_share, show_usd
-from gpuplan.planner.boa.show import show_gpus
+from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.boa.frontier import JobClass
-    from gpuplan.planner.boa.plan import ClassPlan, Plan
+    from gpuplan.planner.frontier.model.exact import JobClass
+    from gpuplan.planner.frontier.model.plan import ClassPlan, Plan
 
 CLASSES_SHOWN = 15
 BUDGETS_SHOWN = 5  # columns of widths

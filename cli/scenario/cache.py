@@ -21,7 +21,7 @@ from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
 from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
-from gpuplan.cli import talk
+from gpuplan.cli.app import messages
 
 
 def usual_folder() -> Path:
@@ -117,7 +117,7 @@ class Cache:
             with atomic_output(path) as temporary:
                 temporary.write_bytes(f"{_digest(text)}\n{text}".encode())
         except OutputError as error:
-            talk.warn(f"not cached: {error}")
+            messages.warn(f"not cached: {error}")
 
     def takes(self, kind: str) -> bool:
         """Return whether entries of a kind can be made here; where not, say so."""
@@ -126,9 +126,9 @@ class Cache:
             with TemporaryFile(dir=self.path(kind, "")):
                 return True
         except OutputError as error:
-            talk.warn(f"not cached: {error}")
+            messages.warn(f"not cached: {error}")
         except OSError as error:
-            talk.warn(f"not cached: {self.folder}: {error.strerror or error}")
+            messages.warn(f"not cached: {self.folder}: {error.strerror or error}")
         return False
 
     def make(self, kind: str) -> None:

@@ -11,18 +11,18 @@ from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import existing_file
-from gpuplan.analysis.named import did_you_mean
-from gpuplan.cli.scenario.handed import SECTIONS, Common, setting_names
+from gpuplan.analysis.lookup import did_you_mean
+from gpuplan.cli.documents.studies import arguments_of, check_study, study_options
 from gpuplan.cli.scenario.scenario import (
+    DeclaredStudy,
+    DeclaredWorkload,
     Documents,
-    Places,
+    KeyPlaces,
     Scenario,
     ScenarioError,
-    Study,
-    Workload,
 )
-from gpuplan.cli.scenario.source import Keys, Source, read_source
-from gpuplan.cli.studies import arguments_of, check_study, study_options
+from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
+from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
 
 STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare")
 WORKLOADS = ("trace", "log", "synth")
@@ -53,7 +53,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Scenario:
 class _Loader:
     """Reads the sections of one file and gathers what is wrong with them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ScenarioSource) -> None:
         """Take the file."""
         self.source = source
         self.problems: list[tuple[str, GpuplanError]] = []
@@ -77,7 +77,7 @@ class _Loader:
             warnings=tuple(self.warnings),
         )
 
-    def workload(self) -> Workload:
+    def workload(self) -> DeclaredWorkload:
         """Read where the jobs come from; the other keys of the section are handed to studies."""
         table = self.table("workload")
         self.known(("workload",), table, (*WORKLOADS, *SECTIONS["workload"]))
@@ -91,14 +91,16 @@ class _Loader:
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
                 existing_file(Path(trace))
-            return Workload("", (), trace, Places(self.source.place(("workload", "trace"))))
+            return DeclaredWorkload(
+                "", (), trace, KeyPlaces(self.source.place(("workload", "trace")))
+            )
         else:
             value = table[given[0]]
             options = value if isinstance(value, dict) else {"file": value}
             return self.log(options) if given[0] == "log" else self.synth(options)
-        return Workload("", (), "", Places(""))
+        return DeclaredWorkload("", (), "", KeyPlaces(""))
 
-    def log(self, options: Mapping[str, Any]) -> Workload:
+    def log(self, options: Mapping[str, Any]) -> DeclaredWorkload:
         """Read a log that is to be ingested: its files and the options of ``gpuplan ingest``."""
         named = options.get("file", [])
         files = [str(file) for file in (named if isinstance(named, list) else [named])]
@@ -111,7 +113,7 @@ class _Loader:
         rest = {key: value for key, value in options.items() if key != "file"}
         return self.made("ingest", "log", files, rest, Path(files[0]).name if files else "log")
 
-    def synth(self, options: Mapping[str, Any]) -> Workload:
+    def synth(self, options: Mapping[str, Any]) -> DeclaredWorkload:
         """Read a trace that is to be drawn: the options of ``gpuplan synth``."""
         with self.placed(("workload", "synth")):
             if len({"preset", "like", "model"} & options.keys()) != 1:
@@ -122,18 +124,18 @@ class _Loader:
 
     def made(
         self, command: str, key: str, files: list[str], options: Mapping[str, Any], name: str
-    ) -> Workload:
+    ) -> DeclaredWorkload:
         """Return a workload that a command makes."""
         keys = ("workload", key)
         places = {option: self.source.place((*keys, option)) for option in options}
-        return Workload(
+        return DeclaredWorkload(
             command,
             (*files, *self.arguments(command, options, keys)),
             f"{name.partition('.')[0]}.parquet",
-            Places(self.source.place(keys), places),
+            KeyPlaces(self.source.place(keys), places),
         )
 
-    def studies(self, workload: Workload) -> tuple[Study, ...]:
+    def studies(self, workload: DeclaredWorkload) -> tuple[DeclaredStudy, ...]:
         """Read the studies, and check each as its command would before it reads the trace."""
         sections = {name: self.shared(name) for name in SECTIONS}
         common = Common(sections, self.clouds(), self.policies())
@@ -169,7 +171,9 @@ class _Loader:
             self.warnings.append(f"{at}: no study takes [{section}] {key}")
         return tuple(studies)
 
-    def study(self, name: str, command: str, options: dict[str, Any], common: Common) -> Study:
+    def study(
+        self, name: str, command: str, options: dict[str, Any], common: Common
+    ) -> DeclaredStudy:
         """Return a study with what it takes of what is given for all."""
         handed = common.options_of(command, options)
         known = study_options(command)
@@ -186,7 +190,7 @@ class _Loader:
             *settings,
             *self.arguments(command, own, ("study", name)),
         )
-        return Study(name, command, arguments, self.places(name, options))
+        return DeclaredStudy(name, command, arguments, self.places(name, options))
 
     def arguments(self, command: str, options: Mapping[str, Any], keys: Keys) -> list[str]:
         """Return options as arguments; a table is a repeated ``key=value``."""
@@ -199,7 +203,7 @@ class _Loader:
                 arguments += arguments_of(command, {key: value})
         return arguments
 
-    def places(self, name: str, options: Mapping[str, Any]) -> Places:
+    def places(self, name: str, options: Mapping[str, Any]) -> KeyPlaces:
         """Return where a study says what it says, and where others say it for it."""
         shared = {
             option: self.source.place((section, key))
@@ -208,7 +212,7 @@ class _Loader:
             if key in self.table(section)
         }
         own = {key: self.source.place(("study", name, key)) for key in options}
-        return Places(self.source.place(("study", name)), shared | own)
+        return KeyPlaces(self.source.place(("study", name)), shared | own)
 
     def shared_keys(self, option: str) -> Keys:
         """Return where a section gives an option."""
@@ -250,8 +254,8 @@ class _Loader:
         self, keys: Keys, table: Mapping[str, Any], names: Collection[str]
     ) -> dict[str, str]:
         """Return settings as texts, each checked by the first policy that has it."""
-        from gpuplan.cli.settings import parse_settings
-        from gpuplan.planner.policies import POLICIES
+        from gpuplan.cli.options.settings import parse_settings
+        from gpuplan.planner.registry import POLICIES
 
         self.known(keys, table, names)
         found = {}
@@ -265,7 +269,7 @@ class _Loader:
 
     def documents(self) -> Documents | None:
         """Read what is written."""
-        from gpuplan.cli.document.write import FORMS
+        from gpuplan.cli.documents.write import FORMS
 
         table = self.table("output")
         if not table:
@@ -282,9 +286,9 @@ class _Loader:
                 self.problem(("output", "formats"), f"[output] no format {form!r}{near}")
         return Documents(folder or "", tuple(map(str, forms)))
 
-    def gates(self, given: Any, studies: Sequence[Study]) -> tuple[str, ...]:
+    def gates(self, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
-        from gpuplan.cli.gates import read_condition
+        from gpuplan.cli.gates.gates import read_condition
 
         is_known = len(studies) == len(self.table("study"))  # else that is the mistake to tell
         commands = {study.name: study.command for study in studies if is_known}

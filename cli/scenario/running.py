@@ -11,13 +11,13 @@ from pathlib import Path
 
 from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
-from gpuplan.cli import talk
-from gpuplan.cli.document.gates import judge_all
-from gpuplan.cli.document.study import Document, StudyResult, result_of
-from gpuplan.cli.engine_options import EngineChoice
+from gpuplan.cli.app import messages
+from gpuplan.cli.documents.gates import judge_all
+from gpuplan.cli.documents.studies import run_study
+from gpuplan.cli.documents.study import Document, StudyResult, result_of
+from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache
-from gpuplan.cli.scenario.scenario import Scenario, Study, Workload
-from gpuplan.cli.studies import run_study
+from gpuplan.cli.scenario.scenario import DeclaredStudy, DeclaredWorkload, Scenario
 
 WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__)
 """Options that change no result."""
@@ -74,7 +74,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
             trace = _made(scenario.workload, cache)
         told = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
         for warning in (*scenario.warnings, *told):
-            talk.warn(warning)
+            messages.warn(warning)
         results = tuple(_result(study, trace, cache) for study in scenario.studies)
     return Document(
         title=scenario.title,
@@ -85,7 +85,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     )
 
 
-def planned(scenario: Scenario, cache: Cache) -> list[tuple[Study, bool]]:
+def planned(scenario: Scenario, cache: Cache) -> list[tuple[DeclaredStudy, bool]]:
     """Return the studies, each with whether its result is in the cache."""
     with chdir(scenario.folder):
         trace = _known_trace(scenario.workload, cache)
@@ -95,7 +95,7 @@ def planned(scenario: Scenario, cache: Cache) -> list[tuple[Study, bool]]:
         ]
 
 
-def _known_trace(workload: Workload, cache: Cache) -> _Trace | None:
+def _known_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
     """Return the trace if it is there; None where it must be made."""
     if not workload.command:
         path = Path(workload.trace)
@@ -112,7 +112,7 @@ def _known_trace(workload: Workload, cache: Cache) -> _Trace | None:
         return None
 
 
-def _made_in(cache: Cache, workload: Workload) -> _Trace | None:
+def _made_in(cache: Cache, workload: DeclaredWorkload) -> _Trace | None:
     """Return the trace, made in the cache; None where the cache cannot take it, which is said."""
     if not cache.takes("traces"):
         return None
@@ -121,11 +121,11 @@ def _made_in(cache: Cache, workload: Workload) -> _Trace | None:
     except GpuplanError as error:
         if not isinstance(error.__cause__ or error, OutputError):
             raise
-        talk.warn(f"not cached: {error}")  # a full disk
+        messages.warn(f"not cached: {error}")  # a full disk
         return None
 
 
-def _made(workload: Workload, cache: Cache) -> _Trace:
+def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
     key = _trace_key(workload)
     path = cache.path("traces", f"{key}.parquet")
     cache.make("traces")
@@ -136,7 +136,7 @@ def _made(workload: Workload, cache: Cache) -> _Trace:
     return made
 
 
-def _trace_key(workload: Workload) -> str:
+def _trace_key(workload: DeclaredWorkload) -> str:
     return key_of(
         "trace",
         command=workload.command,
@@ -145,14 +145,14 @@ def _trace_key(workload: Workload) -> str:
     )
 
 
-def _result(study: Study, trace: _Trace, cache: Cache) -> StudyResult:
+def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
     """Return the result of a study, from the cache or by running it."""
     key = _key(study, trace)
     result = _kept(study, key, cache)
     if result is not None:
-        talk.note(f"{study.name}: from the cache")
+        messages.note(f"{study.name}: from the cache")
     else:
-        talk.note(f"{study.name}: gpuplan {study.command}")
+        messages.note(f"{study.name}: gpuplan {study.command}")
         with study.places.told():
             report = run_study(study.command, [*study.arguments, str(trace.path)])
         result = result_of(study.name, study.arguments, report)
@@ -162,7 +162,7 @@ def _result(study: Study, trace: _Trace, cache: Cache) -> StudyResult:
     return replace(result, arguments=(trace.name, *study.arguments))
 
 
-def _kept(study: Study, key: str, cache: Cache) -> StudyResult | None:
+def _kept(study: DeclaredStudy, key: str, cache: Cache) -> StudyResult | None:
     text = cache.read("studies", key)
     try:
         return None if text is None else StudyResult.from_text(text)
@@ -170,7 +170,7 @@ def _kept(study: Study, key: str, cache: Cache) -> StudyResult | None:
         return None
 
 
-def _key(study: Study, trace: _Trace) -> str:
+def _key(study: DeclaredStudy, trace: _Trace) -> str:
     arguments = [one for one in study.arguments if not one.startswith(WHERE_IT_RUNS)]
     return key_of(
         "study",

@@ -26,7 +26,7 @@ class ScenarioError(GpuplanError):
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class KeyPlaces:
     """Where a scenario says something.
 
     Attributes:
@@ -44,7 +44,7 @@ class Places:
         Raises:
             ScenarioError: a `GpuplanError`, or an error of the parser of the command line.
         """
-        from gpuplan.cli.main import CLICK_ERROR, usage_message
+        from gpuplan.cli.app.main import CLICK_ERROR, usage_message
 
         try:
             yield
@@ -63,7 +63,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class DeclaredWorkload:
     """The jobs that all studies are of.
 
     Attributes:
@@ -76,11 +76,11 @@ class Workload:
     command: str
     arguments: tuple[str, ...]
     trace: str
-    places: Places
+    places: KeyPlaces
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class DeclaredStudy:
     """One command on the workload.
 
     Attributes:
@@ -93,7 +93,7 @@ class Study:
     name: str
     command: str
     arguments: tuple[str, ...]
-    places: Places
+    places: KeyPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Documents:
 
     Attributes:
         folder: where, relative to the scenario.
-        forms: some of `gpuplan.cli.document.write.FORMS`.
+        forms: some of `gpuplan.cli.documents.write.FORMS`.
     """
 
     folder: str
@@ -125,8 +125,8 @@ class Scenario:
 
     path: Path
     title: str
-    workload: Workload
-    studies: tuple[Study, ...]
+    workload: DeclaredWorkload
+    studies: tuple[DeclaredStudy, ...]
     documents: Documents | None
     gates: tuple[str, ...]
     warnings: tuple[str, ...]

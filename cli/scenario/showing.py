@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from typing import TextIO
 
-from gpuplan.cli.document.study import Document, Grid, StudyResult
-from gpuplan.cli.escape import terminal
-from gpuplan.cli.report import Column, Report, Shown, Table
+from gpuplan.cli.documents.study import Document, StudyResult, TableGrid
+from gpuplan.cli.formats.escape import terminal
+from gpuplan.cli.formats.report import Column, Report, Shown, Table
 
 GATES = (Column("gate", "gate"), Column("state", "state"), Column("detail", "detail"))
 
 
 def as_text(document: Document, stream: TextIO) -> str:
     """Return every study under its command, as wide as ``stream`` where it is a terminal."""
-    from gpuplan.cli.render import as_text as report_text
+    from gpuplan.cli.formats.render import as_text as report_text
 
     parts = [
         f"# {study.name}\n"
@@ -39,7 +39,7 @@ def _report(study: StudyResult) -> Report:
     )
 
 
-def _table(grid: Grid) -> Table:
+def _table(grid: TableGrid) -> Table:
     columns = tuple(Column(heading.text, heading.text) for heading in grid.headings)
     return Table(
         grid.title, columns, [[Shown(cell.value, cell.text) for cell in row] for row in grid.rows]

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import InputError, UsageError, shortened
 from gpuplan.analysis.files import read_small
-from gpuplan.cli.nesting import DEEPEST, check_depth
+from gpuplan.cli.formats.nesting import DEEPEST, check_depth
 
 Keys = tuple[str, ...]
 """The path of a value: ``("study", "budget", "command")``."""
@@ -23,7 +23,7 @@ PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ScenarioSource:
     """A TOML file with what overrides it.
 
     Attributes:
@@ -45,7 +45,7 @@ class Source:
         return self.places[keys] if keys else str(self.path)
 
 
-def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
+def read_source(path: Path, overrides: Sequence[str] = ()) -> ScenarioSource:
     """Read a TOML file and set what overrides it, each ``a.b=value``.
 
     Raises:
@@ -73,7 +73,7 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> Source:
         for end in range(1, len(keys)):  # tables that only this makes
             places.setdefault(keys[:end], f"--set {override}")
         overridden.add(keys)
-    return Source(path, data, places, frozenset(overridden))
+    return ScenarioSource(path, data, places, frozenset(overridden))
 
 
 def _reason(error: Exception) -> str:

@@ -112,7 +112,7 @@ class Power(_Law):
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class MeasuredSpeedup:
     """A measured speedup: exact where measured, straight in between, flat beyond the last point.
 
     It need be neither concave nor monotone. Between two neighbors s(k) is on their chord, so it is
@@ -165,17 +165,17 @@ class Curve:
         return widths[widths >= self.narrowest]
 
 
-def measured_curve(gpus: FloatArray, speedup: FloatArray) -> Curve:
+def measured_curve(gpus: FloatArray, speedup: FloatArray) -> MeasuredSpeedup:
     """Return the curve through measured points.
 
     Args:
         gpus: GPU counts, ascending and distinct, >= 1; shape (n,).
         speedup: the speedup measured at each; shape (n,), > 0.
     """
-    return Curve(tuple(gpus.tolist()), tuple(speedup.tolist()), narrowest=float(gpus[0]))
+    return MeasuredSpeedup(tuple(gpus.tolist()), tuple(speedup.tolist()), narrowest=float(gpus[0]))
 
 
-def concave_hull(gpus: FloatArray, speedup: FloatArray) -> Curve:
+def concave_hull(gpus: FloatArray, speedup: FloatArray) -> MeasuredSpeedup:
     """Return the least monotone concave curve from the origin over measured points.
 
     The built-in profiles are such curves. It is no speedup of a job: between its vertices it may be
@@ -192,7 +192,7 @@ def concave_hull(gpus: FloatArray, speedup: FloatArray) -> Curve:
             hull.pop()
         hull.append(point)
     widths, speedups = zip(*hull[1:], strict=True)
-    return Curve(widths, speedups, narrowest=float(gpus[0]))
+    return MeasuredSpeedup(widths, speedups, narrowest=float(gpus[0]))
 
 
 def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> float:

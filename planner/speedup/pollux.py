@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.goodputs import read_goodputs
-from gpuplan.planner.speedup.functions import Curve, FloatArray, measured_curve
+from gpuplan.analysis.user_tables.goodputs import read_goodputs
+from gpuplan.planner.speedup.functions import FloatArray, MeasuredSpeedup, measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
 IntArray = NDArray[np.int64]
@@ -116,7 +116,7 @@ class Goodput:
         best: FloatArray = np.maximum.reduceat(found, np.cumsum(most) - most)
         return best
 
-    def curve(self) -> Curve | None:
+    def curve(self) -> MeasuredSpeedup | None:
         """Return the speedup on 1, 2, ... `widest` GPUs; None where one GPU allows no batch.
 
         Where no batch is allowed on k GPUs, a job uses fewer of them, those that are fastest.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.named import perhaps
+from gpuplan.analysis.lookup import perhaps
 from gpuplan.planner.speedup import sia, t4
 from gpuplan.planner.speedup.functions import (
     Amdahl,

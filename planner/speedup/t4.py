@@ -9,13 +9,13 @@ artifact's calibration factor; rescaling times are those of the artifact.
 
 from __future__ import annotations
 
-from gpuplan.planner.speedup.functions import Curve
+from gpuplan.planner.speedup.functions import MeasuredSpeedup
 from gpuplan.planner.speedup.model import ClassProfile
 
 
 def measured(work_h: float, rescale_s: float, hull: dict[int, float]) -> ClassProfile:
     """Return the profile of a job of ``work_h`` hours on one GPU, from {GPUs: speedup}."""
-    curve = Curve(tuple(map(float, hull)), tuple(hull.values()))
+    curve = MeasuredSpeedup(tuple(map(float, hull)), tuple(hull.values()))
     return ClassProfile(epochs=(curve,), work_h=work_h, rescale_s=rescale_s, speed=(1 / work_h,))
 
 

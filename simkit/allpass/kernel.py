@@ -11,8 +11,27 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.simkit.allpass.buffers import (
+    AWAY,
+    CHAIN,
+    FINISH,
+    LEFT_US,
+    LOST,
+    QUEUE,
+    RUNNING,
+    SERVED,
+    SERVERLESS,
+    SINCE,
+    START,
+    STATE,
+    note,
+)
 from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settled
-from gpuplan.simkit.allpass.pool import (
+from gpuplan.simkit.allpass.reclaim import NeverDone, stop_gang
+from gpuplan.simkit.allpass.scalers import largest_fall, next_threshold, rent_or_release
+from gpuplan.simkit.heap import insert, pop
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.renting.pool import (
     BUSY,
     IDLE,
     JOB,
@@ -34,25 +53,6 @@ from gpuplan.simkit.allpass.pool import (
     rent,
     take_idle,
 )
-from gpuplan.simkit.allpass.reclaim import NeverDone, stop_gang
-from gpuplan.simkit.allpass.room import (
-    AWAY,
-    CHAIN,
-    FINISH,
-    LEFT_US,
-    QUEUE,
-    RUNNING,
-    SERVED,
-    SERVERLESS,
-    SINCE,
-    START,
-    STATE,
-    VAIN,
-    note,
-)
-from gpuplan.simkit.allpass.scalers import largest_fall, next_threshold, rent_or_release
-from gpuplan.simkit.heap import insert, pop
-from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.workload import FOREVER
 
 KINDS = (
@@ -119,8 +119,8 @@ def replay(
         market_price: their prices, ascending within a step, billionths of a dollar.
         offer_startup, conventional_startup: drawn start-up times; the k-th rental from a kind of
             provider takes entry k, counted round.
-        rules: `gpuplan.simkit.allpass.scalers.Rules`.
-        room: empty `gpuplan.simkit.allpass.room.Room`, which holds the results.
+        rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
+        room: empty `gpuplan.simkit.allpass.buffers.Buffers`, which holds the results.
 
     Returns:
         How many rentals there were, and how many ticks the time line has; -1 for both where there
@@ -360,7 +360,7 @@ def replay(
             pop(ends)
             if jobs[STATE, number] == SERVED and jobs[FINISH, number] == now:  # else it was stopped
                 jobs[STATE, number] = AWAY
-                jobs[VAIN, number] += restore[number]
+                jobs[LOST, number] += restore[number]
                 done += 1
                 row = settled(demand, bucket[number], due, now)
                 demand[row, RATE] -= gpus[number]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuplan.simkit.allpass.market import MOST_OFFERS, MOST_USD, Market
+from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD, Market
 from gpuplan.simkit.workload import MICROS, MOST_GPUS, IntArray, Workload, to_micros
 
 CONTROLLERS = ("adaptive", "fixed")

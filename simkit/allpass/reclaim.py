@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.allpass.pool import BUSY, NEXT, list_idle
-from gpuplan.simkit.allpass.room import AWAY, CHAIN, FINISH, LEFT_US, SINCE, STATE, VAIN
+from gpuplan.simkit.allpass.buffers import AWAY, CHAIN, FINISH, LEFT_US, LOST, SINCE, STATE
 from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.renting.pool import BUSY, NEXT, list_idle
 
 
 class NeverDone(ValueError):
@@ -28,11 +28,11 @@ def stop_gang(
     """Stop a job: it goes back to what is saved, and its workers but the one taken fall idle.
 
     Args:
-        jobs, workers: tables of `gpuplan.simkit.allpass.room` and `gpuplan.simkit.allpass.pool`.
+        jobs, workers: tables of `gpuplan.simkit.allpass.buffers` and `gpuplan.simkit.renting.pool`.
         job, taken: the job, and which of its workers is gone.
         now, restore: times in microseconds; how long its state took to load.
         cheapest, dearest: orders of the idle workers.
-        rules: `gpuplan.simkit.allpass.scalers.Rules`.
+        rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
 
     Returns:
         The time on workers that was in vain, microseconds.
@@ -42,7 +42,7 @@ def stop_gang(
     if rules.save_every_us:
         kept -= kept % rules.save_every_us
     jobs[LEFT_US, job] -= kept
-    jobs[VAIN, job] += ran - kept
+    jobs[LOST, job] += ran - kept
     worker = jobs[CHAIN, job]
     while worker >= 0:
         workers[BUSY, worker] -= jobs[FINISH, job] - now

@@ -14,7 +14,7 @@ from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.workload import MICROS
 
 
-class Rules(NamedTuple):
+class ScalingRules(NamedTuple):
     """The parameters of a run; times in microseconds, gains as Algorithm 1 has them.
 
     ``capacity`` and ``serverless_limit`` are in workers (GPUs), ``conventional_price`` in
@@ -134,7 +134,7 @@ def rent_or_release(
         head_gpus, head_deadline: of the first job that waits; 0 GPUs where none does.
         wishes: of `most_desired`.
         now: this tick.
-        rules: `Rules`.
+        rules: `ScalingRules`.
     """
     window = rules.window_us
     held = ready + starting

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.cluster.nodes import give_back, has_room, lease, new_places, try_back
-from gpuplan.simkit.cluster.queues import count_below, front, insert, remove
+from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
+from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.tables import grown
+from gpuplan.simkit.nodes import give_back, has_room, lease, new_places, try_back
 from gpuplan.simkit.workload import FOREVER
 
 STATIC, REMAINING, LEVELS = range(3)  # what a key is made of
@@ -42,7 +42,7 @@ NUMBER = (1 << 40) - 1
 TIMELINE = ("time", "used", "waiting")
 
 
-class Rules(NamedTuple):
+class ClusterRules(NamedTuple):
     """What holds for all jobs of `replay`; times in microseconds.
 
     ``keys`` is `STATIC`, `REMAINING` or `LEVELS`. ``gpus_per_node`` 0 counts GPUs only. A job that
@@ -182,7 +182,7 @@ def replay(
         lines: `Lines`, all empty.
         limits: attained service at which a job leaves each level but the last; ascending.
         ranks: key of each level.
-        rules: `Rules`.
+        rules: `ClusterRules`.
 
     Returns:
         Table of jobs, time line (columns `TIMELINE`) of every instant, GPU-microseconds that stood

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.simkit.growable import grown
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.tables import grown
 
 NARROWEST, REMAINING, REMAINING_GPUS = range(3)  # what jobs are sorted by
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.cluster.reference import NEVER
+from gpuplan.simkit.growable import grown
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.tables import grown
 
 NONE = -1
 RUNNING, DEMOTED = 0, 1  # parts of a queue whose jobs hold GPUs

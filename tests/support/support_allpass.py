@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 from support_allpass_twin import Twin
 
-from gpuplan.simkit.allpass.market import NANOS
-from gpuplan.simkit.allpass.run import overheads_us
+from gpuplan.simkit.allpass.simulator import overheads_us
+from gpuplan.simkit.renting.market import NANOS
 from gpuplan.simkit.workload import MICROS_PER_HOUR
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuplan.simkit.allpass.market import NANOS, Market
-from gpuplan.simkit.allpass.run import overheads_us
+from gpuplan.simkit.allpass.simulator import overheads_us
+from gpuplan.simkit.renting.market import NANOS, Market
 from gpuplan.simkit.workload import FOREVER, to_micros
 
 ORDER = [

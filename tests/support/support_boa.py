@@ -5,7 +5,7 @@ from itertools import product
 import cvxpy as cp
 import numpy as np
 
-from gpuplan.planner.boa.frontier import JobClass
+from gpuplan.planner.frontier.model.exact import JobClass
 
 
 def law_class(name, *, rate=1.0, work=(1.0,), alpha=0.5, widths=64, rescale_h=0.0):

@@ -9,14 +9,14 @@ from math import floor
 
 import numpy as np
 
-from gpuplan.planner.boa.arrivals import Arrivals
-from gpuplan.planner.boa.workload import Workload
-from gpuplan.simkit.boa.kernel import Paths, Rules
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.simkit.elastic.kernel import ElasticRules, Paths
 
 
 def rules_of(**changes):
     """A cluster without delays or limits, one GPU a node; times in microseconds."""
-    default = Rules(
+    default = ElasticRules(
         node_gpus=1,
         provision_us=0,
         release_us=0,
@@ -45,13 +45,13 @@ def paths_of(*paths):
 
 def workload_of_jobs(classes, submit_s, job_class, work_h, horizon_h):
     size = len(submit_s)
-    arrivals = Arrivals(
+    arrivals = ClassArrivals(
         submit_s=np.asarray(submit_s, float),
         job_class=np.asarray(job_class, np.int64),
         work_h=np.asarray(work_h, float),
         gpus=np.ones(size),
     )
-    return Workload(tuple(classes), horizon_h, size, "option", (), arrivals=arrivals)
+    return ClassWorkload(tuple(classes), horizon_h, size, "option", (), arrivals=arrivals)
 
 
 @dataclass

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.cli.document.study import Cell, Document, Grid, Heading, StudyResult
-from gpuplan.cli.gates import GateResult
+from gpuplan.cli.documents.study import Document, Heading, StudyResult, TableCell, TableGrid
+from gpuplan.cli.gates.gates import GateResult
 
 
 def write_trace(path: Path, jobs: int = 120, *, users: int = 7) -> Path:
@@ -28,11 +28,11 @@ def write_trace(path: Path, jobs: int = 120, *, users: int = 7) -> Path:
 
 def study(name: str = "pareto", rows: int = 3, results: dict[str, object] | None = None):
     """Return a study of one table, with markup in its names."""
-    grid = Grid(
+    grid = TableGrid(
         "What <b>each</b> | buys",
         (Heading("user", False), Heading("cost", True)),
         tuple(
-            (Cell(f"<u{i}> | *x*", f"<u{i}> | *x*"), Cell(f"${i}.00", float(i)))
+            (TableCell(f"<u{i}> | *x*", f"<u{i}> | *x*"), TableCell(f"${i}.00", float(i)))
             for i in range(rows)
         ),
     )

@@ -131,7 +131,7 @@ def run(command: str) -> list[str]:
 
 
 def _in_process(arguments: list[str]) -> str:
-    from gpuplan.cli.main import main
+    from gpuplan.cli.app.main import main
 
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):

@@ -163,14 +163,14 @@ def utc(*parts: int) -> datetime:
 
 def ingest_text(folder: Path, text: str | bytes, name: str = "log.csv", **options):
     """Write a log into ``folder`` and ingest it; returns (jobs, result, rejected rows)."""
-    from gpuplan.analysis.ingest.format import Choices
-    from gpuplan.analysis.ingest.rejects import Limit
-    from gpuplan.analysis.ingest.run import ingest
+    from gpuplan.analysis.ingest.ingest import ingest
+    from gpuplan.analysis.log_formats.format import IngestOptions
+    from gpuplan.analysis.reading.rejects import Limit
 
     source = folder / name
     source.write_bytes(text.encode() if isinstance(text, str) else text)
     limit = Limit.of(options.pop("limit", "100%"))
-    choices = Choices(
+    choices = IngestOptions(
         options.pop("columns", {}),
         options.pop("time_zone", None),
         own_durations=options.pop("own_durations", False),

@@ -10,10 +10,10 @@ import polars as pl
 import support_traces
 from support_traces import ORIGIN
 
+from gpuplan.analysis.price_formats.schema import PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
-from gpuplan.analysis.prices.cost import Bill
-from gpuplan.analysis.prices.run import PricesResult, ingest_prices
-from gpuplan.analysis.prices.schema import PRICE, PRICES, PriceProvenance
+from gpuplan.analysis.prices.cost import SourceBill
+from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
 from gpuplan.analysis.prices.view import TraceCost
 from gpuplan.analysis.trace import Trace
 
@@ -81,7 +81,7 @@ def jobs(*rows, gpu="L4", **columns) -> Trace:
     return support_traces.in_memory(frame)
 
 
-def bill(cost: TraceCost, provider: str, kind: str) -> Bill:
+def bill(cost: TraceCost, provider: str, kind: str) -> SourceBill:
     """Return what the jobs would have paid one source."""
     return next(b for b in cost.bills if (b.provider, b.kind) == (provider, kind))
 

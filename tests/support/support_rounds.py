@@ -4,7 +4,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from gpuplan.simkit.rounds.run import ElasticJobs
+from gpuplan.simkit.rounds.simulator import ElasticJobs
 
 FLOOR = 4e-3
 

@@ -197,7 +197,7 @@ def _start(command: str) -> Schema:
 
 def main() -> None:
     """Widen the schemas by every run."""
-    from gpuplan.cli.main import main as gpuplan
+    from gpuplan.cli.app.main import main as gpuplan
 
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

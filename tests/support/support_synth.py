@@ -10,8 +10,8 @@ import polars as pl
 import support_traces
 
 from gpuplan.analysis.schema import Provenance
-from gpuplan.analysis.synth import Model, Request, Synthesis, fit_model, synthesize
-from gpuplan.analysis.synth.compare import Compared
+from gpuplan.analysis.synth import Request, Synthesis, WorkloadModel, fit_model, synthesize
+from gpuplan.analysis.synth.compare import ComparedStatistic
 from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import Trace
 
@@ -44,13 +44,13 @@ def working_hours(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.sort((chosen + rng.random(count)) * 3600.0)
 
 
-def without_rhythm(model: Model) -> Model:
+def without_rhythm(model: WorkloadModel) -> WorkloadModel:
     """Return a model whose jobs come at any hour and on any day alike."""
     flat = replace(model.arrivals, by_hour=(1.0,) * 24, by_weekday=(1.0,) * 7)
     return replace(model, arrivals=flat)
 
 
-def regardless_of_crowds(model: Model) -> Model:
+def regardless_of_crowds(model: WorkloadModel) -> WorkloadModel:
     """Return a model whose jobs are alike in busy and in quiet times."""
     habits = model.habits
     size, duration, wait = (
@@ -117,5 +117,5 @@ def rows(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path)
 
 
-def by_key(result: Synthesis) -> dict[str, Compared]:
+def by_key(result: Synthesis) -> dict[str, ComparedStatistic]:
     return {row.statistic.key: row for row in result.compared}

@@ -1,0 +1,142 @@
+"""Two traces beside each other: how far apart their distributions are.
+
+Source: Smirnov, "Table for estimating the goodness of fit of empirical distributions", Annals of
+Mathematical Statistics 19, 1948 (the two-sample distance and its limit law).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.special import kolmogorov
+
+from gpuplan.analysis.bootstrap import interval
+from gpuplan.analysis.characterize.durations import known_ascending, percentile
+from gpuplan.analysis.characterize.intervals import Intervals
+from gpuplan.analysis.jobs import FloatArray, job_arrays
+from gpuplan.analysis.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class TwoSample:
+    """One quantity in two traces; None where a trace has no value of it.
+
+    Attributes:
+        first, second: names of the traces.
+        quantity: ``duration_s``, ``gap_s`` (between submissions) or ``num_gpus`` (of GPU jobs).
+        ks: greatest distance between the two distribution functions.
+        ks_at: value where it occurs.
+        p_value: of that distance between samples of one law, by its limit law for independent
+            values. Jobs of one user or sweep are not independent, so it is too small.
+        median_first, median_second: medians.
+        median_ratio: second over first; None where the first is 0.
+        median_difference: second less first.
+        ratio_ci, difference_ci: bootstrap intervals of the two, for durations where asked for.
+    """
+
+    first: str
+    second: str
+    quantity: str
+    ks: float | None = None
+    ks_at: float | None = None
+    p_value: float | None = None
+    median_first: float | None = None
+    median_second: float | None = None
+    median_ratio: float | None = None
+    median_difference: float | None = None
+    ratio_ci: tuple[float, float] | None = None
+    difference_ci: tuple[float, float] | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return one entry of ``comparison`` in the JSON results."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def compare(
+    traces: Sequence[Trace],
+    names: Sequence[str],
+    *,
+    include_running: bool = False,
+    intervals: Sequence[Intervals] | None = None,
+) -> tuple[TwoSample, ...]:
+    """Compare every pair of traces in durations, gaps and GPU counts.
+
+    Args:
+        traces: read with at least the columns of a characterization.
+        names: one per trace.
+        include_running: count jobs still running with the time they have run so far.
+        intervals: one per trace, made with generators of their own, so that resamples of two
+            traces are independent.
+    """
+    samples = [_quantities(trace, include_running=include_running) for trace in traces]
+    rows = []
+    for i, j in combinations(range(len(traces)), 2):
+        for quantity, first in samples[i].items():
+            drawn = None
+            if intervals is not None and quantity == "duration_s":
+                drawn = intervals[i], intervals[j]
+            rows.append(_pair(names[i], names[j], quantity, first, samples[j][quantity], drawn))
+    return tuple(rows)
+
+
+def ks_two_sample(first: FloatArray, second: FloatArray) -> tuple[float, float, float]:
+    """Return the Kolmogorov-Smirnov distance of two sorted samples, where it is, and its p-value.
+
+    The p-value is that of the limit law at ``distance sqrt(n m / (n + m))``.
+    """
+    at = np.concatenate([first, second])
+    one = np.searchsorted(first, at, side="right") / first.size
+    two = np.searchsorted(second, at, side="right") / second.size
+    apart = np.abs(one - two)
+    most = float(apart.max())
+    where = float(at[apart == most].min())
+    effective = first.size * second.size / (first.size + second.size)
+    return most, where, float(kolmogorov(most * effective**0.5))
+
+
+def _quantities(trace: Trace, *, include_running: bool) -> dict[str, FloatArray]:
+    jobs = job_arrays(trace.jobs, include_running=include_running)
+    return {
+        "duration_s": known_ascending(jobs.duration_s),
+        "gap_s": np.sort(np.diff(jobs.submit_us)) / 1e6,
+        "num_gpus": np.sort(jobs.num_gpus[jobs.num_gpus > 0]),
+    }
+
+
+def _pair(
+    name: str,
+    other: str,
+    quantity: str,
+    first: FloatArray,
+    second: FloatArray,
+    drawn: tuple[Intervals, Intervals] | None,
+) -> TwoSample:
+    if not first.size or not second.size:
+        return TwoSample(name, other, quantity)
+    ks, at, p_value = ks_two_sample(first, second)
+    one, two = percentile(first, 50), percentile(second, 50)
+    ratio_ci = difference_ci = None
+    if drawn is not None:
+        level, before, after = drawn[0].level, drawn[0].medians, drawn[1].medians
+        blocks = min(each.blocks for each in drawn)
+        difference_ci = interval(after - before, level, blocks)
+        if (before > 0).all():
+            ratio_ci = interval(after / before, level, blocks)
+    return TwoSample(
+        name,
+        other,
+        quantity,
+        ks=ks,
+        ks_at=at,
+        p_value=p_value,
+        median_first=one,
+        median_second=two,
+        median_ratio=two / one if one > 0 else None,
+        median_difference=two - one,
+        ratio_ci=ratio_ci,
+        difference_ci=difference_ci,
+    )

@@ -1,1 +1,0 @@
-"""The supported log formats, one file each."""

@@ -1,0 +1,338 @@
+"""One pass over the sources of a trace: read, write, and account for every row."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.ingest.duplicates import Hashes
+from gpuplan.analysis.ingest.parallel_read import Hashed, in_order, work
+from gpuplan.analysis.ingest.side_tables import pieces
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
+from gpuplan.analysis.reading.batch import Batch, Refused
+from gpuplan.analysis.reading.joins import KEY, Join, Parts
+from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
+from gpuplan.analysis.reading.outcome import BatchOutcome
+from gpuplan.analysis.reading.plan import EARLY, ReadingPlan
+from gpuplan.analysis.reading.rejects import RejectLog
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.version import gpuplan_version
+
+ROW_GROUP_ROWS = 1 << 18
+MAX_WORDS_TOLD = 5
+SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
+
+
+@dataclass(slots=True)
+class Reading:
+    """One pass over the sources; its counts are complete once `write` has returned.
+
+    A first pass finds ``repeated`` and ``incomplete``; where there are any a second one heeds them.
+    """
+
+    sources: Sequence[Source]
+    format: LogFormat
+    choices: IngestOptions
+    log: RejectLog
+    advance: Callable[[int], None] | None
+    notes: Sequence[str] = ()
+    repeated: frozenset[str] = frozenset()
+    incomplete: frozenset[tuple[str, ...]] = frozenset()
+    files: list[SourceFile] = field(default_factory=list)
+    rows_by_source: list[int] = field(default_factory=list)
+    kept: int = 0
+    ids: Hashes = field(default_factory=Hashes)
+    rows: Hashes = field(default_factory=Hashes)
+    plans: list[ReadingPlan] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    words: Counter[str] = field(default_factory=Counter)
+    offsets: Offsets = field(default_factory=Counter)
+    waits: int = 0
+    seen: set[str] = field(default_factory=set)
+    parts: Parts = field(default_factory=Parts)
+    lost: set[tuple[str, ...]] = field(default_factory=set)
+    sides: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+    @property
+    def read(self) -> int:
+        """Rows so far, kept or rejected."""
+        return self.kept + len(self.log)
+
+    def write(self, path: Path) -> None:
+        """Read every source and write the jobs, the account in the footer."""
+        failure: list[BaseException] = []
+        stopped = Event()
+
+        def batches(*_: object) -> Iterator[pl.DataFrame]:
+            # An error must not unwind through the writer, whose threads would go on for a while.
+            try:
+                for jobs in self._jobs():
+                    if stopped.is_set():
+                        return
+                    yield jobs
+            except (Exception, pl.exceptions.PanicException) as error:
+                failure.append(error)
+
+        def metadata(_: object) -> dict[str, str]:
+            # Asked for when the footer is written, so the counts are complete.
+            incomplete = failure or stopped.is_set()
+            return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
+
+        scan = register_io_source(batches, schema=dict(CANONICAL))
+        try:
+            # The file, not its path, which may be gone when a writer gets to it; and another
+            # thread, so that an interruption arrives here, ends the rows and waits for the writer.
+            with path.open("wb") as file, ThreadPoolExecutor(1) as writer:
+                done = writer.submit(
+                    scan.sink_parquet, file, row_group_size=ROW_GROUP_ROWS, metadata=metadata
+                )
+                try:
+                    done.result()
+                except BaseException:
+                    stopped.set()
+                    raise
+        except pl.exceptions.PolarsError as error:  # a full disk, for example
+            raise OSError(str(error)) from error
+        except KeyboardInterrupt:
+            time.sleep(SETTLE_S)
+            raise
+        if failure:
+            raise failure[0]
+
+    def check(self) -> None:
+        """Refuse sources without a usable row. Raises `InputError`."""
+        self.log.check(self.read)
+        path, expected = self.sources[0].path, "at least one job"
+        if self.read == 0:
+            raise InputError(
+                path,
+                "has a header but no rows",
+                expected=expected,
+                hint="export the log again, without the filter that leaves nothing",
+            )
+        if self.kept == 0:
+            raise InputError(path, "has no usable rows", expected=expected, hint=self.log.leave())
+
+    def provenance(self) -> Provenance:
+        """Return the account of this pass."""
+        plan = self.plans[0]
+        return Provenance(
+            source_format=self.format.name,
+            sources=tuple(self.files),
+            rows_read=self.read,
+            rows_kept=self.kept,
+            rows_rejected=dict(sorted(self.log.by_reason.items())),
+            relative_time=plan.relative_time,
+            time_zone=self._zone(),
+            notes=tuple(self._notes()),
+            gpuplan_version=gpuplan_version(),
+        )
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what makes the trace doubtful: most of its jobs start before their submission."""
+        early = self.counts[EARLY]
+        if early <= self.waits:
+            return ()
+        return (
+            f"{early:,} of {early + self.waits:,} jobs with a start have it before their "
+            "submission, so most waits are lost\n  next: look whether the times of submission and "
+            "start are of one zone, and from the same columns as in the log's description",
+        )
+
+    def _zone(self) -> str | None:
+        plan = self.plans[0]
+        if not plan.zone_columns:
+            return plan.time_zone
+        return zone_of(self.offsets, plan.zone_columns[0], plan.time_zone)
+
+    def _notes(self) -> Iterator[str]:
+        yield from self.notes
+        yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
+        joins = [plan.join for plan in self.plans if plan.join is not None]
+        told = [what for plan in self.plans for what in plan.counted()]
+        told += [tally.what for join in joins for tally in join.tallies]
+        told += [what for join in joins for what in (join.what, join.reused)]
+        for what in dict.fromkeys(told):
+            if self.counts[what]:
+                yield f"{what}: {self.counts[what]:,}"
+        if (mixed := mixed_note(self.offsets, self._zone())) is not None:
+            yield mixed
+        if self.words:
+            words = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
+            more = ", ..." if len(self.words) > MAX_WORDS_TOLD else ""
+            total = sum(self.words.values())
+            yield f"jobs whose state is unknown, as its word is ({words}{more}): {total:,}"
+        if equal := self.counts["equal rows"]:
+            yield (
+                "rows equal to an earlier one, all kept as a log without ids cannot tell a repeat "
+                f"from another job: {equal:,}"
+            )
+
+    def _jobs(self) -> Iterator[pl.DataFrame]:
+        for number, source in enumerate(self.sources):
+            before, path = self.read, source.path
+            with closing(SourceStream(source, self.advance)) as stream:
+                side = self.format.side(Head(path, stream.head))
+                if side is not None:
+                    rows = self._read_side(side, stream, number)
+                else:
+                    tasks, plan = self._open(stream, number, self.format.plan)
+                    self.plans.append(plan)
+                    for outcome, hashed in in_order(partial(work, plan), tasks):
+                        yield self._take(path, plan, outcome, hashed)
+                    rows = self.read - before
+                self.files.append(SourceFile(str(path), stream.sha256()))
+            self.rows_by_source.append(rows)
+        join = next((plan.join for plan in self.plans if plan.join is not None), None)
+        if join is not None:
+            yield from self._joined(join)
+        self.counts["equal rows"] = len(self.rows.repeated())
+
+    def _joined(self, join: Join) -> Iterator[pl.DataFrame]:
+        """Give the jobs of several rows, and refuse those that a trace cannot hold."""
+        jobs, refused = self.parts.joined(join)
+        self.kept -= len(refused)
+        for path, row in refused:
+            self.log.add(path, [row], self.read + 1)
+        if not jobs.is_empty():
+            self.counts[join.reused] = self.parts.reused()
+            self._count(join, jobs)
+            yield jobs.select(*CANONICAL)
+
+    def _open(
+        self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]
+    ) -> tuple[Iterator[Callable[[], Batch]], ReadingPlan]:
+        data = stream.head
+        rows = self.format.open(stream)
+        head = Head(stream.path, data, stream.file)
+        plan = planned(
+            SourceContext(head, rows.columns, rows.sample, number, self.choices, self.sides)
+        )
+        return rows.batches(plan.sources()), plan
+
+    def _read_side(self, side: SideTable, stream: SourceStream, number: int) -> int:
+        """Read a side table; returns its rows, of which only the refused ones are counted."""
+        tasks, plan = self._open(stream, number, side.plan)
+        rows = 0
+        for piece in pieces(side, plan, tasks):
+            self.log.add(stream.path, piece.refused, self.read + len(piece.refused))
+            rows += piece.read
+            last = piece.rows
+        earlier = self.sides.get(side.name)
+        self.sides[side.name] = (
+            last if earlier is None else side.per_key(pl.concat([earlier, last]))
+        )
+        return rows
+
+    def _take(
+        self, path: Path, plan: ReadingPlan, outcome: BatchOutcome, hashed: Hashed
+    ) -> pl.DataFrame:
+        jobs, refused = outcome.jobs, outcome.refused
+        if outcome.lost is not None:
+            self.lost.update(outcome.lost.rows())
+        if self.repeated:
+            join = plan.join
+            if join is None:
+                jobs, more = self._without_repeats(outcome)
+            else:
+                jobs, more = self._without_parts(path, outcome, join)
+            refused = refused + more
+        else:
+            if hashed.ids is not None:
+                self.ids.add(hashed.ids)
+            if plan.join is not None and outcome.beside is not None:
+                self._count(plan.join, jobs.hstack(outcome.beside))
+        if hashed.rows is not None:
+            self.rows.add(hashed.rows)
+        self.kept += jobs.height
+        self.log.add(path, refused, self.read + len(refused))
+        for what, n in zip(plan.counted(), outcome.tallies, strict=True):
+            self.counts[what] += n
+        self.words.update(hashed.unknown_words)
+        self.offsets.update(hashed.offsets)
+        self.waits += jobs.height - jobs["queue_s"].null_count()
+        return jobs
+
+    def _without_parts(
+        self, path: Path, outcome: BatchOutcome, join: Join
+    ) -> tuple[pl.DataFrame, list[Refused]]:
+        """Return the jobs of one row, and the rows of jobs that a refused row belongs to.
+
+        The rows of the other jobs are set aside; each such job counts once.
+        """
+        is_part = outcome.jobs["job_id"].is_in(list(self.repeated))
+        if outcome.beside is None:
+            return outcome.jobs, []
+        rows = outcome.jobs.hstack(outcome.beside)
+        self._count(join, rows.filter(~is_part))
+        if not is_part.any():
+            return outcome.jobs, []
+        rows = rows.filter(is_part)
+        is_whole = pl.Series([key not in self.incomplete for key in rows.select(KEY).rows()])
+        whole = rows.filter(is_whole)
+        numbers = outcome.rows.filter(is_part).filter(is_whole)
+        new = self.parts.add(whole, path, numbers)
+        self.kept += new
+        self.counts[join.what] += whole.height - new
+        lost = is_part.arg_true().filter(~is_whole).to_list()
+        expected = "a job none of whose rows is rejected"
+        return outcome.jobs.filter(~is_part), _refuse(outcome, lost, "incomplete", expected)
+
+    def _count(self, join: Join, jobs: pl.DataFrame) -> None:
+        for tally in join.tallies:
+            self.counts[tally.what] += jobs.select(tally.counted.sum()).item()
+
+    def _without_repeats(self, outcome: BatchOutcome) -> tuple[pl.DataFrame, list[Refused]]:
+        """Return the jobs whose id is new, and the others as refused rows."""
+        ids = outcome.jobs["job_id"]
+        again: list[int] = []
+        for position in ids.is_in(list(self.repeated)).arg_true():
+            if ids[position] in self.seen:
+                again.append(position)
+            self.seen.add(ids[position])
+        if not again:
+            return outcome.jobs, []
+        keep = pl.Series([True]).new_from_index(0, len(ids)).scatter(again, False)
+        return outcome.jobs.filter(keep), _refuse(
+            outcome, again, "duplicate_id", "an id of its own"
+        )
+
+
+def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) -> list[Refused]:
+    """Return kept rows, by their places among these, as rows refused for their ids."""
+    at = kept if outcome.positions is None else outcome.positions.gather(kept).to_list()
+    ids = outcome.jobs["job_id"].gather(kept)
+    return [
+        Refused(row, reason, outcome.id_column, job_id, expected, raw)
+        for row, job_id, raw in zip(
+            outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True
+        )
+    ]
+
+
+def repeated_ids(reading: Reading, trace: Path) -> frozenset[str]:
+    """Return the ids of a written trace to watch: on several rows, or on a refused row too."""
+    ids = pl.scan_parquet(trace, glob=False).select("job_id")
+    watched: set[str] = set()
+    # Equal hashes are not yet equal ids: look at the ids themselves.
+    if (hashes := reading.ids.repeated()).size:
+        suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
+        counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)
+        watched.update(counted.collect()["job_id"].to_list())
+    if reading.lost:
+        lost = sorted({job_id for job_id, *_ in reading.lost})
+        watched.update(ids.filter(pl.col("job_id").is_in(lost)).collect()["job_id"].to_list())
+    return frozenset(watched)

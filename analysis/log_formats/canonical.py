@@ -1,0 +1,59 @@
+"""The canonical trace itself, as Parquet or CSV: checked, completed and written anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.log_formats.mapped import table_plan
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.delimited import open_table
+from gpuplan.analysis.reading.parquets import open_parquet
+from gpuplan.analysis.reading.plan import ReadingPlan
+from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, Provenance
+
+
+def _open(stream: SourceStream) -> Rows:
+    if Head(stream.path, stream.head).is_parquet:
+        return open_parquet(stream)
+    return open_table(stream)
+
+
+def _plan(sight: SourceContext) -> ReadingPlan:
+    need(sight, REQUIRED, "canonical")
+    plan = table_plan(sight, {name: name for name in CANONICAL if name in sight.columns}, "job")
+    before = _provenance(sight.head)
+    if before is None:
+        return plan
+    return replace(plan, relative_time=before.relative_time, time_zone=before.time_zone,
+                   notes=before.notes)  # fmt: skip
+
+
+def _provenance(head: Head) -> Provenance | None:
+    if not head.is_parquet:
+        return None
+    try:
+        return Provenance.from_json(pl.read_parquet_metadata(head.file or head.path)[METADATA_KEY])
+    except (KeyError, ValueError, TypeError, pl.exceptions.PolarsError):
+        return None  # written by another tool
+
+
+def _recognizes(head: Head) -> str | None:
+    if head.is_parquet:
+        return "a Parquet file"
+    return has_columns(head, REQUIRED)
+
+
+CANONICAL_FORMAT = LogFormat(
+    name="canonical",
+    description="a canonical trace, Parquet or CSV, of gpuplan or any other tool",
+    source="gpuplan ingest, or your own tool",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=_open,
+    takes_zone=True,
+    columns=REQUIRED,
+)

@@ -1,0 +1,146 @@
+"""What makes a log format: a name, the signs it is recognized by, and a plan for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.delimited import open_table
+from gpuplan.analysis.reading.headers import header_error
+from gpuplan.analysis.reading.plan import ReadingPlan
+from gpuplan.analysis.reading.source import Head, SourceStream
+
+NAME_COLUMNS = (
+    "name its columns: --source-format csv --map submit_time=COLUMN --map num_gpus=COLUMN ..."
+)
+LOST = "lost"
+"""Column of a side table: whether a row of this key is rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestOptions:
+    """What the user says about the sources.
+
+    Attributes:
+        columns: canonical column -> source column (``--map``).
+        time_zone: zone of times without an offset (``--time-zone``).
+        throughputs: table of steps per second (``--throughputs``).
+        worker_type: the one of its worker types that jobs run on (``--worker-type``).
+        own_durations: whether the log's own column counts, not end - start (``--duration``).
+        is_forced: whether the user says the format (``--source-format``).
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    time_zone: str | None = None
+    throughputs: Path | None = None
+    worker_type: str | None = None
+    own_durations: bool = False
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """What a format sees of a source before it plans.
+
+    Attributes:
+        head: the first bytes.
+        columns: names of the source columns.
+        sample: cells of a few first rows.
+        number: position of the source among all of them, from 0.
+        choices: what the user says.
+        sides: name -> rows of the side tables given, one per key (see `SideTable`).
+    """
+
+    head: Head
+    columns: tuple[str, ...]
+    sample: Sequence[Mapping[str, str | None]]
+    number: int
+    choices: IngestOptions
+    sides: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SideTable:
+    """A table that a log of several tables keeps beside its jobs, to which it adds.
+
+    Its rows are not jobs: they count only where they are rejected.
+
+    Attributes:
+        name: what it is called.
+        key: source column, and field of its plan, that says to which jobs a row belongs.
+        plan: says what its rows hold; the schema is its own.
+        per_key: brings rows to one per key. It gets rows of the plan's schema and of what it has
+            returned, with `LOST`: true where a row of this key is rejected.
+    """
+
+    name: str
+    key: str
+    plan: Callable[[SourceContext], ReadingPlan]
+    per_key: Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def no_side(head: Head) -> SideTable | None:
+    """Return None: the sources of most formats are jobs."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """A log format.
+
+    Attributes:
+        name: what ``--source-format`` takes.
+        description: one line for lists.
+        source: where such a log comes from.
+        recognizes: returns the evidence that a file is of this format, or None.
+        plan: says how the rows of a source become jobs. Raises `InputError` where they cannot.
+        open: brings a source into columns.
+        takes_zone: whether its times may be local, so that ``--time-zone`` means something.
+        takes_columns: whether it is told its columns with ``--map``.
+        takes_throughputs: whether it tells steps, which ``--throughputs`` turns into durations.
+        has_durations: whether it tells durations beside starts and ends, for ``--duration``.
+        jobs_table: name of the table with the jobs, in a log of several tables.
+        side: returns the side table that a source is; None where its rows are jobs.
+        columns: those that a CSV log of it must have, to tell the nearest format; none for others.
+    """
+
+    name: str
+    description: str
+    source: str
+    recognizes: Callable[[Head], str | None]
+    plan: Callable[[SourceContext], ReadingPlan]
+    open: Callable[[SourceStream], Rows] = open_table
+    takes_zone: bool = False
+    takes_columns: bool = False
+    takes_throughputs: bool = False
+    has_durations: bool = False
+    jobs_table: str | None = None
+    side: Callable[[Head], SideTable | None] = no_side
+    columns: tuple[str, ...] = ()
+
+
+def has_columns(head: Head, names: Sequence[str]) -> str | None:
+    """Return as evidence that a table has all the columns, or None where it does not."""
+    if set(names) <= set(head.columns):
+        return f"the columns {', '.join(names)}"
+    return None
+
+
+def need(sight: SourceContext, names: Sequence[str], format_name: str) -> None:
+    """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
+    missing = [name for name in names if name not in sight.columns]
+    if missing:
+        found = ", ".join(sight.columns[:12]) or "none"
+        raise header_error(sight.head, {format_name: names}) or InputError(
+            sight.head.path,
+            f"no column {', '.join(missing)}; found {found}",
+            expected=f"the columns of the format {format_name}: {', '.join(names)}",
+            hint=f"leave out --source-format to detect it, or {NAME_COLUMNS}"
+            if sight.choices.is_forced
+            else NAME_COLUMNS,
+        )

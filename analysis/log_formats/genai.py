@@ -1,0 +1,70 @@
+"""Alibaba GenAI v2026: requests of a serverless image service, each as a job of one GPU.
+
+Source: the dataset GenTD26 of alibaba/clusterdata. The log has no ids, waits and GPU counts; its
+times have no zone, and the publisher has shifted them.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Tally, made_id, number, states, text
+from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.times import moment
+
+COLUMNS = ("gmt_create", "predict_type", "predict_status", "exec_time_seconds", "groupId")
+STATUSES = {
+    "succeed": "completed",
+    "failed": "failed",
+    "pending": "running",
+    "processing": "running",
+}
+"""A request that was not done when the log was taken has run for the time told, which may be 0."""
+LOCAL = "a time like 2024-11-15 16:57:50"
+
+
+def _plan(sight: SourceContext) -> ReadingPlan:
+    need(sight, COLUMNS, "genai")
+    zone = sight.choices.time_zone or "UTC"
+    return ReadingPlan(
+        fields=(
+            Field("submit_time", "gmt_create", moment("gmt_create", zone), LOCAL, True, zone),
+            number("duration_s", "exec_time_seconds", expected="seconds"),
+            text("user", "groupId"),
+            text("job_class", "predict_type"),
+            text("source_state", "predict_status"),
+            states("predict_status", STATUSES),
+        ),
+        jobs={
+            "job_id": made_id("genai", sight.number),
+            "num_gpus": pl.lit(1.0),
+        },
+        tallies=(
+            Tally(
+                "requests that were not done (running; duration is a lower bound)",
+                pl.col("state") == "running",
+            ),
+        ),
+        notes=(
+            "the log has no GPU counts (1 per request is assumed) and no waits",
+            "its publisher has shifted the times: hours and days are not those of a calendar",
+        ),
+        time_zone=zone,
+        made_ids=True,
+    )
+
+
+def _recognizes(head: Head) -> str | None:
+    return has_columns(head, COLUMNS)
+
+
+GENAI = LogFormat(
+    name="genai",
+    description="Alibaba GenAI (v2026): requests of an image service, one GPU each",
+    source="alibaba/clusterdata on GitHub, cluster-trace-v2026-GenAI: lora_request_trace.csv",
+    recognizes=_recognizes,
+    plan=_plan,
+    takes_zone=True,
+    columns=COLUMNS,
+)

@@ -1,0 +1,53 @@
+"""Helios: the job tables of four SenseTime clusters, April to September 2020.
+
+Source: Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
+Datacenters", SC 2021. Times are China local times without an offset, which know no summer time. An
+id is unique in its cluster only.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from gpuplan.analysis.log_formats.acmetrace import COMMON, cluster_log
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, text
+from gpuplan.analysis.reading.source import Head
+
+COLUMNS = (*COMMON, "vc")
+CLUSTERS = ("Venus", "Earth", "Saturn", "Uranus")
+ZONE = "Asia/Shanghai"
+
+
+def _plan(sight: SourceContext) -> ReadingPlan:
+    need(sight, COLUMNS, "helios")
+    job_id = pl.concat_str(pl.lit(_prefix(sight)), "job_id")
+    own = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
+    return cluster_log(own, ZONE, ZONE, own_durations=sight.choices.own_durations)
+
+
+def _prefix(sight: SourceContext) -> str:
+    """Return what makes ids unique among clusters: a cluster named by folder or file, or a number.
+
+    The log of each cluster is called cluster_log.csv and lies in a folder of the cluster's name.
+    """
+    told = [sight.head.path.parent.name.lower(), sight.head.path.name.lower()]
+    for cluster in CLUSTERS:
+        if any(cluster.lower() in name for name in told):
+            return f"{cluster}-"
+    return f"{sight.number + 1}-" if sight.number else ""
+
+
+def _recognizes(head: Head) -> str | None:
+    return has_columns(head, COLUMNS)
+
+
+HELIOS = LogFormat(
+    name="helios",
+    description="SenseTime Helios, 2020: 3.4 million jobs of Venus, Earth, Saturn and Uranus",
+    source="S-Lab-System-Group/HeliosData on GitHub, data.zip: <cluster>/cluster_log.csv",
+    recognizes=_recognizes,
+    plan=_plan,
+    has_durations=True,
+    columns=COLUMNS,
+)

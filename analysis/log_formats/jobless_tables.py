@@ -1,0 +1,76 @@
+"""Tables that come with job logs but hold no jobs: told for what they are, not as unknown files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.source import Head
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A kind of table without jobs.
+
+    Attributes:
+        what: what it is.
+        columns: the columns it is known by; none where it has no header.
+        jobs: where the jobs are.
+        name: what its file is called, where that tells it.
+    """
+
+    what: str
+    columns: tuple[str, ...]
+    jobs: str
+    name: str | None = None
+
+
+OPENB_JOBS = "openb_pod_list_default.csv of the same folder"
+HELIOS_JOBS = "cluster_log.csv of HeliosData"
+PAI_JOBS = "pai_job_table.csv together with pai_task_table.csv"
+ACME_JOBS = "trace_seren.csv or trace_kalos.csv of AcmeTrace"
+OTHERS = (
+    Other("what the processes on Alibaba PAI used", (), PAI_JOBS, "pai_sensor_table"),
+    Other("the machines of Alibaba PAI", (), PAI_JOBS, "pai_machine_spec"),
+    Other("what the machines of Alibaba PAI used", (), PAI_JOBS, "pai_machine_metric"),
+    Other("the nodes of Alibaba openb", ("sn", "cpu_milli", "gpu", "model"), OPENB_JOBS),
+    Other(
+        "the nodes of Alibaba spot-gpu",
+        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"),
+        "job_info_df.csv of the same folder",
+    ),
+    Other(
+        "GPU demand of Helios over time",
+        ("time", "total_gpu_num", "running_gpu_num", "pending_gpu_num"),
+        HELIOS_JOBS,
+    ),
+    Other(
+        "the throughputs of Gavel's job types",
+        ("worker_type", "job_type", "scale_factor", "steps_per_second"),
+        "a .trace file, and give this one with --throughputs",
+    ),
+    Other(
+        "the cluster of a Tiresias simulation",
+        ("num_switch", "num_node_p_switch", "num_gpu_p_node"),
+        "a job list such as 60_job.csv",
+    ),
+    Other("sums per cluster", ("id", "gpu_num", "job_num", "avg_run_time_gpu"), HELIOS_JOBS),
+    Other("sums per trace", ("id", "job_num", "gpu_job_num", "avg_run_time_gpu"), ACME_JOBS),
+    Other("shares of jobs by duration", ("duration_s", "Seren", "Kalos", "Philly"), ACME_JOBS),
+    Other("shares of jobs by GPUs", ("quantity", "trace", "gpus", "cdf_percent"), ACME_JOBS),
+)
+
+
+def other_table(head: Head) -> InputError | None:
+    """Return what to raise for a known table without jobs; None for any other file."""
+    for other in OTHERS:
+        by_name = other.name is not None and other.name in head.path.name.lower()
+        if by_name or (other.columns and set(other.columns) <= set(head.columns)):
+            sign = other.name or f"columns {', '.join(other.columns)}"
+            return InputError(
+                head.path,
+                f"lists {other.what} ({sign}); it has no jobs",
+                expected="a job log",
+                hint=f"ingest {other.jobs}",
+            )
+    return None

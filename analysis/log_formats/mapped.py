@@ -1,0 +1,181 @@
+"""Any table whose columns the user names: ``--source-format csv --map submit_time=created``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
+from gpuplan.analysis.log_formats.states import ANY, SLURM_SUFFIX
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.delimited import Layout, open_table
+from gpuplan.analysis.reading.parquets import open_parquet
+from gpuplan.analysis.reading.plan import (
+    EARLY,
+    Field,
+    ReadingPlan,
+    Tally,
+    count,
+    made_id,
+    states,
+)
+from gpuplan.analysis.reading.source import Head, SourceStream, likely_separator
+from gpuplan.analysis.reading.times import (
+    MILLIS_ABOVE,
+    RELATIVE_BELOW_S,
+    is_number,
+    moment,
+    moment_after,
+    seconds,
+    seconds_between,
+)
+from gpuplan.analysis.schema import CANONICAL, PRIORITIES
+
+TIMES = ("submit_time", "start_time", "end_time")
+TARGETS = (*CANONICAL, "start_time", "end_time")
+"""What ``--map`` takes: wait and run time may also come from the instants of start and end."""
+
+
+def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) -> ReadingPlan:
+    """Return the plan of a table, canonical column -> source column.
+
+    A time column of plain numbers holds seconds: from the start of the log where they are below
+    100,000,000, else of the Unix epoch (milliseconds from 100,000,000,000 on). Everything else is
+    ISO 8601; without an offset it is in the zone chosen, or UTC.
+    """
+    zone = sight.choices.time_zone or "UTC"
+    fields: list[Field] = []
+    relative = False
+    for name in TIMES:
+        if name not in columns:
+            continue
+        value, expected, is_relative = _time(sight, columns[name], zone)
+        relative = relative or is_relative
+        local = zone if expected.startswith("an ISO") else None
+        if name == "end_time" and local is not None and "start_time" in columns:
+            value = moment_after(columns[name], columns["start_time"], zone)
+        fields.append(Field(name, columns[name], value, expected, name == "submit_time", local))
+    fields += [_field(name, source) for name, source in columns.items() if name not in TIMES]
+    jobs: dict[str, pl.Expr] = {}
+    tallies = []
+    if "job_id" not in columns:
+        jobs["job_id"] = made_id(prefix, sight.number)
+    if {"start_time", "end_time"} <= columns.keys() and "duration_s" not in columns:
+        jobs["duration_s"] = seconds_between("end_time", "start_time")
+    if "start_time" in columns and "queue_s" not in columns:
+        waited = seconds_between("start_time", "submit_time")
+        jobs["queue_s"] = pl.when(waited >= 0).then(waited)
+        tallies.append(Tally(EARLY, waited < 0))
+    for name, default in (("num_workers", 1), ("attempts", 1)):
+        if name in columns:
+            jobs[name] = pl.col(name).fill_null(default)
+    notes = []
+    if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
+        notes.append(
+            f"no durations: {columns['end_time']} tells the ends, but no column is mapped to "
+            "start_time or duration_s"
+        )
+    return ReadingPlan(
+        fields=tuple(fields),
+        jobs=jobs,
+        tallies=tuple(tallies),
+        notes=tuple(notes),
+        time_zone=None if relative else zone,
+        zone_columns=_told_zones(sight, columns),
+        relative_time=relative,
+        made_ids="job_id" not in columns,
+    )
+
+
+def _told_zones(sight: SourceContext, columns: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose offsets count: none where the user says the zone.
+
+    Nor do those of Parquet, whose instants have lost theirs.
+    """
+    if sight.choices.time_zone is not None or sight.head.is_parquet:
+        return ()
+    return tuple(columns[name] for name in TIMES if name in columns)
+
+
+def _time(sight: SourceContext, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
+    """Return the reading of a time column, what a cell should be, and whether it is relative."""
+    seen = [cell for row in sight.sample if (cell := row.get(source)) is not None]
+    numbers = [abs(float(cell)) for cell in seen if is_number(cell)]
+    if 2 * len(numbers) <= len(seen):
+        return moment(source, zone), "an ISO 8601 time that exists", False
+    if min(numbers) >= MILLIS_ABOVE:
+        return seconds(source, "ms"), "milliseconds of the Unix epoch", False
+    if max(numbers) >= RELATIVE_BELOW_S:
+        return seconds(source), "seconds of the Unix epoch", False
+    return seconds(source), "seconds from the start of the log", True
+
+
+def _field(name: str, source: str) -> Field:
+    cell = pl.col(source).str.strip_chars()
+    required = name in ("job_id", "num_gpus")
+    kind = CANONICAL[name]
+    if name == "state":
+        return states(source, ANY, suffix=SLURM_SUFFIX)
+    if name == "priority":
+        meaning = {word: word for word in PRIORITIES}
+        value = pl.col(source).replace_strict(meaning, default=None, return_dtype=kind)
+        return Field(name, source, value, f"one of {', '.join(PRIORITIES)}")
+    if name == "gpu_type":
+        return Field(name, source, gpu_names(source))
+    if kind == pl.Int32():
+        return count(name, source)
+    if kind == pl.Float64():
+        expected = "a number of GPUs" if name == "num_gpus" else "seconds"
+        return Field(name, source, cell.cast(kind, strict=False), expected, required)
+    return Field(name, source, cell, required=required)
+
+
+def _plan(sight: SourceContext) -> ReadingPlan:
+    chosen = sight.choices.columns
+    unknown = [name for name in chosen if name not in TARGETS]
+    if unknown:
+        raise UsageError(
+            f"--map {unknown[0]}={chosen[unknown[0]]}: no canonical column {unknown[0]!r}; "
+            f"expected one of {', '.join(TARGETS)}"
+        )
+    for name, source in chosen.items():
+        if source not in sight.columns:
+            raise InputError(
+                sight.head.path,
+                f"no column {source!r} for --map {name}={source}; "
+                f"found {', '.join(sight.columns[:20])}",
+                expected="canonical column = column of the file",
+            )
+    columns = {name: name for name in TARGETS if name in sight.columns} | dict(chosen)
+    if "state" in columns:
+        columns.setdefault("source_state", columns["state"])
+    missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
+    if missing:
+        raise InputError(
+            sight.head.path,
+            f"nothing is mapped to {' and '.join(missing)}; found {', '.join(sight.columns[:20])}",
+            expected="--map for what the file calls otherwise",
+            hint=f"add --map {missing[0]}=COLUMN",
+        )
+    return table_plan(sight, columns, "row")
+
+
+def _open(stream: SourceStream) -> Rows:
+    if Head(stream.path, stream.head).is_parquet:
+        return open_parquet(stream)
+    return open_table(stream, lambda line: Layout(likely_separator(line)))
+
+
+CSV = LogFormat(
+    name="csv",
+    description="any CSV (also ; TAB |) or Parquet table, --map canonical=column for each column",
+    source="your own export",
+    recognizes=lambda head: None,
+    plan=_plan,
+    open=_open,
+    takes_zone=True,
+    takes_columns=True,
+)

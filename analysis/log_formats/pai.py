@@ -1,0 +1,267 @@
+"""Alibaba PAI (cluster-trace-gpu-v2020): its tables, joined by job, and its simulator's sample.
+
+Source: Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale
+Heterogeneous GPU Clusters", NSDI 2022. The tables have no header line; each is known by the name of
+its file or by its fields. A job is submitted at the start in pai_job_table, asks for the GPUs of
+its tasks, and runs from the first start to the last end of its instances. Times are shifted by a
+constant that is not told; 0 is no time.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.gpu_names import gpu_names
+from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
+from gpuplan.analysis.log_formats.pai_sample import SAMPLE_COLUMNS, is_sample, sample_plan
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.delimited import Layout, open_table
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, number, states, text
+from gpuplan.analysis.reading.source import Head, SourceStream, split_line
+from gpuplan.analysis.reading.times import seconds
+
+JOBS, TASKS, INSTANCES, TAGS = (
+    "pai_job_table", "pai_task_table", "pai_instance_table", "pai_group_tag_table",
+)  # fmt: skip
+TABLES = {
+    JOBS: ("job_name", "inst_id", "user", "status", "start_time", "end_time"),
+    TASKS: ("job_name", "task_name", "inst_num", "status", "start_time", "end_time",
+            "plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
+    INSTANCES: ("job_name", "task_name", "inst_name", "worker_name", "inst_id", "status",
+                "start_time", "end_time", "machine"),
+    TAGS: ("inst_id", "user", "gpu_type_spec", "group", "workload"),
+}  # fmt: skip
+STATUSES = {
+    "terminated": "completed",
+    "failed": "failed",
+    "running": "running",
+    "waiting": "not_started",
+}
+SHIFTED = (
+    "times are shifted by a constant that is not told; read as Unix time in Asia/Shanghai they "
+    "keep hour and weekday"
+)
+SECONDS = "seconds above 0"
+SECONDS_CELL = re.compile(r"(\d+([.]\d*)?)?")
+Schema = dict[str, pl.DataType]
+TASK_SCHEMA: Schema = {
+    "job_name": pl.String(),
+    "gpu_percent": pl.Float64(),
+    "workers": pl.Float64(),
+    "start_s": pl.Float64(),
+    "gpu_type": pl.String(),
+    "other_gpu_type": pl.String(),
+}
+INSTANCE_SCHEMA: Schema = {"job_name": pl.String(), "start_s": pl.Float64(), "end_s": pl.Float64()}
+TAG_SCHEMA: Schema = {"inst_id": pl.String(), "workload": pl.String()}
+
+
+def _plan(sight: SourceContext) -> ReadingPlan:
+    if is_sample(sight.columns):
+        return sample_plan(sight)
+    if _table_of(sight.head) != JOBS:
+        need(sight, SAMPLE_COLUMNS, "pai")
+    if TASKS not in sight.sides:
+        raise InputError(
+            sight.head.path,
+            f"is {JOBS}, which tells no GPUs",
+            expected=f"{TASKS} beside it; {INSTANCES} and {TAGS} are read too where they are given",
+            hint="name all tables in one command, or the folder that holds them",
+        )
+    task, instance, tag = (pl.col(name).struct.field for name in ("task", "instance", "tag"))
+    start = pl.coalesce(instance("start_s"), task("start_s"))
+    end = pl.coalesce(instance("end_s"), _time("ended_s"))
+    ran = pl.when(pl.col("state") != "not_started").then(end - start)
+    waited = instance("start_s") - task("start_s")
+    types_differ = task("gpu_type") != task("other_gpu_type")
+    has_instances = INSTANCES in sight.sides
+    notes = () if has_instances else (
+        f"without {INSTANCES} jobs run from the start of their first task to their own end, and "
+        "no waits are known",
+    )  # fmt: skip
+    return ReadingPlan(
+        fields=(
+            text("job_id", "job_name", required=True),
+            text("user", "user"),
+            Field("submit_time", "start_time", seconds("start_time"), SECONDS, required=True),
+            number("ended_s", "end_time"),
+            text("source_state", "status"),
+            states("status", STATUSES),
+            _of(sight, TASKS, "job_name", "task", TASK_SCHEMA),
+            _of(sight, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
+            _of(sight, TAGS, "inst_id", "tag", TAG_SCHEMA),
+        ),
+        jobs={
+            "job_class": tag("workload"),
+            "queue_s": pl.when(waited >= 0).then(waited),
+            "duration_s": ran,
+            "num_gpus": task("gpu_percent") / 100,
+            "num_workers": task("workers").clip(1, 2**31 - 1),
+            "gpu_type": pl.when(~types_differ).then(task("gpu_type")),
+        },
+        rules=(
+            Rule("missing", "start_time", SECONDS,
+                 pl.col("submit_time").to_physical() <= 0),
+            Rule("incomplete", "job_name",
+                 "a job none of whose rows in the other tables is rejected",
+                 pl.any_horizontal(task(LOST), instance(LOST))),
+            Rule("missing", "job_name", f"a job with tasks in {TASKS}",
+                 task("gpu_percent").is_null()),
+            Rule("end_before_start", "end_time", "an end at the start or after it", ran < 0),
+        ),
+        tallies=(
+            Tally("jobs without a start or an end (no duration)", ran.is_null()),
+            Tally("jobs whose tasks ask for several GPU types (none is told)", types_differ),
+            *(Tally(f"jobs without a start in {INSTANCES} (they run from the start of their first "
+                    "task, and have no wait)", instance("start_s").is_null())
+              for _ in range(has_instances)),
+        ),
+        notes=(SHIFTED, *notes),
+        relative_time=True,
+    )  # fmt: skip
+
+
+def _of(sight: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
+    """Return the field with what a side table holds for a key: a struct, of nulls for nothing."""
+    rows = sight.sides.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
+
+    def look_up(keys: pl.Series) -> pl.Series:
+        found = keys.to_frame(key).join(rows, on=key, how="left", maintain_order="left")
+        return found.drop(key).to_struct(name)
+
+    kind = pl.Struct({column: kind for column, kind in rows.schema.items() if column != key})
+    return Field(name, key, pl.col(key).map_batches(look_up, return_dtype=kind))
+
+
+def _time(field: str) -> pl.Expr:
+    """Return seconds; null for 0, which stands for no time."""
+    return pl.when(pl.col(field) > 0).then(field)
+
+
+def _plan_tasks(sight: SourceContext) -> ReadingPlan:
+    asks = pl.col("percent") > 0
+    gpu = pl.when(asks & (pl.col("written_type").str.to_uppercase() != "CPU")).then("written_type")
+    return ReadingPlan(
+        fields=(
+            text("job_name", "job_name", required=True),
+            number("workers", "inst_num", required=True),
+            number("began_s", "start_time"),
+            number("percent", "plan_gpu"),
+            Field("written_type", "gpu_type", gpu_names("gpu_type")),
+        ),
+        jobs={
+            "gpu_percent": pl.col("workers") * pl.col("percent").fill_null(0),
+            "start_s": _time("began_s"),
+            "gpu_type": gpu,
+            "other_gpu_type": gpu,
+        },
+        schema=TASK_SCHEMA,
+        rules=(
+            Rule(
+                "negative_gpus", "plan_gpu", "percent of a GPU, at least 0", pl.col("percent") < 0
+            ),
+            Rule("negative_gpus", "inst_num", "a number, at least 0", pl.col("workers") < 0),
+        ),
+    )
+
+
+def _tasks_per_job(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by("job_name").agg(
+        pl.sum("gpu_percent", "workers"),
+        pl.min("start_s", "gpu_type"),
+        pl.max("other_gpu_type"),
+        pl.any(LOST),
+    )
+
+
+def _plan_instances(sight: SourceContext) -> ReadingPlan:
+    return ReadingPlan(
+        fields=(
+            text("job_name", "job_name", required=True),
+            number("began_s", "start_time"),
+            number("ended_s", "end_time"),
+        ),
+        jobs={"start_s": _time("began_s"), "end_s": _time("ended_s")},
+        schema=INSTANCE_SCHEMA,
+    )
+
+
+def _instances_per_job(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by("job_name").agg(pl.min("start_s"), pl.max("end_s"), pl.any(LOST))
+
+
+def _plan_tags(sight: SourceContext) -> ReadingPlan:
+    return ReadingPlan(
+        fields=(text("inst_id", "inst_id", required=True), text("workload", "workload")),
+        schema=TAG_SCHEMA,
+    )
+
+
+def _tags_per_job(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by("inst_id").agg(pl.min("workload"), pl.any(LOST))
+
+
+SIDES = {
+    TASKS: SideTable(TASKS, "job_name", _plan_tasks, _tasks_per_job),
+    INSTANCES: SideTable(INSTANCES, "job_name", _plan_instances, _instances_per_job),
+    TAGS: SideTable(TAGS, "inst_id", _plan_tags, _tags_per_job),
+}
+
+
+def _table_of(head: Head) -> str | None:
+    """Return which table a file is."""
+    found = _seen(head)
+    return None if found is None else found[0]
+
+
+def _seen(head: Head) -> tuple[str, str] | None:
+    """Return which table a file is, and by what: its name, its header, or fields with a status."""
+    if is_sample(head.columns) or not head.columns:
+        return None
+    cells = split_line((head.line or "").encode(), ",")
+    for table, names in TABLES.items():
+        if table in head.path.name.lower():
+            return table, f"the file name {table}"
+        if head.columns == names:
+            return table, f"the columns of {table}"
+        if "status" in names and len(cells) == len(names):
+            row = dict(zip(names, cells, strict=True))
+            if row["status"].lower() in STATUSES and SECONDS_CELL.fullmatch(row["start_time"]):
+                return table, f"{len(names)} fields with the status {row['status']}, as {table}"
+    return None
+
+
+def _open(stream: SourceStream) -> Rows:
+    head = Head(stream.path, stream.head)
+    table = _table_of(head)
+    if table is None or head.columns == TABLES[table]:
+        return open_table(stream)
+    return open_table(stream, Layout(names=TABLES[table]))
+
+
+def _recognizes(head: Head) -> str | None:
+    if is_sample(head.columns):
+        return f"the columns {', '.join(SAMPLE_COLUMNS)}"
+    found = _seen(head)
+    return None if found is None else found[1]
+
+
+def _side(head: Head) -> SideTable | None:
+    return SIDES.get(_table_of(head) or "")
+
+
+PAI = LogFormat(
+    name="pai",
+    description="Alibaba PAI (gpu-v2020): its tables joined, or the simulator's sample "
+    "(relative times)",
+    source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2020: pai_job_table.csv and "
+    "pai_task_table.csv, with pai_instance_table.csv and pai_group_tag_table.csv if you have them",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=_open,
+    jobs_table=JOBS,
+    side=_side,
+)

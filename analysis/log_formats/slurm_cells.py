@@ -1,0 +1,239 @@
+"""Readings of the cells of ``sacct``, and how its rows of one job become one."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+import polars as pl
+
+from gpuplan.analysis.log_formats.states import SLURM, SLURM_SHORT
+from gpuplan.analysis.reading.joins import FIRST, KEY, Join
+from gpuplan.analysis.reading.plan import Tally
+from gpuplan.analysis.reading.times import moment, moment_after, seconds
+from gpuplan.analysis.schema import CANONICAL
+
+JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
+STEP = r"^\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?\."
+EPOCH = r"^\d{9,11}$"
+ELAPSED = r"^(?:(?<d>\d{1,6})-)?(?:(?<h>\d{1,6}):)?(?<m>\d{1,6}):(?<s>\d{1,6}(?:[.]\d+)?)$"
+TRES = r"^[^=,]+=[^=,]*(?:,[^=,]+=[^=,]*)*$"
+TRES_GPUS = r"(?:^|,)gres/gpu=(\d+)(?:,|$)"
+TRES_TYPED = r"^gres/gpu:[^=]+=(\d+)$"
+TRES_TYPE = r"(?:^|,)gres/gpu:([^=,]+)=0*[1-9]"
+TRES_TYPES = r"gres/gpu:.*gres/gpu:"
+TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:\d*[^\d,][^,]*)?(?:,|$))"
+GRES = r"^[\w:/.,()*=+-]+$"
+GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
+GRES_GPU = (
+    r"^(?:gres[:/])?gpu(?:[:=]\d+|[:=](?<typed>[^:=]*)[:=]\d+"
+    r"|[:=](?<bare>[A-Za-z][^:=]*|\d+[A-Za-z][\w.]+))?$"
+)
+GRES_COUNT = r"[:=](\d+)$"
+IN_PARENTHESES = r"\([^)]*\)"
+MOST_WORKERS = 2**31 - 1
+MIXED = ","
+"""Stands for several GPU types; no type can be written so."""
+RUN = (*KEY, "component", "submit_time")
+WORDS = {**SLURM, **SLURM_SHORT}
+OWNER = ("user", "account", "cluster")
+PER_JOB = ("user", "group", "job_class", "gpu_type", "priority", "deadline_s")
+
+
+def job_id(source: str) -> pl.Expr:
+    """Return the id of the job: ``12``, ``12_3``, ``12_[4-9]``; a component gives its job's."""
+    return pl.col(source).str.extract(JOB_ID)
+
+
+def component(source: str) -> pl.Expr:
+    """Return the place of a component in a heterogeneous job (``12+1``), from 0."""
+    return pl.col(source).str.extract(r"\+(\d{1,9})$").cast(pl.Int32).fill_null(0)
+
+
+def owner(has: Set[str]) -> pl.Expr:
+    """Return user, account and cluster of a row as one text, of those that are among the columns.
+
+    Slurm numbers jobs per cluster, and begins again when it has used all numbers.
+    """
+    told = [pl.col(name).fill_null("") for name in OWNER if name in has]
+    return pl.concat_str(told, separator="\0") if told else pl.lit("")
+
+
+def is_step(source: str) -> pl.Expr:
+    """Whether a row is a step of a job: ``12.batch``, ``12_3.0``, ``12+1.extern``."""
+    return pl.col(source).str.contains(STEP)
+
+
+def instant(source: str, zone: str, earlier: str | None = None) -> pl.Expr:
+    """Return instants: local times of a zone, times with an offset, or seconds after 1970.
+
+    Args:
+        source: the column.
+        zone: zone of the local times.
+        earlier: column of times that come before; it tells which hour is meant in autumn.
+    """
+    epoch = pl.when(pl.col(source).str.contains(EPOCH)).then(seconds(source))
+    told = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
+    return pl.coalesce(told, epoch)
+
+
+def state(source: str) -> pl.Expr:
+    """Return canonical states of ``COMPLETED``, ``CANCELLED by 1001``, ``CANCELLED+`` or ``CD``."""
+    word = pl.col(source).str.extract(r"^([A-Za-z_]+)").str.to_lowercase()
+    return word.replace_strict(WORDS, default="unknown", return_dtype=CANONICAL["state"])
+
+
+def elapsed_s(source: str) -> pl.Expr:
+    """Return the seconds of ``[DD-[HH:]]MM:SS``."""
+    parts = pl.col(source).str.extract_groups(ELAPSED)
+    days, hours, minutes, rest = (parts.struct.field(p).cast(pl.Float64) for p in "dhms")
+    return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + rest
+
+
+def tres_gpus(source: str) -> pl.Expr:
+    """Return the GPUs of ``cpu=8,gres/gpu=4,gres/gpu:a100=4``: the total, or the sum of the types.
+
+    Both tell the same GPUs, so they are never added. No such key is 0, a count that is no whole
+    number is null.
+    """
+    cell = pl.col(source)
+    typed = cell.str.split(",").list.eval(pl.element().str.extract(TRES_TYPED).cast(pl.Float64))
+    total = cell.str.extract(TRES_GPUS).cast(pl.Float64)
+    is_read = cell.str.contains(TRES) & ~cell.str.contains(TRES_BAD)
+    return pl.when(is_read).then(pl.coalesce(total, typed.list.sum()))
+
+
+def gres_gpus(source: str) -> pl.Expr:
+    """Return the GPUs per node of ``gpu:4``, ``gpu:a100:4(S:0-1)``; a bare ``gpu`` is one.
+
+    A count that is no whole number is null.
+    """
+    entries, entry = _gres_entries(source), pl.element()
+    is_gpu = entry.str.contains(GRES_IS_GPU)
+    count = entry.str.extract(GRES_COUNT).cast(pl.Float64).fill_null(1.0)
+    gpus = entries.list.eval(pl.when(is_gpu).then(count)).list.sum()
+    is_bad = entries.list.eval(is_gpu & ~entry.str.contains(GRES_GPU)).list.any()
+    return pl.when(pl.col(source).str.contains(GRES) & ~is_bad).then(gpus)
+
+
+def tres_type(source: str) -> pl.Expr:
+    """Return the GPU type of ``gres/gpu:a100=4``; `MIXED` for several, empty text for none."""
+    cell = pl.col(source)
+    told = pl.when(cell.str.contains(TRES_TYPES)).then(cell).str.split(",")
+    several = _one_type(told.list.eval(pl.element().str.extract(TRES_TYPE)))
+    return (
+        pl.when(told.is_null()).then(cell.str.extract(TRES_TYPE).fill_null("")).otherwise(several)
+    )
+
+
+def gres_type(source: str) -> pl.Expr:
+    """Return the GPU type of ``gpu:a100:4``; `MIXED` for several, empty text for none."""
+    parts = pl.element().str.extract_groups(GRES_GPU).struct
+    told = pl.coalesce(parts.field("typed"), parts.field("bare"))
+    return _one_type(_gres_entries(source).list.eval(pl.when(told != "").then(told)))
+
+
+def _gres_entries(source: str) -> pl.Expr:
+    return pl.col(source).str.replace_all(IN_PARENTHESES, "").str.split(",")
+
+
+def _one_type(types: pl.Expr) -> pl.Expr:
+    told = types.list.drop_nulls()
+    kinds = told.list.eval(pl.element().str.to_lowercase()).list.n_unique()
+    return pl.when(kinds > 1).then(pl.lit(MIXED)).otherwise(told.list.first().fill_null(""))
+
+
+def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per job of rows that are runs of it, components of it, or both.
+
+    The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
+    The durations of the runs add up; GPUs and workers are those of the first run that started, the
+    state is that of the last. A run seen twice, as in the dumps of two months, counts once, as its
+    later row tells it. Of several owners of an id the jobs of the later ones are
+    called ``12-2``, ``12-3``.
+    """
+    started = pl.col("start_time").is_not_null()
+    last_state = pl.col("state").filter(started).last()
+    is_mixed = pl.col("is_mixed").any() | (pl.col("gpu_type").drop_nulls().n_unique() > 1)
+    runs = (
+        rows.with_row_index(FIRST)
+        .filter(started | ~started.any().over(RUN))
+        .sort(pl.col("state") == "running", FIRST, descending=[True, False])
+        .unique([*RUN, "start_time"], keep="last", maintain_order=True)
+        .sort(*KEY, "submit_time", "start_time", "component", FIRST)
+        .with_columns(pl.int_range(pl.len()).over(*KEY, "component").alias("run"))
+        .group_by(*KEY, "run", maintain_order=True)
+        .agg(
+            pl.col(FIRST, "submit_time", "queue_s", "start_time", "state", "source_state").first(),
+            pl.col("duration_s").max(),
+            pl.col("num_gpus").sum(),
+            pl.col("num_workers").cast(pl.Int64).sum(),
+            *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
+            pl.when(~is_mixed).then(pl.col("gpu_type").drop_nulls().first()),
+            is_mixed.alias("is_mixed"),
+        )
+    )
+    jobs = (
+        runs.sort(*KEY, "run")
+        .group_by(*KEY, maintain_order=True)
+        .agg(
+            pl.col(FIRST).min(),
+            pl.col("submit_time", "queue_s").first(),
+            pl.when(pl.col("duration_s").count() > 0).then(pl.col("duration_s").sum()).first(),
+            *(
+                pl.coalesce(pl.col(name).filter(started).first(), pl.col(name).first())
+                for name in ("num_gpus", "num_workers")
+            ),
+            pl.coalesce(last_state, pl.col("state").last()),
+            pl.when(last_state.is_null())
+            .then(pl.col("source_state").last())
+            .otherwise(pl.col("source_state").filter(started).last())
+            .alias("source_state"),
+            *(pl.col(name).drop_nulls().first() for name in PER_JOB),
+            pl.col("is_mixed").any(),
+            started.sum().clip(1).alias("attempts"),
+        )
+    )
+    nth = pl.int_range(1, pl.len() + 1).over("job_id")
+    own_id = pl.when(nth > 1).then(pl.format("{}-{}", "job_id", nth)).otherwise("job_id")
+    jobs = jobs.sort(FIRST).with_columns(own_id.alias("job_id"))
+    canonical = [
+        pl.col(name).clip(upper_bound=MOST_WORKERS).cast(kind)
+        if name == "num_workers"
+        else pl.col(name).cast(kind)
+        for name, kind in CANONICAL.items()
+    ]
+    return jobs.select(*canonical, "is_mixed", FIRST)
+
+
+def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
+    """Return how the rows of a job become one.
+
+    Args:
+        start_time: when the row began to run; null where it did not.
+        is_mixed: whether its GPUs are of several types.
+    """
+    return Join(
+        what="rows joined to another of the same job: its run after a requeue, or its component",
+        reused="jobs with the id of another user's, account's or cluster's job (-2, -3 ... added)",
+        owner=pl.col("owner"),
+        columns=(
+            pl.col("component"),
+            start_time.alias("start_time"),
+            is_mixed.alias("is_mixed"),
+        ),
+        tallies=(
+            Tally("jobs that never started (no duration)", pl.col("state") == "not_started"),
+            Tally(
+                "jobs still running (their duration is a lower bound)", pl.col("state") == "running"
+            ),
+            Tally(
+                "arrays that wait, one row for all their tasks",
+                pl.col("job_id").str.contains("[", literal=True),
+            ),
+            Tally(
+                "jobs with GPUs of several types (none is told)",
+                pl.col("is_mixed") & pl.col("gpu_type").is_null(),
+            ),
+        ),
+        one_job_each=one_job_each,
+    )

@@ -1,0 +1,132 @@
+"""Standard Workload Format: 18 numbers per job, after comments that tell when the log begins.
+
+Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
+JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and knows no GPUs.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.delimited import Layout, open_table
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, number, states, text
+from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.times import check_zone, is_number, seconds
+from gpuplan.analysis.schema import CANONICAL
+
+COLUMNS = (
+    "job_number", "submit_time", "wait_time", "run_time", "allocated_processors", "cpu_time",
+    "used_memory", "requested_processors", "requested_time", "requested_memory", "status",
+    "user_id", "group_id", "executable", "queue", "partition", "preceding_job", "think_time",
+)  # fmt: skip
+STATUS = {"0": "failed", "1": "completed", "5": "cancelled"}
+PARTIAL = ("2", "3", "4")
+UNKNOWN = ("-1", "-1.0")
+MARKS = ("Version", "UnixStartTime", "MaxJobs", "MaxProcs", "Computer")
+SPACES = re.compile(rb"[ \t]+")
+EDGES = re.compile(rb"(?m)^ | (?=\r?$)")
+COMMENT = re.compile(rb"(?m)^;[^\n]*")
+STATE = CANONICAL["state"]
+
+
+def _clean(lines: bytes) -> bytes:
+    """Return the lines with one space between fields, and comments as blank lines."""
+    return COMMENT.sub(b"", EDGES.sub(b"", SPACES.sub(b" ", lines)))
+
+
+def _open(stream: SourceStream) -> Rows:
+    return open_table(stream, Layout(" ", COLUMNS, quotes=False, clean=_clean))
+
+
+def _plan(sight: SourceContext) -> ReadingPlan:
+    begins_s = int(_told(sight.head, "UnixStartTime", r"\d{1,10}") or 0)
+    offset = pl.duration(seconds=begins_s)
+    allocated, requested = pl.col("allocated"), pl.col("requested")
+    told = pl.coalesce(allocated, requested)
+    ran = pl.col("run_s")
+    cancelled = pl.col("state_word") == "cancelled"
+    never = cancelled & (ran.is_null() | ((ran == 0) & (allocated.fill_null(0) == 0)))
+    waited = pl.col("wait_s")
+    return ReadingPlan(
+        fields=(
+            text("job_id", "job_number", required=True),
+            text("user", "user_id"),
+            text("group", "group_id"),
+            text("job_class", "executable"),
+            Field("submit_time", "submit_time", seconds("submit_time") + offset,
+                  "seconds from the start of the log", required=True),
+            number("wait_s", "wait_time", expected="seconds"),
+            number("run_s", "run_time", expected="seconds"),
+            number("allocated", "allocated_processors"),
+            number("requested", "requested_processors"),
+            text("source_state", "status"),
+            states("status", STATUS, "state_word"),
+        ),
+        jobs={
+            "num_gpus": told.fill_null(0.0),
+            "queue_s": pl.when(~never & (waited >= 0)).then(waited),
+            "duration_s": pl.when(~never).then(ran),
+            "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise("state_word"),
+        },
+        rules=(
+            Rule("negative_duration", "run_time", "seconds, at least 0, or -1", ran < 0),
+            Rule("negative_gpus", "allocated_processors", "at least 0, or -1", allocated < 0),
+            Rule("negative_gpus", "requested_processors", "at least 0, or -1", told < 0),
+        ),
+        left_out=(
+            Tally("lines of partial executions left out (the summary line of the job counts)",
+                  pl.col("status").is_in(PARTIAL)),
+        ),
+        tallies=(
+            Tally("jobs that were cancelled before they started (no duration)", never),
+            Tally("jobs of unknown duration", ~never & ran.is_null()),
+            Tally("jobs that tell no processors (0)", told.is_null()),
+            Tally("jobs whose allocation is unknown: the request counts",
+                  allocated.is_null() & requested.is_not_null()),
+            Tally("jobs of negative wait (no wait recorded)", waited < 0),
+        ),
+        notes=("num_gpus holds processors: the log knows no GPUs",),
+        time_zone=_zone(sight.head) if begins_s else None,
+        relative_time=not begins_s,
+        nothing=UNKNOWN,
+    )  # fmt: skip
+
+
+def _told(head: Head, name: str, form: str) -> str | None:
+    """Return what a comment of the header tells: ``; UnixStartTime: 820454400``."""
+    match = re.search(rf"(?m)^;\s*{name}:\s*({form})".encode(), head.data)
+    return match[1].decode() if match else None
+
+
+def _zone(head: Head) -> str:
+    try:
+        return check_zone(_told(head, "TimeZoneString", r"[\w/+-]+") or "UTC")
+    except UsageError:
+        return "UTC"
+
+
+def _recognizes(head: Head) -> str | None:
+    line = head.line
+    if line is None or head.is_json:
+        return None
+    if line.startswith(";"):
+        mark = next((mark for mark in MARKS if _told(head, mark, "") is not None), None)
+        return None if mark is None else f"a comment that tells {mark}"
+    cells = line.split()
+    is_job = len(cells) == len(COLUMNS) and all(is_number(cell) for cell in cells)
+    return f"{len(COLUMNS)} numbers in a line" if is_job else None
+
+
+SWF = LogFormat(
+    name="swf",
+    description="Standard Workload Format of the Parallel Workloads Archive (processors, no GPUs)",
+    source="the Parallel Workloads Archive; many simulators of schedulers",
+    recognizes=_recognizes,
+    plan=_plan,
+    open=_open,
+)

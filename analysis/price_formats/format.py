@@ -1,0 +1,110 @@
+"""What makes a price format: a name, the signs it is recognized by, and a plan for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.delimited import open_table
+from gpuplan.analysis.reading.plan import ReadingPlan
+from gpuplan.analysis.reading.source import Head, SourceStream
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChoices:
+    """What the user says about the sources, where they do not.
+
+    Attributes:
+        as_of: when the prices held, for a list without times (``--as-of``).
+        gpu: the GPU of a source that names none (``--gpu``).
+        provider: the provider of a source that names none (``--provider``).
+        sampling: ``snapshot`` or ``change``, over what the format says (``--sampling``).
+    """
+
+    as_of: datetime | None = None
+    gpu: str | None = None
+    provider: str | None = None
+    sampling: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSight:
+    """What a format sees of a source before it plans.
+
+    Attributes:
+        head: the first bytes, and the path.
+        columns: names of the source columns.
+        choices: what the user says.
+    """
+
+    head: Head
+    columns: tuple[str, ...]
+    choices: PriceChoices
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Rows that are none of ours, counted and left out.
+
+    Attributes:
+        reason: what they are, in words.
+        skipped: true in such a row; over the text cells.
+        source: column whose words are told with the count; None tells none.
+    """
+
+    reason: str
+    skipped: pl.Expr
+    source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PricePlan:
+    """How the rows of a source become prices.
+
+    Attributes:
+        plan: reading of the cells; its schema is that of prices.
+        skips: applied before it, in order.
+        changes: true in a row that is a change and not a snapshot; over canonical columns.
+    """
+
+    plan: ReadingPlan
+    skips: tuple[Skip, ...] = ()
+    changes: pl.Expr = field(default_factory=lambda: pl.lit(False))
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFormat:
+    """A price format.
+
+    Attributes:
+        name: what ``--source-format`` takes.
+        description: one line for lists.
+        source: where such a file comes from.
+        recognizes: returns the evidence that a file is of this format, or None.
+        plan: says how its rows become prices. Raises `InputError` where they cannot.
+        open: brings a source into columns.
+    """
+
+    name: str
+    description: str
+    source: str
+    recognizes: Callable[[Head], str | None]
+    plan: Callable[[PriceSight], PricePlan]
+    open: Callable[[SourceStream], Rows] = open_table
+
+
+def need(sight: PriceSight, names: tuple[str, ...], format_name: str) -> None:
+    """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
+    missing = [name for name in names if name not in sight.columns]
+    if missing:
+        raise InputError(
+            sight.head.path,
+            f"no column {', '.join(missing)}; found {', '.join(sight.columns[:12]) or 'none'}",
+            expected=f"the columns of the format {format_name}: {', '.join(names)}",
+            hint="leave out --source-format to detect it",
+        )

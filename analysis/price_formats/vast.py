@@ -1,0 +1,97 @@
+"""Vast.ai offers as community scrapers keep them: a row per offer and snapshot, asks or bids.
+
+``dph_total`` is US dollars per hour for the whole offer. Asks are on demand (kind marketplace);
+bids, told by the name of the file, can be interrupted (kind spot). Only what is not rented is
+listed.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, need
+from gpuplan.analysis.price_formats.plan import fixed, rules
+from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
+from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.times import moment
+
+COLUMNS = ("timestamp", "machine_id", "dph_total", "num_gpus")
+MB_ABOVE = 1024  # gpu_ram is in MB, but in GB where the command line wrote it
+BIDS = "bids"
+
+
+def _plan(sight: PriceSight) -> PricePlan:
+    need(sight, COLUMNS, "vast")
+    per_gpu = pl.col("dph_total").cast(pl.Float64, strict=False) / _gpus()
+    fields = [
+        Field("timestamp", "timestamp", moment("timestamp", "UTC"), "an ISO time", True),
+        Field(PRICE, "dph_total", per_gpu, number("", "dph_total").expected, True),
+        count("available", "num_gpus"),
+        Field("gpu_type", *_gpu(sight), required=True),
+    ]
+    if "geolocation" in sight.columns:
+        place = pl.col("geolocation").str.split(",").list.last().str.strip_chars()
+        fields.append(Field("region", "geolocation", place))
+    is_bid = BIDS in sight.head.path.name.lower()
+    kind = "spot" if is_bid else "marketplace"
+    return PricePlan(
+        ReadingPlan(
+            fields=tuple(fields),
+            jobs={"provider": fixed("vast.ai"), "kind": fixed(kind).cast(KIND_TYPE)},
+            schema=PRICES,
+            rules=rules("timestamp", "dph_total"),
+            notes=(f"Vast.ai: {'bids, interruptible' if is_bid else 'asks'}, one row per offer",),
+        )
+    )
+
+
+def _gpus() -> pl.Expr:
+    gpus = pl.col("num_gpus").cast(pl.Float64, strict=False)
+    return pl.when(gpus > 0).then(gpus).otherwise(1.0)  # a bad count refuses the row by itself
+
+
+def _gpu(sight: PriceSight) -> tuple[str, pl.Expr]:
+    """Return the source column of the GPU, and its name with the memory of the offer."""
+    named = "gpu_name" in sight.columns
+    if not named and sight.choices.gpu is None:
+        raise InputError(
+            sight.head.path,
+            "names no GPU: no column gpu_name",
+            hint="say which one it lists: --gpu RTX5090",
+        )
+    written = pl.col("gpu_name") if named else fixed(str(sight.choices.gpu))
+    memory = pl.lit(None, pl.Float64)
+    if "gpu_ram" in sight.columns:
+        told = pl.col("gpu_ram").cast(pl.Float64, strict=False)
+        memory = pl.when(told > MB_ABOVE).then(told / 1024).otherwise(told).round().fill_nan(None)
+    both = pl.struct(written.alias("name"), memory.alias("memory"))
+    name = both.map_batches(_name_each, return_dtype=pl.String())
+    return ("gpu_name" if named else "machine_id"), name
+
+
+def _name_each(cells: pl.Series) -> pl.Series:
+    """Return the names of structs of a written name and memory; each distinct one once."""
+    known = {
+        (name, memory): None if name is None else gpu_name(name, memory)
+        for name, memory in cells.struct.unnest().unique().rows()
+    }
+    names = [known[pair] for pair in cells.struct.unnest().rows()]
+    return pl.Series(cells.name, names, pl.String)
+
+
+def _recognizes(head: Head) -> str | None:
+    if set(COLUMNS) <= set(head.columns):
+        return f"the columns {', '.join(COLUMNS)}"
+    return None
+
+
+VAST = PriceFormat(
+    name="vast",
+    description="Vast.ai offers, asks or bids, CSV; per offer, snapshots",
+    source="scrapers of the Vast.ai offers",
+    recognizes=_recognizes,
+    plan=_plan,
+)

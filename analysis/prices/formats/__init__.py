@@ -1,1 +1,0 @@
-"""One module per format of price lists and histories."""

@@ -1,0 +1,281 @@
+"""Bring price lists and histories into one table: read, check, write, and account for every row.
+
+The prices of all sources are held in memory to be sorted: about 100 bytes each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.gpu_names import is_known_gpu
+from gpuplan.analysis.parquet import write_parquet
+from gpuplan.analysis.price_formats.format import (
+    PriceChoices,
+    PriceFormat,
+    PricePlan,
+    PriceSight,
+    Skip,
+)
+from gpuplan.analysis.price_formats.registry import (
+    PRICE_FORMATS,
+    price_format_named,
+    unknown_prices,
+)
+from gpuplan.analysis.price_formats.schema import (
+    METADATA_KEY,
+    PRICE,
+    SERIES,
+    PriceProvenance,
+    PriceSource,
+)
+from gpuplan.analysis.prices.duplicates import SOURCE_NUMBER, without_repeats
+from gpuplan.analysis.reading.batch import Batch
+from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
+from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes
+from gpuplan.analysis.reading.outcome import apply
+from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.version import gpuplan_version
+
+MAX_WORDS_TOLD = 5
+ORDER = ("timestamp", "provider", "gpu_type", "kind", "region", "instance")
+REPEATED = "prices that another source has too"
+
+
+@dataclass(frozen=True, slots=True)
+class PricesResult:
+    """A written price table and the account of its rows.
+
+    Attributes:
+        prices: the table, sorted by time.
+        provenance: what is stored with it: sources, counts, notes.
+        output: the file.
+        rejects_file: the rejected rows; None where there are none.
+    """
+
+    prices: pl.DataFrame
+    provenance: PriceProvenance
+    output: Path
+    rejects_file: Path | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts and facts; read = kept + skipped + rejected."""
+        told = self.provenance
+        times = self.prices["timestamp"]
+        return {
+            "rows_read": told.rows_read,
+            "rows_kept": told.rows_kept,
+            "rows_skipped": sum(told.rows_skipped.values()),
+            "rows_rejected": sum(told.rows_rejected.values()),
+            "rows_without_price": self.prices[PRICE].null_count(),
+            "skipped_by_reason": told.rows_skipped,
+            "rejected_by_reason": told.rows_rejected,
+            "first_time": times[0].isoformat(),
+            "last_time": times[-1].isoformat(),
+            "sources": [
+                {
+                    "path": source.name,
+                    "source_format": source.source_format,
+                    "sampling": source.sampling,
+                    "rows": source.rows,
+                }
+                for source in told.sources
+            ],
+            "output": str(self.output),
+            "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
+            "notes": list(told.notes),
+        }
+
+
+def ingest_prices(
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    source_format: str | None = None,
+    choices: PriceChoices | None = None,
+    limit: Limit = DEFAULT_LIMIT,
+    on_progress: Callable[[float], None] | None = None,
+    on_read: Callable[[pl.DataFrame, PriceProvenance], None] | None = None,
+) -> PricesResult:
+    """Write the prices of some lists and histories, of one format or several, to a Parquet file.
+
+    Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all. Where
+    too many rows are rejected only theirs does.
+
+    Args:
+        sources: files, plain or compressed with gzip or zstd, zip archives and folders of them,
+            or ``-`` for standard input.
+        output: the table; its name ends in ``.parquet``.
+        source_format: name of the format of all; None detects that of each.
+        choices: what the user says that the sources do not.
+        limit: how many rows may be rejected.
+        on_progress: told the share of the bytes read, 0 to 1.
+        on_read: given the prices before anything is written; where it raises, nothing is.
+
+    Raises:
+        InputError: a source cannot be used, or more rows than allowed are rejected.
+        OutputError: the table cannot be written.
+        UsageError: the options do not fit together.
+    """
+    forced = None if source_format is None else price_format_named(source_format)
+    rejects = rejects_path(output)
+    told = choices or PriceChoices()
+
+    def planned(known: PriceFormat, stream: SourceStream) -> None:
+        head = Head(stream.path, stream.head)
+        known.plan(PriceSight(head, known.open(stream).columns, told))
+
+    def look(source: Source) -> bool:
+        return look_early(source, PRICE_FORMATS, unknown_prices, forced, planned)
+
+    with opened_inputs(sources, output, look) as inputs:
+        log = RejectLog(rejects, inputs.spool, limit)
+        reading = _Reading(told, log)
+        lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
+        advance = share_of_bytes([one.source for one in lists], on_progress)
+        reading.notes += left_out_notes(left_out)
+        for one in lists:
+            reading.take(one.source, one.format, advance)
+        prices = reading.prices(lists[0].source.path)
+        provenance = reading.provenance()
+        if on_read is not None:
+            on_read(prices, provenance)
+        with atomic_output(output) as table:
+            write_parquet(prices, table, {METADATA_KEY: provenance.to_json()})
+            log.write()
+    return PricesResult(prices, provenance, output, rejects if len(log) else None)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has been read so far."""
+
+    choices: PriceChoices
+    log: RejectLog
+    kept: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    skipped_words: dict[str, Counter[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    files: list[PriceSource] = field(default_factory=list)
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    changing: list[pl.DataFrame] = field(default_factory=list)
+
+    @property
+    def usable(self) -> int:
+        return self.kept + len(self.log)
+
+    def take(
+        self, source: Source, known: PriceFormat, advance: Callable[[int], None] | None
+    ) -> None:
+        """Read one source to its end."""
+        before, changes, path = self.kept, 0, source.path
+        with closing(SourceStream(source, advance)) as stream:
+            data = stream.head
+            rows = known.open(stream)
+            head = Head(path, data, stream.file)
+            plan = known.plan(PriceSight(head, rows.columns, self.choices))
+            is_change = plan.changes
+            if self.choices.sampling is not None:
+                is_change = pl.lit(self.choices.sampling == "change")
+            for task in rows.batches(_wanted(plan)):
+                outcome = apply(plan.plan, self._without_skipped(task(), plan.skips))
+                self.kept += outcome.jobs.height
+                self.log.add(path, outcome.refused, self.usable + len(outcome.refused))
+                number = pl.lit(len(self.files), pl.UInt32).alias(SOURCE_NUMBER)
+                self.frames.append(outcome.jobs.with_columns(number))
+                changing = outcome.jobs.filter(is_change)
+                changes += changing.height
+                self.changing.append(changing.select(SERIES).unique())
+            digest = stream.sha256()
+        self.notes += plan.plan.notes
+        rows_kept = self.kept - before
+        sampling = "mixed" if 0 < changes < rows_kept else "change" if changes else "snapshot"
+        self.files.append(PriceSource(str(path), digest, known.name, sampling, rows_kept))
+
+    def prices(self, first: Path) -> pl.DataFrame:
+        """Return all prices in order of time, each once. Raises `InputError` for none."""
+        self.log.check(self.usable)
+        if self.kept == 0:
+            left_out = "; ".join(f"{n:,} {reason}" for reason, n in self.skipped.items())
+            problem = f"has no usable price ({left_out})" if left_out else "has no prices"
+            hint = (
+                "give a file with prices or counts of GPUs; what is read of each format stands in "
+                "docs/formats/prices.md"
+                if left_out
+                else "fetch it again, for a time and a GPU of which there are prices"
+            )
+            raise InputError(first, problem, expected="at least one price of a GPU", hint=hint)
+        prices = without_repeats(pl.concat(self.frames))
+        if repeated := self.kept - prices.height:
+            self.kept = prices.height
+            self.skipped[REPEATED] = repeated
+        self.frames = [prices.drop(SOURCE_NUMBER).sort(ORDER, maintain_order=True)]
+        return self.frames[0]
+
+    def provenance(self) -> PriceProvenance:
+        """Return the account of what was read."""
+        changing = pl.concat(self.changing).unique().sort(SERIES)
+        return PriceProvenance(
+            sources=tuple(self.files),
+            rows_read=self.usable + self.skipped.total(),
+            rows_kept=self.kept,
+            rows_skipped=dict(sorted(self.skipped.items())),
+            rows_rejected=dict(sorted(self.log.by_reason.items())),
+            change_series=tuple(changing.rows()),
+            notes=tuple(self._notes()),
+            gpuplan_version=gpuplan_version(),
+        )
+
+    def _without_skipped(self, batch: Batch, skips: Sequence[Skip]) -> Batch:
+        """Return the batch without the rows that are none of ours, which are counted."""
+        kept, positions = batch.cells, None
+        for skip in skips:
+            drop = kept.select(skip.skipped.fill_null(False).alias("drop")).to_series()
+            if not drop.any():
+                continue
+            self.skipped[skip.reason] += int(drop.sum())
+            if skip.source is not None:
+                words = kept[skip.source].filter(drop).fill_null("nothing").to_list()
+                self.skipped_words.setdefault(skip.reason, Counter()).update(words)
+            at = (~drop).arg_true()
+            kept, positions = kept.filter(~drop), at if positions is None else positions.gather(at)
+        if positions is None:
+            return batch
+        left = positions
+        return Batch(kept, lambda at: batch.raw(left.gather(list(at)).to_list()), batch.refused)
+
+    def _notes(self) -> Iterator[str]:
+        yield from dict.fromkeys(self.notes)
+        for reason, n in sorted(self.skipped.items()):
+            words = self.skipped_words.get(reason)
+            yield f"left out, {reason}{_told(words) if words else ''}: {n:,}"
+        unknown: Counter[str] = Counter()
+        for frame in self.frames:
+            counted = frame["gpu_type"].value_counts()
+            unknown.update({gpu: n for gpu, n in counted.rows() if not is_known_gpu(gpu)})
+        if unknown:
+            yield (
+                f"prices whose GPU is not in the table of names, kept as they are{_told(unknown)}: "
+                f"{unknown.total():,}"
+            )
+
+
+def _wanted(plan: PricePlan) -> list[str]:
+    """Return the source columns that a plan reads, each once."""
+    skipping = [name for skip in plan.skips for name in skip.skipped.meta.root_names()]
+    return list(dict.fromkeys([*plan.plan.sources(), *skipping]))
+
+
+def _told(words: Counter[str]) -> str:
+    most = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS_TOLD]
+    more = ", ..." if len(words) > MAX_WORDS_TOLD else ""
+    return f" ({', '.join(word for word, _ in most)}{more})"

@@ -1,0 +1,248 @@
+"""Read delimited text into text columns, quickly where it is regular, exactly where it is not.
+
+A block of whole lines without a quote character, in which every line has the same number of
+separators, is parsed by polars. Any other block is taken apart line by line, so that each bad line
+is refused with its number and takes no good one with it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.reading.limits import MOST_COLUMNS, MOST_LINE_BYTES, long_line
+from gpuplan.analysis.reading.quoted import read_quoted
+from gpuplan.analysis.reading.shape import TableShape, not_text, wrong_width
+from gpuplan.analysis.reading.source import Head, SourceStream, header_names
+from gpuplan.analysis.reading.unreadable import odd_text
+
+BLOCK_BYTES = 1 << 23
+SAMPLE_BYTES = 8192
+NEWLINE = ord("\n")
+QUOTE = b'"'
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the lines of a file are laid out.
+
+    Attributes:
+        separator: one ASCII character between cells.
+        names: column names of a file without a header line; None where the first line has them.
+        quotes: whether a cell may be quoted; otherwise a quote is a character like any other.
+        any_case: whether the names in the header are taken in lower case.
+        clean: makes whole lines regular before they are read, and keeps the number of lines.
+    """
+
+    separator: str = ","
+    names: tuple[str, ...] | None = None
+    quotes: bool = True
+    any_case: bool = False
+    clean: Callable[[bytes], bytes] | None = None
+
+
+COMMA = Layout()
+
+
+def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = COMMA) -> Rows:
+    """Open delimited text; its header is read at once.
+
+    Args:
+        stream: the file.
+        layout: how its lines are laid out, or what tells that from the first line.
+
+    Raises:
+        InputError: there is no header, or the text has an encoding or line ends of its own.
+    """
+    if (odd := odd_text(Head(stream.path, stream.head))) is not None:
+        raise odd
+    line, rest, number = _first_line(stream)
+    if not isinstance(layout, Layout):
+        layout = layout(line.decode("utf-8", "replace").rstrip("\r"))
+    names = list(layout.names or header_names(line, layout.separator))
+    if len(names) > MOST_COLUMNS:
+        problem = f"has {len(names):,} columns"
+        raise InputError(stream.path, problem, row=number, expected=f"at most {MOST_COLUMNS:,}")
+    if not any(names):
+        raise InputError(stream.path, "is empty", expected="a header and rows")
+    if layout.any_case:
+        names = [name.lower() for name in names]
+    if layout.names is not None:
+        number -= 1
+        rest = line + b"\n" + rest if line else rest
+    elif not rest:
+        rest = stream.read(1)  # the head, or one byte where it is used up
+    shape = TableShape(tuple(names), layout.separator)
+    return Rows(
+        columns=shape.names,
+        sample=_sample(shape, rest if layout.clean is None else layout.clean(rest)),
+        batches=partial(_batches, stream, shape, layout, rest, number),
+    )
+
+
+def _first_line(stream: SourceStream) -> tuple[bytes, bytes, int]:
+    """Return the first line that is not blank, what was read after it, and its number."""
+    data, number = b"", 0
+    while True:
+        blank = len(data) - len(data.lstrip())
+        begin = data.rfind(b"\n", 0, blank) + 1
+        number += data.count(b"\n", 0, begin)
+        data = data[begin:]
+        end = data.find(b"\n")
+        if end >= 0:
+            return data[:end], data[end + 1 :], number + 1
+        if len(data) > MOST_LINE_BYTES:
+            raise long_line(stream.path, number + 1)
+        more = stream.read(BLOCK_BYTES)
+        if not more:
+            return data, b"", number + 1
+        data += more
+
+
+def _sample(shape: TableShape, data: bytes) -> tuple[dict[str, str | None], ...]:
+    """Return the cells of the first rows that have the width of the shape."""
+    lines = data[:SAMPLE_BYTES].decode("utf-8", "replace").splitlines(keepends=True)
+    rows: list[dict[str, str | None]] = []
+    with suppress(csv.Error):  # this is only a look; the reading tells what is wrong
+        rows.extend(
+            {name: cell or None for name, cell in zip(shape.names, cells, strict=True)}
+            for cells in csv.reader(lines, delimiter=shape.separator)
+            if len(cells) == shape.width
+        )
+    return tuple(rows[: max(1, len(rows) - 1)])  # the last one may be cut
+
+
+def _batches(
+    stream: SourceStream,
+    shape: TableShape,
+    layout: Layout,
+    rest: bytes,
+    lines_before: int,
+    wanted: Sequence[str],
+) -> Iterator[Callable[[], Batch]]:
+    """Yield one reader per block of lines; quoted blocks are read here, as a cell may span two."""
+    first = lines_before + 1
+    while True:
+        chunk = stream.read(BLOCK_BYTES)
+        last = not chunk
+        if last and not rest:
+            return
+        block, rest = (rest, b"") if last else _whole_lines(rest, chunk)
+        if len(rest) > MOST_LINE_BYTES:
+            raise long_line(stream.path, first + block.count(b"\n") + rest.count(b"\n"))
+        if block and layout.clean is not None:
+            block = layout.clean(block)
+        if block:
+            lines = _count(block, NEWLINE) + (not block.endswith(b"\n"))
+            if block.isspace():
+                pass
+            elif layout.quotes and QUOTE in block:
+                batch, left = read_quoted(block, first, shape, wanted, last)
+                rest = left + rest
+                lines -= _count(left, NEWLINE)
+                yield partial(_same, batch)
+            else:
+                yield partial(_read_plain, block, first, lines, shape, wanted)
+            first += lines
+        if last:
+            return
+
+
+def _whole_lines(rest: bytes, chunk: bytes) -> tuple[bytes, bytes]:
+    """Return the whole lines of two pieces, and what is left; each byte is copied once."""
+    end = chunk.rfind(b"\n") + 1
+    if end == 0:
+        return b"", rest + chunk
+    return b"".join((rest, memoryview(chunk)[:end])), chunk[end:]
+
+
+def _same(batch: Batch) -> Batch:
+    return batch
+
+
+def _count(data: bytes, byte: int) -> int:
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte))
+
+
+def _read_plain(
+    block: bytes, first: int, lines: int, shape: TableShape, wanted: Sequence[str]
+) -> Batch:
+    """Read a block without quotes; ``first`` is the number of its first line."""
+    try:
+        cells = _parse(block, shape, wanted)
+    except pl.exceptions.PolarsError:  # not UTF-8
+        cells = None
+    if cells is not None and _is_regular(block, cells, lines, shape):
+        numbers = pl.Series(ROW, np.arange(first, first + lines))
+        return Batch(cells.select(*wanted).with_columns(numbers), partial(_lines, block))
+    good, numbers_of_good, refused = [], [], []
+    for number, line in enumerate(block.split(b"\n"), first):
+        content = line.removesuffix(b"\r")
+        if not content.strip():
+            continue
+        problem = _line_problem(number, content, shape)
+        if problem is None:
+            good.append(content)
+            numbers_of_good.append(number)
+        else:
+            refused.append(problem)
+    regular = b"\n".join(good) + b"\n" if good else b""
+    cells = _parse(regular, shape, wanted)
+    numbers = pl.Series(ROW, numbers_of_good, pl.Int64)
+    return Batch(cells.select(*wanted).with_columns(numbers), partial(_lines, regular), refused)
+
+
+def _parse(block: bytes, shape: TableShape, wanted: Sequence[str]) -> pl.DataFrame:
+    """Return the wanted columns and the last one, which tells whether a line is too short."""
+    names = shape.names
+    if not block:
+        return pl.DataFrame(schema=dict.fromkeys(names, pl.String))
+    keep = sorted({names.index(name) for name in wanted} | {shape.width - 1})
+    cells = pl.read_csv(
+        block,
+        has_header=False,
+        separator=shape.separator,
+        quote_char=None,
+        schema={f"column_{i + 1}": pl.String for i in range(shape.width)},
+        columns=keep,
+        missing_columns="insert",
+        truncate_ragged_lines=True,
+    )
+    return cells.rename(dict(zip(cells.columns, (names[i] for i in keep), strict=True)))
+
+
+def _is_regular(block: bytes, cells: pl.DataFrame, lines: int, shape: TableShape) -> bool:
+    """Whether each line has as many cells as the table and none is blank."""
+    separators = lines * (shape.width - 1)
+    if cells.height != lines or _count(block, ord(shape.separator)) != separators:
+        return False
+    if cells[shape.names[-1]].null_count() == 0:
+        return shape.width > 1 or b"\n\n" not in block  # no line is short, so none is long
+    data = np.frombuffer(block, np.uint8)
+    marks = np.flatnonzero((data == ord(shape.separator)) | (data == NEWLINE))
+    ends = data[marks[shape.width - 1 :: shape.width]]
+    return shape.width > 1 and bool((ends == NEWLINE).all())
+
+
+def _line_problem(row: int, line: bytes, shape: TableShape) -> Refused | None:
+    found = line.count(shape.separator.encode()) + 1
+    if found != shape.width:
+        return wrong_width(row, found, shape, line.decode("utf-8", "backslashreplace"))
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return not_text(row, line)
+    return None
+
+
+def _lines(block: bytes, positions: Sequence[int]) -> list[str]:
+    lines = block.split(b"\n")
+    return [lines[position].rstrip(b"\r").decode("utf-8") for position in positions]

@@ -1,0 +1,170 @@
+"""Find the format of each source: forced, or guessed by its first bytes, with the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.archives import archive_kind
+from gpuplan.analysis.reading.inputs import Inputs
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.words import a_log
+
+MAX_NAMES_TOLD = 3
+
+
+class Recognizer(Protocol):
+    """A format, as far as it matters here."""
+
+    @property
+    def name(self) -> str:
+        """What ``--source-format`` takes."""
+
+    @property
+    def recognizes(self) -> Callable[[Head], str | None]:
+        """What returns the evidence that a file is of this format, or None."""
+
+
+F = TypeVar("F", bound=Recognizer)
+
+
+@dataclass(frozen=True, slots=True)
+class Guess(Generic[F]):
+    """A source with its format.
+
+    Attributes:
+        source: the source.
+        format: its format.
+        evidence: the sign by which it was recognized; None where the user said it.
+    """
+
+    source: Source
+    format: F
+    evidence: str | None
+
+
+def recognized(head: Head, formats: Sequence[F]) -> tuple[F, str] | None:
+    """Return the one format that recognizes a file and its evidence; None where none does.
+
+    Raises:
+        InputError: several do; the message has the evidence.
+    """
+    seen = [(known, sign) for known in formats if (sign := known.recognizes(head)) is not None]
+    if len(seen) > 1:
+        signs = "; ".join(f"{known.name} ({sign})" for known, sign in seen)
+        raise InputError(
+            head.path,
+            f"could be of several formats: {signs}",
+            hint="choose one with --source-format",
+        )
+    return seen[0] if seen else None
+
+
+def guesses(
+    inputs: Inputs,
+    formats: Sequence[F],
+    unknown: Callable[[Head], InputError],
+    forced: F | None = None,
+    fits: Callable[[Head], bool] = lambda head: False,
+) -> tuple[list[Guess[F]], list[Path]]:
+    """Return the sources to read with their formats, and the files that are left out.
+
+    A file that the user named must be a log. Of what a folder or an archive holds, files that no
+    format recognizes are left out, and with a forced format those that it does not recognize.
+
+    Args:
+        inputs: what the user named.
+        formats: the known ones.
+        unknown: makes the error for a file of no known format.
+        forced: the format that the user says.
+        fits: whether a file is of the forced format in another way than being recognized.
+
+    Raises:
+        InputError: a file cannot be read, is of no format or of several, or none is left.
+    """
+    chosen: list[Guess[F]] = []
+    left_out = list(inputs.left_out)
+    for source in inputs.sources:
+        if forced is not None and source.is_named:
+            chosen.append(Guess(source, forced, None))
+            continue
+        head = head_of(source)
+        found = recognized(head, formats if forced is None else [forced])
+        if found is not None:
+            chosen.append(Guess(source, found[0], found[1] if forced is None else None))
+        elif forced is not None and fits(head):
+            chosen.append(Guess(source, forced, None))
+        elif source.is_named:
+            raise unknown(head)
+        else:
+            left_out.append(source.path)
+    if not chosen:
+        wanted = "in a known format" if forced is None else a_log(forced.name)
+        raise InputError(
+            inputs.sources[0].path if len(inputs.sources) == 1 else inputs.first,
+            f"has no file that is {wanted}{_names(left_out)}",
+            hint="name the very file that is to be read, with --source-format where it is in doubt",
+        )
+    return chosen, left_out
+
+
+def look_early(
+    source: Source,
+    formats: Sequence[F],
+    unknown: Callable[[Head], InputError],
+    forced: F | None,
+    planned: Callable[[F, SourceStream], object],
+) -> bool:
+    """Refuse a pipe by its first bytes where the rest of it, which may be endless, cannot help.
+
+    Returns whether it is plain text in lines.
+
+    Args:
+        source: the first bytes, as a file.
+        formats: the known ones.
+        unknown: makes the error for a file of no known format.
+        forced: the format that the user says.
+        planned: opens a source in the forced format and plans it; raises where it cannot.
+
+    Raises:
+        InputError: it is of no format, of several, or not of the forced one.
+    """
+    if archive_kind(source.file) is not None:
+        return False
+    try:
+        stream = SourceStream(source)
+    except InputError:
+        return False  # packed, and cut here: all of it will tell
+    with closing(stream):
+        head = Head(source.path, stream.head)
+        if head.is_parquet:
+            return False
+        if forced is None:
+            if recognized(head, formats) is None:
+                raise unknown(head)
+        else:
+            planned(forced, stream)
+        return not (stream.is_packed or head.is_json)
+
+
+def left_out_notes(left_out: Sequence[Path]) -> list[str]:
+    """Return what to tell of the files that are not read: nothing, or one note."""
+    told = f"files left out, as they are no such log{_names(left_out)}: {len(left_out):,}"
+    return [told] if left_out else []
+
+
+def _names(left_out: Sequence[Path]) -> str:
+    """Return a few names in parentheses, to follow what they are."""
+    names = ", ".join(map(str, left_out[:MAX_NAMES_TOLD]))
+    more = ", ..." if len(left_out) > MAX_NAMES_TOLD else ""
+    return f" ({names}{more})" if left_out else ""
+
+
+def head_of(source: Source) -> Head:
+    """Return the first bytes of a source. Raises `InputError`."""
+    with closing(SourceStream(source)) as stream:
+        return Head(source.path, stream.head)

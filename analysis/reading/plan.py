@@ -1,0 +1,175 @@
+"""What a format says about its rows, as data: how cells are read, which rules hold, what to count.
+
+`gpuplan.analysis.reading.outcome.apply` reads a batch by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from gpuplan.analysis.reading.batch import ROW
+from gpuplan.analysis.reading.joins import Join
+from gpuplan.analysis.schema import CANONICAL
+
+TEXT = "text"
+NUMBER = "a number"
+FORMS = (str.lower, str.upper, str.capitalize)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value read from one source column.
+
+    Attributes:
+        name: canonical name, or any other for a value that only expressions use.
+        source: source column.
+        value: its reading; null where the cell is empty or cannot be read.
+        expected: what a cell should be, for the message about one that is not.
+        required: whether an empty cell refuses the row.
+        zone: zone of a local time, to tell a time that its clock skips.
+        least: the smallest number that is allowed, for a count.
+        thorough: a slower reading, for a batch in which ``value`` cannot read a cell.
+    """
+
+    name: str
+    source: str
+    value: pl.Expr
+    expected: str = TEXT
+    required: bool = False
+    zone: str | None = None
+    least: int | None = None
+    thorough: pl.Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition that refuses a row.
+
+    Attributes:
+        reason: short machine word.
+        source: source column to name and quote.
+        expected: what should stand there.
+        broken: true where the rule is broken; over fields and canonical columns.
+    """
+
+    reason: str
+    source: str
+    expected: str
+    broken: pl.Expr
+
+
+EARLY = "jobs that start before their submission (no wait recorded)"
+"""What a `Tally` of waits below 0 is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Something to count over the kept rows and to tell in a note, ``<what>: <count>``.
+
+    Attributes:
+        what: what is counted.
+        counted: true in the rows to count; over fields and canonical columns.
+    """
+
+    what: str
+    counted: pl.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingPlan:
+    """How rows of a source become jobs.
+
+    Attributes:
+        fields: values read from cells.
+        jobs: canonical column -> expression over fields. A column that is not here is the field
+            of its name; where there is none it is the default of the schema.
+        schema: columns of the result; jobs unless said otherwise.
+        rules: in order; the first broken one gives the reason.
+        tallies: what to count among the kept rows.
+        notes: what to tell in any case.
+        time_zone: zone or offset of the source's times; None where they are relative.
+        zone_columns: source columns of times whose offsets tell the zone, the submissions first.
+        relative_time: whether times count from the start of the log.
+        made_ids: whether the log has no ids, so that equal rows are told and kept.
+        nothing: words that stand for an empty cell, in any column.
+        left_out: lines that are no rows, such as the steps of a job: over source columns. They are
+            told in a note, and are neither kept nor rejected.
+        join: how the rows of one job become one; None where a second row of an id is a mistake.
+    """
+
+    fields: tuple[Field, ...]
+    jobs: Mapping[str, pl.Expr] = field(default_factory=dict)
+    schema: Mapping[str, pl.DataType] = field(default_factory=lambda: CANONICAL)
+    rules: tuple[Rule, ...] = ()
+    tallies: tuple[Tally, ...] = ()
+    notes: tuple[str, ...] = ()
+    time_zone: str | None = None
+    zone_columns: tuple[str, ...] = ()
+    relative_time: bool = False
+    made_ids: bool = False
+    nothing: tuple[str, ...] = ()
+    left_out: tuple[Tally, ...] = ()
+    join: Join | None = None
+
+    def counted(self) -> tuple[str, ...]:
+        """Return what an `outcome.Outcome` counts, in the order of its counts."""
+        return tuple(tally.what for tally in self.left_out + self.tallies)
+
+    def sources(self) -> list[str]:
+        """Return the source columns it reads, each once."""
+        named = [f.source for f in self.fields] + [rule.source for rule in self.rules]
+        values = [f.value for f in self.fields] + [tally.counted for tally in self.left_out]
+        read = [name for value in values for name in value.meta.root_names()]
+        return [name for name in dict.fromkeys(named + read) if name != ROW]
+
+
+def text(name: str, source: str, *, required: bool = False) -> Field:
+    """Return a field that takes a cell as it is."""
+    return Field(name, source, pl.col(source), TEXT, required)
+
+
+def number(name: str, source: str, *, required: bool = False, expected: str = NUMBER) -> Field:
+    """Return a field of finite numbers."""
+    return Field(name, source, pl.col(source).cast(pl.Float64, strict=False), expected, required)
+
+
+def count(name: str, source: str, *, least: int = 1) -> Field:
+    """Return a field of whole numbers, at least ``least``; ``2.0`` is one too."""
+    value = pl.col(source).cast(pl.Float64, strict=False)
+    whole = pl.when(value == value.floor()).then(value).cast(pl.Int32, strict=False)
+    return Field(
+        name,
+        source,
+        pl.col(source).cast(pl.Int32, strict=False),
+        f"a whole number, at least {least}",
+        least=least,
+        thorough=whole,
+    )
+
+
+def states(
+    source: str, meanings: Mapping[str, str], name: str = "state", suffix: str | None = None
+) -> Field:
+    """Return the field of canonical states for a source's words; others and none are unknown.
+
+    A word may be written in lower case, UPPER or Capitalized. ``suffix`` is a pattern of what may
+    follow it.
+    """
+    forms = {form(word): meaning for word, meaning in meanings.items() for form in FORMS}
+    kind = CANONICAL["state"]
+    cell = pl.col(source)
+    word = cell if suffix is None else cell.str.replace(suffix, "")
+    state = word.replace_strict(forms, default="unknown", return_dtype=kind)
+    return Field(name, source, state)
+
+
+def made_id(prefix: str, number: int) -> pl.Expr:
+    """Return ids for rows without one: ``philly-000002`` is line 2 of the first source.
+
+    Rows of a second source (``number`` 1) are ``philly-2-000002`` and so on.
+    """
+    start = prefix if number == 0 else f"{prefix}-{number + 1}"
+    return pl.lit(f"{start}-") + pl.col(ROW).cast(pl.String).str.zfill(6)

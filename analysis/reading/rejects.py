@@ -1,0 +1,203 @@
+"""The rows that are not in the trace: collected, counted, limited, and written beside it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, OutputError, UsageError
+from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.parquet import write_parquet
+from gpuplan.analysis.reading.batch import Refused
+from gpuplan.analysis.words import counted
+
+SCHEMA: dict[str, pl.DataType] = {
+    "file": pl.String(),
+    "row": pl.Int64(),
+    "reason": pl.String(),
+    "column": pl.String(),
+    "found": pl.String(),
+    "raw": pl.String(),
+}
+MAX_HELD = 100_000
+FOUND_LETTERS = 80
+REJECTS = ".rejects.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many rows may be rejected: a share of the rows, or a count.
+
+    Attributes:
+        text: as the user wrote it.
+        share: of the rows read; None where it is a count.
+        rows: a count; None where it is a share.
+    """
+
+    text: str
+    share: float | None = None
+    rows: int | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Limit:
+        """Read ``1%`` or ``0.01`` (shares; a point makes it one) or ``20`` (rows).
+
+        Raises `UsageError`.
+        """
+        try:
+            if text.endswith("%"):
+                limit = cls(text, share=float(text[:-1]) / 100)
+            elif "." in text:
+                limit = cls(text, share=float(text))
+            else:
+                limit = cls(text, rows=int(text))
+        except ValueError:
+            limit = cls(text, share=-1.0)
+        value = limit.share if limit.rows is None else limit.rows
+        if value is None or not value >= 0 or (limit.share is not None and limit.share > 1):
+            raise UsageError(
+                f"--max-rejects {text}: expected a share such as 1% or 0.01, or a count such as 20"
+            )
+        return limit
+
+    def allows(self, rejected: int, read: int) -> bool:
+        """Whether so many rejected rows of those read are within the limit."""
+        if self.rows is not None:
+            return rejected <= self.rows
+        return self.share is not None and rejected <= self.share * read
+
+
+DEFAULT_LIMIT = Limit("1%", share=0.01)
+
+
+class RejectLog:
+    """The rejected rows of one ingest, in the order of the sources.
+
+    Beyond `MAX_HELD` rows they are set aside in temporary files.
+    """
+
+    def __init__(
+        self, path: Path, spool: Path, limit: Limit, taken_for: Mapping[str, str] | None = None
+    ) -> None:
+        """Start empty.
+
+        Args:
+            path: where the rows are to be written.
+            spool: folder for temporary files, which must outlive the log.
+            limit: how many may be rejected.
+            taken_for: source -> its guessed format and the evidence, which may be wrong.
+        """
+        self._path = path
+        self._spool = spool
+        self._limit = limit
+        self._taken_for = taken_for or {}
+        self._first: tuple[str, Refused] | None = None
+        self._held: list[tuple[str, Refused]] = []
+        self._parts: list[Path] = []
+        self.by_reason: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self.by_reason.total()
+
+    def add(self, path: Path, refused: Iterable[Refused], read: int) -> None:
+        """Take the rows refused in one batch; ``read`` counts all rows so far.
+
+        Raises:
+            InputError: far more than a count allows; a share is of all rows, known at the end.
+            OutputError: there is no room for them.
+        """
+        batch = sorted(refused, key=lambda row: row.row)
+        self._held += [(str(path), row) for row in batch]
+        self.by_reason.update(row.reason for row in batch)
+        if self._first is None and self._held:
+            self._first = self._held[0]
+        if len(self._held) > MAX_HELD:
+            if self._limit.rows is not None:
+                self.check(read)
+            self._set_aside()
+
+    def check(self, read: int) -> None:
+        """Refuse the source if more rows than allowed are rejected; they are written then too.
+
+        Raises `InputError`.
+        """
+        if self._first is None or self._limit.allows(len(self), read):
+            return
+        path, first = self._first
+        found = "nothing" if first.found is None else repr(_short(first.found))
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
+        format_doubt = "check --source-format"
+        if path in self._taken_for:
+            format_doubt = (
+                f"say what it is with --source-format (it is taken for {self._taken_for[path]})"
+            )
+        raise InputError(
+            path,
+            f"found {found} ({first.reason})",
+            row=first.row,
+            column=first.column,
+            expected=f"{first.expected}; {len(self):,} of {counted(read, 'row')} cannot be used "
+            f"({reasons}), more than --max-rejects {self._limit.text}",
+            hint=f"correct the log, {format_doubt}, or raise --max-rejects; "
+            f"{self.leave()}, and nothing else was written",
+        )
+
+    def leave(self) -> str:
+        """Write the rows of a source that is refused; return where they are, or why nowhere."""
+        try:
+            self.write()
+        except OutputError as error:
+            return f"the rows that cannot be used are not kept ({error})"
+        return f"the rows that cannot be used are in {self._path}"
+
+    def write(self) -> None:
+        """Write one row per rejected row, in the columns of `SCHEMA`; none where there is none.
+
+        A file of an earlier run is replaced or removed. Raises `OutputError`.
+        """
+        if not len(self):
+            self._path.unlink(missing_ok=True)
+            return
+        with atomic_output(self._path) as aside, _room(self._path), aside.open("wb") as file:
+            parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
+            pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
+
+    def _set_aside(self) -> None:
+        """Move the rows held into a temporary file."""
+        part = self._spool / f"rejects-{len(self._parts)}.parquet"
+        with _room(self._path):
+            write_parquet(self._frame(), part)
+        self._parts.append(part)
+        self._held = []
+
+    def _frame(self) -> pl.DataFrame:
+        rows = [(path, r.row, r.reason, r.column, r.found, r.raw) for path, r in self._held]
+        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+@contextmanager
+def _room(path: Path) -> Iterator[None]:
+    """Turn a full disk into an error about the file that is to be written."""
+    try:
+        yield
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise OutputError(f"{path}: cannot be written: {error}") from error
+
+
+def rejects_path(output: Path) -> Path:
+    """Return where the rejects of a trace go: ``trace.rejects.parquet`` for ``trace.parquet``.
+
+    Raises `UsageError` where the trace is not called Parquet.
+    """
+    if output.suffix != ".parquet":
+        raise UsageError(f"{output}: is written as Parquet; give it a name that ends in .parquet")
+    return output.with_suffix(REJECTS)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= FOUND_LETTERS else text[: FOUND_LETTERS - 3] + "..."

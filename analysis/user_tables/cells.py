@@ -1,0 +1,107 @@
+"""Small CSV tables that users write by hand: read as text, checked cell by cell."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.words import listed
+
+Rule = tuple[str, pl.Expr]  # what a cell must be, the test for it
+
+
+@dataclass(frozen=True, slots=True)
+class CsvCells:
+    """A table as it stands in its file.
+
+    Attributes:
+        path: the file.
+        raw: every cell as text, null where it is empty; the first row is row 2 of the file.
+    """
+
+    path: Path
+    raw: pl.DataFrame
+
+    def numbers(self, rules: Mapping[str, Rule]) -> pl.DataFrame:
+        """Return the table with ``row`` and these columns, where present, as numbers.
+
+        Raises:
+            InputError: a cell is no number or breaks its rule.
+        """
+        names = [name for name in rules if name in self.raw.columns]
+        table = self.raw.with_row_index("row", 2).with_columns(
+            pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) for name in names
+        )
+        for name in names:
+            self.refuse(table, name, *rules[name])
+        return table
+
+    def refuse(self, table: pl.DataFrame, column: str, expected: str, holds: pl.Expr) -> None:
+        """Raise on the first row where a rule does not hold, with the cell as it stands there."""
+        bad = table.filter(~holds.fill_null(False)).head(1)
+        if bad.height:
+            row = int(bad["row"].item())
+            cell = self.raw[column][row - 2]
+            found = "an empty cell" if cell is None else f"found {shortened(cell, 40)!r}"
+            raise InputError(self.path, found, row=row, column=column, expected=expected)
+
+
+def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> CsvCells:
+    """Read a CSV file that has at least the columns ``required`` and one row of ``rows``.
+
+    The column ``job_class`` is stripped of blanks.
+
+    Raises:
+        InputError: no such file, no text or CSV, a column missing, no row, or a class without a
+            name.
+    """
+    data = read_unpacked(path)
+    if b"\0" in data:
+        raise InputError(path, "is no text", expected="a CSV table", hint=hint)
+    try:
+        raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        reason = shortened(str(error).splitlines()[0], 200)
+        raise InputError(path, f"is no CSV table ({reason})", hint=hint) from error
+    raw = raw.rename({name: name.strip() for name in raw.columns})
+    missing = [name for name in required if name not in raw.columns]
+    if missing:
+        raise InputError(
+            path,
+            f"no column {', '.join(missing)}; found {listed(raw.columns)}",
+            expected=f"the columns {', '.join(required)}",
+            hint=hint,
+        )
+    if raw.is_empty():
+        raise InputError(path, "has no rows", expected=f"at least one {rows}")
+    cells = CsvCells(path, raw.with_columns(pl.col("job_class").str.strip_chars()))
+    named = cells.raw.with_row_index("row", 2)
+    cells.refuse(named, "job_class", "a class name", pl.col("job_class") != "")
+    return cells
+
+
+def check_shares(path: Path, epochs: pl.DataFrame, *, off: float = 0.02) -> None:
+    """Raise where the shares of work were given for a class and do not add up to 1.
+
+    Args:
+        path: the file.
+        epochs: one row per epoch: ``row``, ``job_class``, ``work_share``; all shares are 1 where
+            none were given.
+        off: what rounding, as in three times 0.33, may take from a sum of 1.
+    """
+    for (name,), rows in epochs.group_by("job_class", maintain_order=True):
+        total = float(rows["work_share"].sum())
+        if abs(total - 1) > off and not (rows["work_share"] == 1).all():
+            raise InputError(
+                path,
+                f"the shares of class {name!r} add up to {total:.4g}",
+                row=int(rows["row"][0]),
+                column="work_share",
+                expected="shares that add up to 1 over the epochs of a class",
+            )

@@ -1,0 +1,174 @@
+"""The application, and the one place where an error becomes a message and an exit code."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+
+from gpuplan.analysis.errors import GpuplanError, brief
+from gpuplan.analysis.temporary import release_all
+from gpuplan.analysis.version import gpuplan_version
+from gpuplan.cli.app import messages
+from gpuplan.cli.app.console import INTERRUPTED, State, stopped
+from gpuplan.cli.app.lazy import LazyGroup
+
+USAGE = 2
+UNUSABLE = 3
+BUG = 70  # EX_SOFTWARE of sysexits.h
+CLICK_ERROR: type[Exception] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+
+PLAIN = (
+    ("Input should be a valid number, unable to parse string as a number", "is no number"),
+    ("Input should be a valid integer, unable to parse string as an integer", "is no whole number"),
+    ("Input should be greater than or equal to", "must be at least"),
+    ("Input should be less than or equal to", "must be at most"),
+    ("Input should be greater than", "must be above"),
+    ("Input should be less than", "must be below"),
+    ("Value error, ", ""),
+    ("does not match the formats", "is no time; expected one of"),
+    ("%Y-%m-%d", "2026-01-31"),
+    ("%H:%M:%S", "08:30:00"),
+)
+"""What the parser of the command line says, and what it means."""
+
+CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
+
+app = typer.Typer(
+    cls=LazyGroup,
+    name="gpuplan",
+    help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
+    epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"gpuplan {gpuplan_version()}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Turn the job log of a GPU cluster into budget, scheduling and cloud decisions."""
+
+
+def execute(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; what goes wrong is raised."""
+    code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+    if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command, say on stderr what went wrong, and return the exit code.
+
+    0 done; 1 a gate tripped; 2 usage; 3 the input is unusable; 4 infeasible; 130 interrupted;
+    70 a bug of ours.
+    """
+    try:
+        return execute(arguments)
+    except GpuplanError as error:
+        return _told(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _told("interrupted", INTERRUPTED)
+    except CLICK_ERROR as error:
+        return _told(brief(usage_message(error)), USAGE)
+    except SystemExit:  # what typer does where the reader of the help has closed the pipe
+        return 0
+    except BaseException as error:  # a panic of polars is no Exception
+        if _was_interrupted(error):
+            return _told("interrupted", INTERRUPTED)
+        if isinstance(error, OSError):  # of the system: no room, no permission, a failing disk
+            return _told(_of_system(error), UNUSABLE)
+        problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
+        return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+
+
+def run() -> None:
+    """The entry point ``gpuplan``."""
+    # Started with a stream closed (>&-), Python has none there.
+    sys.stdout = sys.stdout or open(os.devnull, "w")
+    sys.stderr = sys.stderr or open(os.devnull, "w")
+    try:
+        State.running = True
+        code = main()
+    except KeyboardInterrupt:  # while the outcome was told
+        code = _told("interrupted", INTERRUPTED)
+    State.running = False
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError) and code == 0:
+            code = _told(f"standard output cannot be written: {error.strerror}", UNUSABLE)
+    _leave(128 + stopped[0] if code == INTERRUPTED and stopped else code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit with this code, and without the shutdown of Python, which answers no signal.
+
+    Where an interrupt met code run by ``exec``, as in the making of a dataclass, Python would end
+    with SIGINT whatever it is told by `sys.exit`.
+    """
+    release_all()
+    atexit._run_exitfuncs()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _told(message: str, code: int) -> int:
+    if messages.manners.debug:
+        import traceback
+
+        messages.say(traceback.format_exc().rstrip())
+    messages.say(f"error: {message}")
+    return code
+
+
+def _of_system(error: OSError) -> str:
+    """Return what the system refused, and for which file."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Return whether an interrupt is behind an error, as where it met a kernel."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def usage_message(error: Exception) -> str:
+    """Return what the parser of the command line says, in plain words, and the next step."""
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    message = " ".join(message.split())  # what may be chosen comes one to a line
+    for said, plain in PLAIN:
+        message = message.replace(said, plain)
+    if (choice := CHOICE.search(message)) is not None:
+        from gpuplan.analysis.lookup import perhaps
+
+        meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
+        message = f"{message.removesuffix('.')}{meant}"
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "gpuplan"
+    return f"{message}\n  next: {command} --help"

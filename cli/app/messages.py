@@ -1,0 +1,101 @@
+"""What the command line says beside its result: notes, warnings and progress, all on stderr."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from gpuplan.cli.formats import escape
+
+SHOW_AFTER_S = 1.0
+Advance = Callable[[float], None]
+"""Called with the share of the work done, 0 to 1."""
+
+
+@dataclass(slots=True)
+class Manners:
+    """How much the program says; set once per run from the command's options."""
+
+    quiet: bool = False
+    verbose: bool = False
+    debug: bool = False
+
+
+manners = Manners()
+
+
+def say(message: str) -> None:
+    """Write a line to standard error; where nothing can be written there, nothing is said."""
+    try:
+        sys.stderr.write(escape.message(f"{message}\n"))
+        sys.stderr.flush()
+    except OSError:
+        # Python would try again when it ends, and fail then, so give it somewhere to write.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def note(message: str) -> None:
+    """Say something useful but not essential; silenced by ``--quiet``."""
+    if not manners.quiet:
+        say(message)
+
+
+@contextmanager
+def effort(what: str) -> Iterator[None]:
+    """Say with ``--verbose`` what the work inside the block took."""
+    started = time.perf_counter()
+    yield
+    if manners.verbose:
+        took = f"{time.perf_counter() - started:.2f} s"
+        say(f"{what} took {took}{_peak_memory()}")
+
+
+def _peak_memory() -> str:
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return ""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, KiB elsewhere
+    return f" and at most {peak * unit / 1e6:,.0f} MB"
+
+
+def warn(message: str) -> None:
+    """Say what the reader must know to use the result; never silenced."""
+    say(f"warning: {message}")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Advance]:
+    """Show a progress bar on a terminal once the work has taken a second.
+
+    It tells the rate and the time that remains. Yields a function to call with the share done;
+    until its first call the bar only shows that work goes on.
+    """
+    if manners.quiet or not sys.stderr.isatty():
+        yield lambda share: None
+        return
+    from gpuplan.cli.app.progress import new_progress
+
+    bar = new_progress()
+    task = bar.add_task(what, total=None)
+    timer = threading.Timer(SHOW_AFTER_S, bar.start)
+    timer.daemon = True
+    timer.start()
+
+    def advance(share: float) -> None:
+        bar.update(task, total=1.0, completed=share)
+
+    try:
+        yield advance
+    finally:
+        timer.cancel()
+        timer.join()  # a bar that is just starting must have started before it can be stopped
+        if bar.live.is_started:
+            bar.stop()

@@ -1,0 +1,205 @@
+"""Send a report where the user asked for it: standard output, a file, a picture, a gate."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TextIO
+
+from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.files import (
+    atomic_output,
+    check_writable,
+    files_named_in,
+    is_stream,
+    spare,
+)
+from gpuplan.cli.app import messages
+from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.shared_options import Output, ResultFormat
+
+TEXT_SUFFIXES = {
+    ".json": ResultFormat.json,
+    ".md": ResultFormat.md,
+    ".csv": ResultFormat.csv,
+    ".txt": ResultFormat.table,
+}
+PICTURE_SUFFIXES = (".svg", ".png")
+_collected: ContextVar[list[Report] | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collecting() -> Iterator[list[Report]]:
+    """Keep the reports of the commands run inside, instead of showing them."""
+    reports: list[Report] = []
+    token = _collected.set(reports)
+    try:
+        yield reports
+    finally:
+        _collected.reset(token)
+
+
+def check_output(
+    output: Output,
+    *,
+    picture: bool,
+    rows: bool,
+    inputs: Collection[Path | str | None] = (),
+    others: Iterable[Path | None] = (),
+) -> None:
+    """Refuse an output that cannot be made, before the work and not after it.
+
+    Args:
+        output: the options.
+        picture: whether the command draws one.
+        rows: whether the command has rows for a Parquet file.
+        inputs: what the command reads, also as part of a text (``table:FILE``); None and what is no
+            file are passed over.
+        others: files the command writes beside those of ``output``.
+
+    Raises:
+        OutputError: a file that cannot be written, is an input, or is given twice.
+        UsageError: a suffix that names no form this command has, or a condition that cannot be
+            read.
+    """
+    kinds = [
+        *TEXT_SUFFIXES,
+        *([".parquet"] if rows else []),
+        *(PICTURE_SUFFIXES if picture else ()),
+    ]
+    for path in output.out or ():
+        if path.suffix.lower() not in kinds and not _has_form_of_stdout(path):
+            raise UsageError(
+                f"--output {path}: no form is named {path.suffix!r}; "
+                f"expected one of {', '.join(kinds)}"
+            )
+    for plot in output.plot or ():
+        if not picture:
+            raise UsageError("--plot: this command has no picture")
+        if plot.suffix.lower() not in PICTURE_SUFFIXES:
+            raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
+    if output.fail_if:
+        from gpuplan.cli.gates.gates import read_condition
+
+        for condition in output.fail_if:
+            read_condition(condition)
+    written = [*_files(output), *(path for path in others if path is not None)]
+    named = files_named_in(*(text for text in inputs if isinstance(text, str)))
+    spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
+    for path in written:
+        check_writable(path)
+
+
+def _has_form_of_stdout(path: Path) -> bool:
+    """Return whether a file takes the form of ``--output-format``: /dev/stdout, a pipe."""
+    return not path.suffix and is_stream(path)
+
+
+def emit(report: Report, output: Output) -> None:
+    """Write the report to standard output and to the files asked for, then check the gates.
+
+    Inside `collecting` the report is kept there instead.
+
+    Raises:
+        GateFailed: a ``--fail-if`` condition holds or could not be checked; everything has been
+            written by then.
+        OutputError: a file cannot be written, or is an input.
+        UsageError: a condition cannot be read.
+    """
+    reports = _collected.get()
+    if reports is not None:
+        reports.append(report)
+        return
+    spare(_files(output), (Path(source.path) for source in report.inputs))
+    for note in report.notes:
+        messages.note(note)
+    for warning in report.warnings:
+        messages.warn(warning)
+    for plot in output.plot or ():
+        _draw(report, plot)
+    for path in output.out or ():
+        _write(report, path, output.output_format)
+    write_stdout(_text(report, output.output_format, sys.stdout))
+    if output.fail_if:
+        _judge(report, output.fail_if, output.allow_unchecked)
+
+
+def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> None:
+    from gpuplan.cli.documents.annotations import announce, gates_table
+    from gpuplan.cli.formats.render import as_markdown
+    from gpuplan.cli.gates.gates import allowing, check, raise_tripped
+
+    gates = allowing(check(report.results, conditions), allow_unchecked)
+    announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
+    raise_tripped(gates)
+
+
+def _files(output: Output) -> list[Path]:
+    return [*(output.out or ()), *(output.plot or ())]
+
+
+def write_stdout(text: str) -> None:
+    """Write to standard output; a reader that has closed the pipe is not an error.
+
+    What the stream's encoding lacks is written in UTF-8, so that nothing is lost.
+
+    Raises:
+        OutputError: it cannot be written, for example because the disk is full.
+    """
+    try:
+        try:
+            sys.stdout.write(text)
+        except UnicodeEncodeError:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text.encode())
+        sys.stdout.flush()
+    except OSError as error:
+        # Python would complain again when it flushes at exit, so give it somewhere to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            raise OutputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def _text(report: Report, form: ResultFormat, stream: TextIO) -> str:
+    from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
+
+    match form:
+        case ResultFormat.json:
+            return as_json(report)
+        case ResultFormat.md:
+            return as_markdown(report)
+        case ResultFormat.csv:
+            return as_csv(report)
+        case ResultFormat.table:
+            return as_text(report, stream)
+
+
+def _write(report: Report, path: Path, form: ResultFormat) -> None:
+    """Write a report to a file, in the form of its suffix; without one, in the form given."""
+    suffix = path.suffix.lower()
+    if suffix in PICTURE_SUFFIXES:
+        _draw(report, path)
+        return
+    with atomic_output(path) as temporary:
+        if suffix == ".parquet" and report.frame is not None:
+            from gpuplan.analysis.parquet import write_parquet
+
+            write_parquet(report.frame(), temporary)
+        else:
+            with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+                stream.write(_text(report, TEXT_SUFFIXES.get(suffix, form), stream))
+    messages.note(f"wrote {path}")
+
+
+def _draw(report: Report, path: Path) -> None:
+    from gpuplan.cli.figures.style import save
+
+    if report.figure is None:
+        raise UsageError(f"{path}: this result has no picture")
+    with atomic_output(path) as temporary:
+        save(report.figure(), temporary)
+    messages.note(f"wrote {path}")

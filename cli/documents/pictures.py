@@ -1,0 +1,130 @@
+"""Figures for documents: as files, and as parts of a page with values under the pointer.
+
+In a page all pictures share one name space of ids and one style sheet. So ids get a prefix, and
+colours become variables of the page, which it sets for light and dark; text has variables of its
+own, since it needs more contrast than a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.documents.study import Picture
+from gpuplan.cli.formats.escape import html
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpuplan.cli.figures.hover import Spot
+    from gpuplan.cli.formats.report import Report
+
+TITLES = {
+    "characterize": "Durations, their inequality, and load",
+    "compare": "Completion times and cost by policy",
+    "pareto": "Completion time against budget",
+    "simulate": "The replay over time",
+    "sweep": "Cost against completion time by threshold",
+}
+HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming
+ROOT = re.compile(r'<svg .*?viewBox="([^"]*)".*?>', re.DOTALL)
+LEFT_OUT = re.compile(r" *<(metadata|style)\b.*?</\1>\n?", re.DOTALL)
+LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+COLOUR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})")
+TEXT = re.compile(r"<text .*?>", re.DOTALL)
+
+
+def pictures_of(study: str, report: Report) -> Iterator[Picture]:
+    """Draw the picture of a report, where it has one; it is called as the study."""
+    if report.figure is None:
+        return
+    from gpuplan.cli.figures.hover import spots_of
+    from gpuplan.cli.figures.style import png_of, svg_of
+
+    figure = report.figure()
+    svg = svg_of(figure)
+    spots = spots_of(figure)  # where the drawing of the SVG has put everything
+    title = TITLES.get(report.command, report.command)
+    description = " ".join(part for part in (*_panels(figure), report.headline) if part)
+    yield Picture(
+        name=study,
+        title=title,
+        description=description,
+        svg=svg,
+        inline=inline_svg(svg, study, title, description, spots),
+        png=png_of(figure),
+    )
+
+
+def _panels(figure: Figure) -> Iterator[str]:
+    """Say what each panel shows."""
+    for axes in figure.axes:
+        title = " ".join((axes.get_title(loc="left") or axes.get_title()).split())
+        across, up = axes.get_xlabel(), axes.get_ylabel()
+        if across and up:
+            yield f"{title}: {up}, by {across}." if title else f"{up}, by {across}."
+
+
+def inline_svg(svg: str, name: str, title: str, description: str, spots: list[Spot]) -> str:
+    """Return a drawn SVG as an element of a page.
+
+    Args:
+        svg: a file as matplotlib writes it.
+        name: prefix of ids, different for each picture of the page.
+        title: read aloud, with the description.
+        description: what the picture shows.
+        spots: values shown under the pointer.
+    """
+    head = ROOT.search(svg)
+    if head is None:
+        raise ValueError(f"no SVG with a viewBox: {svg[:60]!r}")
+    body = LEFT_OUT.sub("", svg[head.end() : svg.rindex("</svg>")]).replace("xlink:href", "href")
+    body = _prefixed(body, f"{name}-")
+    body = LONG_NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), body)
+    body = TEXT.sub(lambda found: _themed(found[0], "text-"), body)
+    body = _themed(body, "")
+    body = re.sub(r"\n\s*", "\n", body).strip()
+    values = "\n".join(map(_value, spots))
+    return (
+        f'<svg role="img" viewBox="{head[1]}" aria-labelledby="{name}-title {name}-desc">\n'
+        f'<title id="{name}-title">{html(title)}</title>\n'
+        f'<desc id="{name}-desc">{html(description)}</desc>\n'
+        f'{body}\n<g class="values">\n{values}\n</g>\n</svg>'
+    )
+
+
+def _value(spot: Spot) -> str:
+    """Return an element that nobody sees, and that has the value where the pointer is."""
+    lines = "\n".join(map(html, spot.text.split("\n")))
+    title = f"<title>{lines}</title>"
+    if spot.width and spot.height:
+        size = f'width="{spot.width:g}" height="{spot.height:g}"'
+        return f'<rect x="{spot.x:g}" y="{spot.y:g}" {size}>{title}</rect>'
+    return f'<circle cx="{spot.x:g}" cy="{spot.y:g}" r="{HOVER_RADIUS}">{title}</circle>'
+
+
+def _prefixed(body: str, prefix: str) -> str:
+    """Return the body with a prefix to every id that is referred to, and without the others."""
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
+
+    def renamed(found: re.Match[str]) -> str:
+        return f' id="{prefix}{found[1]}"' if found[1] in used else ""
+
+    body = re.sub(r'\s+id="([^"]*)"', renamed, body)
+    return re.sub(r'(href="#|url\(#)', lambda found: found[1] + prefix, body)
+
+
+def _themed(text: str, kind: str) -> str:
+    """Return text with the colours of our figures as variables of the page."""
+    from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, TEXT
+
+    names = {INK: "ink", SOFT: "soft", PAPER: "paper", "#ffffff": "paper"}
+    names |= {colour: name for name, colour in COLOURS.items()}
+    names |= {shade: names[colour] for colour, shade in TEXT.items()}
+
+    def named(found: re.Match[str]) -> str:
+        name = names.get(found[2])
+        return found[0] if name is None else f"{found[1]}: var(--{kind}{name})"
+
+    return COLOUR.sub(named, text)

@@ -1,0 +1,210 @@
+"""What a document is made of: plain values, so that a cache can keep them and lose nothing.
+
+A `StudyResult` is a command's report with everything drawn and every number shown. Read back from
+its text it gives the same documents, byte for byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuplan.cli.formats.report import Report, Table
+    from gpuplan.cli.gates.gates import GateResult
+
+
+@dataclass(frozen=True, slots=True)
+class TableCell:
+    """What people read in a cell, and what it is sorted by: a number, a text, or nothing."""
+
+    text: str
+    value: float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """The head of a column."""
+
+    text: str
+    is_numeric: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableGrid:
+    """A table as people see it."""
+
+    title: str
+    headings: tuple[Heading, ...]
+    rows: tuple[tuple[TableCell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawn figure.
+
+    Attributes:
+        name: of its files, without a suffix.
+        title: a few words.
+        description: what it shows, for who cannot see it.
+        svg: a file of its own.
+        inline: the same for a page: with hover values, and colours by names of the page's style.
+        png: a file of its own.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: str
+    inline: str
+    png: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResult:
+    """One command's result in a document.
+
+    Attributes:
+        name: what the document and its gates call it; letters, digits and underscores.
+        command: the command.
+        arguments: what it was given, as on a command line.
+        headline: one sentence that says the answer.
+        contract: the command's JSON output, with inputs, parameters, results and warnings.
+        tables: the main one first.
+        pictures: drawn.
+    """
+
+    name: str
+    command: str
+    arguments: tuple[str, ...]
+    headline: str
+    contract: dict[str, Any]
+    tables: tuple[TableGrid, ...]
+    pictures: tuple[Picture, ...]
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The command's results, in which gates find their fields."""
+        results: dict[str, Any] = self.contract["results"]
+        return results
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the reader must know to use the result."""
+        warnings: list[str] = self.contract["warnings"]
+        return warnings
+
+    def to_text(self) -> str:
+        """Return everything as JSON, for a cache."""
+        plain = asdict(self)
+        for picture in plain["pictures"]:
+            picture["png"] = base64.b64encode(picture["png"]).decode("ascii")
+        return json.dumps(plain, allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> StudyResult:
+        """Return what `to_text` has written.
+
+        Raises:
+            ValueError: the text is damaged, or of another version.
+        """
+        try:
+            plain = json.loads(text)
+            return cls(
+                name=plain.pop("name"),
+                command=plain.pop("command"),
+                arguments=tuple(plain.pop("arguments")),
+                headline=plain.pop("headline"),
+                contract=plain.pop("contract"),
+                tables=tuple(_grid(table) for table in plain.pop("tables")),
+                pictures=tuple(
+                    Picture(**{**picture, "png": base64.b64decode(picture["png"], validate=True)})
+                    for picture in plain.pop("pictures")
+                ),
+                **plain,
+            )
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise ValueError(f"no result of a study: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Everything that is written.
+
+    Attributes:
+        title: what it is about.
+        studies: in the order shown; their names differ.
+        gates: shown first.
+        time: when it was made, as ISO 8601, where it shall be told.
+        notes: what the reader must know of the whole, as which study could not be made.
+    """
+
+    title: str
+    studies: tuple[StudyResult, ...]
+    gates: tuple[GateResult, ...] = ()
+    time: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """Every input once, in the order of its first use."""
+        sources = [one for study in self.studies for one in study.contract["inputs"]]
+        return list({(one["path"], one["sha256"]): one for one in sources}.values())
+
+    @property
+    def version(self) -> str:
+        """The version of gpuplan that made the results."""
+        from gpuplan.analysis.version import gpuplan_version
+
+        return gpuplan_version()
+
+
+def result_of(name: str, arguments: Sequence[str], report: Report) -> StudyResult:
+    """Return a report with its pictures drawn and its numbers shown."""
+    from gpuplan.cli.documents.pictures import pictures_of
+    from gpuplan.cli.formats.render import as_json
+
+    return StudyResult(
+        name=name,
+        command=report.command,
+        arguments=tuple(arguments),
+        headline=report.headline,
+        contract=json.loads(as_json(report)),
+        tables=tuple(_shown(table) for table in report.tables),
+        pictures=tuple(pictures_of(name, report)),
+    )
+
+
+def _shown(table: Table) -> TableGrid:
+    from gpuplan.cli.formats.render import is_numeric, people_columns, plain
+
+    kept = people_columns(table)
+    return TableGrid(
+        title=table.title,
+        headings=tuple(Heading(column.header, is_numeric(table, i)) for i, column in kept),
+        rows=tuple(
+            tuple(TableCell(column.text(row[i]), _sortable(plain(row[i]))) for i, column in kept)
+            for row in table.rows
+        ),
+    )
+
+
+def _sortable(value: Any) -> float | str | None:
+    """Return what a cell is sorted by."""
+    if value is None or isinstance(value, int | float | str):
+        return value
+    return str(value)
+
+
+def _grid(plain: dict[str, Any]) -> TableGrid:
+    def cells(row: Iterable[dict[str, Any]]) -> tuple[TableCell, ...]:
+        return tuple(TableCell(**cell) for cell in row)
+
+    return TableGrid(
+        title=plain["title"],
+        headings=tuple(Heading(**heading) for heading in plain["headings"]),
+        rows=tuple(cells(row) for row in plain["rows"]),
+    )

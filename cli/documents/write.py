@@ -1,0 +1,153 @@
+"""Write a document as files: all of them, or none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from gpuplan.analysis.errors import OutputError, UsageError
+from gpuplan.analysis.files import atomic_output, check_writable, spare
+from gpuplan.cli.documents.study import Document
+
+FIGURES = "figures"
+
+
+def _html(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.documents.page import as_html
+
+    yield NAMES["html"], as_html(document)
+
+
+def _markdown(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.documents.markdown import as_markdown
+
+    yield NAMES["md"], as_markdown(document)
+
+
+def _json(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.documents.contract import as_json
+
+    yield NAMES["json"], as_json(document)
+
+
+def _junit(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    from gpuplan.cli.documents.junit import as_junit
+
+    yield NAMES["junit"], as_junit(document)
+
+
+def _svg(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    for study in document.studies:
+        yield from ((f"{FIGURES}/{one.name}.svg", one.svg) for one in study.pictures)
+
+
+def _png(document: Document) -> Iterator[tuple[str, str | bytes]]:
+    for study in document.studies:
+        yield from ((f"{FIGURES}/{one.name}.png", one.png) for one in study.pictures)
+
+
+FORMS: dict[str, Callable[[Document], Iterator[tuple[str, str | bytes]]]] = {
+    "html": _html,
+    "md": _markdown,
+    "json": _json,
+    "junit": _junit,
+    "svg": _svg,
+    "png": _png,
+}
+"""What a document can be written as, by the names that options and scenario files use."""
+NAMES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "report.json",
+    "junit": "junit.xml",
+    "svg": f"{FIGURES}/*.svg",
+    "png": f"{FIGURES}/*.png",
+}
+"""What the files of a form are called."""
+
+
+def write_document(
+    document: Document, folder: Path, forms: Sequence[str] = tuple(FORMS)
+) -> list[Path]:
+    """Write a document into a folder, which is made where it is missing; return the files.
+
+    Everything is written under temporary names first, and renamed when all of it is there. What
+    else is in the folder stays.
+
+    Raises:
+        OutputError: the folder cannot be made or written in, or there is no room.
+    """
+    contents = {name: text for form in forms for name, text in FORMS[form](document)}
+    with _folders(folder, [FIGURES] if forms_draw(forms) else []), ExitStack() as files:
+        for name, text in contents.items():
+            path = folder / name
+            temporary = files.enter_context(atomic_output(path))
+            try:
+                temporary.write_bytes(text.encode() if isinstance(text, str) else text)
+            except OSError as error:
+                why = error.strerror or error
+                raise OutputError(f"{path}: cannot be written: {why}") from error
+    return [folder / name for name in contents]
+
+
+def forms_draw(forms: Sequence[str]) -> bool:
+    """Return whether pictures are among the forms."""
+    return bool({"svg", "png"} & set(forms))
+
+
+def read_forms(text: str) -> list[str]:
+    """Return the forms of a comma-separated list. Raises `UsageError` for what is none."""
+    forms = [name.strip() for name in text.split(",")]
+    for name in forms:
+        if name not in FORMS:
+            raise UsageError(f"--formats {name}: no such form; there is {', '.join(FORMS)}")
+    return list(dict.fromkeys(forms))
+
+
+def check_folder(
+    folder: Path, forms: Sequence[str] = tuple(FORMS), inputs: Iterable[Path] = ()
+) -> None:
+    """Refuse a folder that cannot be written in, before the work; leave nothing behind.
+
+    Args:
+        folder: where the document goes.
+        forms: as what.
+        inputs: what it is made from; what is no file is passed over.
+
+    Raises:
+        OutputError: it cannot be made or written in, or a file of the document is an input.
+    """
+    within = [FIGURES] if forms_draw(forms) else []
+    with suppress(_CheckedOnly), _folders(folder, within):
+        there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
+        spare(there, inputs)
+        for path in (*(folder / name / "report" for name in ("", *within)), *there):
+            check_writable(path)
+        raise _CheckedOnly
+
+
+class _CheckedOnly(Exception):
+    """Leaves an output before anything is written."""
+
+
+@contextmanager
+def _folders(folder: Path, within: Sequence[str]) -> Iterator[None]:
+    """Make a folder and those within it; take away what was made if the block fails."""
+    made: list[Path] = []
+    try:
+        for path in (*reversed(folder.parents), folder, *(folder / name for name in within)):
+            if not os.path.isdir(path):
+                try:
+                    path.mkdir()
+                except (OSError, ValueError) as error:
+                    why = getattr(error, "strerror", None) or error
+                    raise OutputError(f"{path}: cannot be made: {why}") from error
+                made.append(path)
+        yield
+    except BaseException:
+        for path in reversed(made):
+            with suppress(OSError):
+                path.rmdir()
+        raise

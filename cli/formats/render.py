@@ -1,0 +1,217 @@
+"""Turn a report into text: a table for people, JSON for programs, Markdown and CSV for both."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Any, TextIO
+
+from gpuplan.analysis.version import gpuplan_version
+from gpuplan.cli.formats import escape
+from gpuplan.cli.formats.report import Column, Report, Shown, Table
+from gpuplan.cli.formats.shapes import BARS, SHAPE
+
+JSON_SCHEMA_VERSION = 1
+PIPED_WIDTH = 100
+GAP = 2  # columns between two cells
+LONGEST_WORD = 24  # of a text; a longer one is folded
+
+
+def as_json(report: Report) -> str:
+    """Return the stable JSON contract; NaN and infinities become null."""
+    document = {
+        "schema_version": JSON_SCHEMA_VERSION,
+        "command": report.command,
+        "inputs": [asdict(source) for source in report.inputs],
+        "parameters": report.parameters,
+        "results": report.results,
+        "warnings": list(report.warnings),
+        "gpuplan_version": gpuplan_version(),
+    }
+    return written_json(plain(document))
+
+
+def written_json(document: Any) -> str:
+    """Return plain values as JSON; names in it reach no terminal as more than text."""
+    written = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    return f"{escape.json_text(written)}\n"
+
+
+def as_csv(report: Report) -> str:
+    """Return the main table with machine names and raw values."""
+    main = report.tables[0]
+    kept = [position for position, column in enumerate(main.columns) if column.key]
+    lines = [escape.csv_line(main.columns[position].key for position in kept)]
+    lines += (escape.csv_line(plain(row[position]) for position in kept) for row in main.rows)
+    return "".join(lines)
+
+
+def as_markdown(report: Report) -> str:
+    """Return every table in Markdown, under the headline."""
+    parts = [f"**{_one_line(report.headline)}**\n"] if report.headline else []
+    parts += [_markdown_table(table) for table in report.tables]
+    parts += [f"> warning: {_one_line(warning)}\n" for warning in report.warnings]
+    return "\n".join(parts)
+
+
+def _one_line(text: str) -> str:
+    """Return a text of several lines in Markdown, on one."""
+    return escape.markdown(" ".join(text.split()))
+
+
+def as_text(report: Report, stream: TextIO) -> str:
+    """Return every table for a terminal, as wide as ``stream`` or 100 columns where it is none."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    terminal = stream.isatty()
+    lines_drawn = box.SIMPLE_HEAD if _can_encode(stream, "\u2500") else box.ASCII2
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=None if terminal else PIPED_WIDTH,
+        force_terminal=terminal,
+        highlight=False,
+    )
+    if report.headline:
+        console.print(Text(f"{escape.message(report.headline)}\n", style="bold"))
+    has_bars = _can_encode(stream, BARS)
+    for each in report.tables:
+        table, more = (each if has_bars else _without_shapes(each)).cut()
+        # rich would fold a title into the width of a narrow table.
+        console.print(Text(escape.terminal(table.title), style="bold"))
+        for columns in _that_fit(table, console.width):
+            shown = RichTable(box=lines_drawn, pad_edge=False, collapse_padding=True)
+            widest = _widest_number(table, columns, console.width)
+            for position, column in columns:
+                # Names are folded where they must be, and a number is never broken.
+                if is_numeric(table, position):
+                    least, whole = _width(table, position), _natural(table, position)
+                    shown.add_column(
+                        Text(escape.terminal(column.header)),
+                        justify="right",
+                        width=max(least, min(whole, widest)),
+                    )
+                else:
+                    shown.add_column(Text(escape.terminal(column.header)), overflow="fold")
+            for row in table.rows:
+                texts = (column.text(row[position]) for position, column in columns)
+                shown.add_row(*(Text(escape.terminal(text)) for text in texts))
+            console.print(shown)
+        if more:
+            console.print(Text(f"{more}\n"))
+    lines = (escape.inert_line(line.rstrip()) for line in buffer.getvalue().splitlines())
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def _without_shapes(table: Table) -> Table:
+    columns = tuple(replace(one, header="") if one == SHAPE else one for one in table.columns)
+    return replace(table, columns=columns)
+
+
+def _markdown_table(whole: Table) -> str:
+    table, more = whole.cut()
+    kept = people_columns(table)
+    grid = pipe_table(
+        [column.header for _, column in kept],
+        [is_numeric(table, position) for position, _ in kept],
+        ([column.text(row[position]) for position, column in kept] for row in table.rows),
+    )
+    return f"### {escape.markdown(table.title)}\n\n{grid}" + (f"\n{more}\n" if more else "")
+
+
+def pipe_table(
+    headers: Sequence[str], numeric: Sequence[bool], rows: Iterable[Sequence[str]]
+) -> str:
+    """Return a table in Markdown; what its cells hold is shown as it is."""
+    lines = [
+        "| " + " | ".join(map(escape.markdown, headers)) + " |",
+        "|" + "|".join("---:" if one else "---" for one in numeric) + "|",
+        *("| " + " | ".join(map(escape.markdown, row)) + " |" for row in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def people_columns(table: Table) -> list[tuple[int, Column]]:
+    """Return the columns that people see, each with its position in a row."""
+    return [(i, column) for i, column in enumerate(table.columns) if column.header]
+
+
+def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
+    """Return the columns in groups that fit the width, each led by the first column."""
+    first, *others = people_columns(table)
+    groups, room = [[first]], width - _width(table, first[0])
+    for position, column in others:
+        needed = GAP + _width(table, position)
+        if needed > room and len(groups[-1]) > 1:
+            groups.append([first])
+            room = width - _width(table, first[0])
+        groups[-1].append((position, column))
+        room -= needed
+    return groups
+
+
+def _width(table: Table, position: int) -> int:
+    """Return the least width in which nothing is broken that should stay whole."""
+    column = table.columns[position]
+    cells = [column.text(row[position]) for row in table.rows]
+    if not is_numeric(table, position):
+        cells = [word[:LONGEST_WORD] for cell in cells for word in cell.split()]
+    return max(map(len, [*column.header.split(), *cells]), default=0)
+
+
+def _natural(table: Table, position: int) -> int:
+    """Return the width in which nothing is broken at all."""
+    column = table.columns[position]
+    return max(map(len, [column.header, *(column.text(row[position]) for row in table.rows)]))
+
+
+def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) -> int:
+    """Return the width over which headers of numbers are folded, so that the columns fit.
+
+    Left to itself, rich reckons without the least widths, and cuts the last column off.
+    """
+    sizes = [(_width(table, i), _natural(table, i)) for i, _ in columns]
+    room = width - GAP * len(sizes)  # the ends of a line take one each
+    widest = max(natural for _, natural in sizes)
+    while widest and sum(max(least, min(natural, widest)) for least, natural in sizes) > room:
+        widest -= 1
+    return widest
+
+
+def is_numeric(table: Table, position: int) -> bool:
+    """Return whether a column holds numbers, which stand right."""
+    return any(_is_number(row[position]) for row in table.rows)
+
+
+def _is_number(cell: Any) -> bool:
+    raw = plain(cell)
+    return isinstance(raw, int | float) and not isinstance(raw, bool)
+
+
+def _can_encode(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def plain(value: Any) -> Any:
+    """Return ``value`` made of what JSON has; NumPy scalars become Python's."""
+    if isinstance(value, Shown):
+        value = value.value
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "item") and not isinstance(value, str):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

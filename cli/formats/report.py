@@ -1,0 +1,119 @@
+"""What a command hands to the renderers: the JSON contract, its tables and its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.formats.escape import visible
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.figure import Figure
+
+    from gpuplan.analysis.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A cell whose text does not follow from its column, as where each row has its own unit.
+
+    Attributes:
+        value: the raw value, for CSV.
+        text: what people read.
+    """
+
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        key: machine name with its unit, used by CSV; an empty one keeps the column out of CSV.
+        header: what people read, with its unit; an empty one keeps the column from people.
+        show: turns a cell into text; None leaves text as it is and hides a missing value.
+    """
+
+    key: str
+    header: str
+    show: Callable[[Any], str] | None = None
+
+    def text(self, cell: Any) -> str:
+        """Return what people read in a cell; a missing value is a dash."""
+        if isinstance(cell, Shown):
+            return visible(cell.text)
+        if cell is None or cell != cell:  # None or NaN
+            return "-"
+        return visible(str(cell) if self.show is None else self.show(cell))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows with a title; cells are raw values, formatted by their `Column`.
+
+    Attributes:
+        title: a few words.
+        columns: in the order of the cells.
+        rows: all of them, which CSV has.
+        most: as many as people are shown; None for all.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Any]]
+    most: int | None = None
+
+    def cut(self) -> tuple[Table, str]:
+        """Return the table as people see it, and what to say of the rows that are left out."""
+        if self.most is None or len(self.rows) <= self.most:
+            return self, ""
+        more = len(self.rows) - self.most
+        text = f"And {more:,} more {'row' if more == 1 else 'rows'}; JSON has all."
+        return replace(self, rows=self.rows[: self.most]), text
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One input file as the JSON output names it."""
+
+    path: str
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a command, ready for every output form.
+
+    Attributes:
+        command: the command's name.
+        results: the stable JSON contract; plain values, units in the names.
+        tables: what people read; the first is the main one, which CSV writes.
+        inputs: the files the result comes from.
+        parameters: every effective option.
+        headline: one sentence that says the answer.
+        warnings: what the reader must know to use the result.
+        notes: what helps whoever typed the command; no part of the result.
+        figure: draws the picture, where there is one.
+        frame: rows for a ``.parquet`` output, where there are some.
+    """
+
+    command: str
+    results: dict[str, Any]
+    tables: tuple[Table, ...]
+    inputs: tuple[Input, ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
+    headline: str = ""
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    figure: Callable[[], Figure] | None = None
+    frame: Callable[[], pl.DataFrame] | None = None
+
+
+def trace_input(trace: Trace) -> Input:
+    """Return a trace as an input of a report."""
+    return Input(path=str(trace.path), sha256=trace.sha256, rows=trace.rows)

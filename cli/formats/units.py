@@ -1,0 +1,147 @@
+"""Units at the command line: read ``48h``, write ``2.1 h``."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+from gpuplan.analysis.errors import UsageError
+
+SECONDS_PER = {"s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+NO_LIMIT = ("none", "inf", "unlimited")
+CENTURY_S = 36_525 * SECONDS_PER["d"]  # written out, as the schema takes long to import
+DURATION = re.compile(r"^\s*((?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*([a-z]*)\s*$")
+
+
+def parse_duration(text: str, option: str, most_s: float = CENTURY_S) -> float:
+    """Return seconds for ``90``, ``90s``, ``45m``, ``48h`` or ``2d``.
+
+    Raises:
+        UsageError: the text is no duration, or one above ``most_s``; the message names ``option``.
+    """
+    match = DURATION.match(text.lower())
+    endless = text.strip().lower() in NO_LIMIT
+    if not endless and (match is None or (match[2] and match[2] not in SECONDS_PER)):
+        raise UsageError(f"{option} {text!r}: expected a duration such as 90s, 45m, 48h or 2d")
+    seconds = float(match[1]) * SECONDS_PER.get(match[2] or "s", 1.0) if match else math.inf
+    if seconds > most_s:
+        raise UsageError(
+            f"{option} {text!r}: expected a duration of at most {most_s / SECONDS_PER['d']:.6g}d"
+        )
+    return seconds
+
+
+def parse_share(text: str, option: str) -> float:
+    """Return a fraction of 1 for ``2%`` or ``0.02``.
+
+    Raises:
+        UsageError: the text is no share from 0 to 1; the message names ``option``.
+    """
+    number, size = (text[:-1], 100) if text.endswith("%") else (text, 1)
+    try:
+        share = float(number) / size
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"{option} {text!r}: expected a share from 0 to 1, such as 0.1% or 0.001")
+    return share
+
+
+def show_duration(seconds: float) -> str:
+    """Return a duration in the unit a person would choose: ``32 s``, ``12.3 min``, ``2.1 h``."""
+    for limit, size, unit in (
+        (120.0, 1.0, "s"),
+        (7200.0, 60.0, "min"),
+        (172800.0, 3600.0, "h"),
+    ):
+        if abs(seconds) < limit:
+            return f"{show_number(seconds / size)} {unit}"
+    return f"{show_number(seconds / 86400)} d"
+
+
+def show_number(value: float) -> str:
+    """Return a number with three significant digits or more, thousands separated."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100 or float(value).is_integer():
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def show_count(value: float) -> str:
+    """Return a whole number with thousands separated."""
+    return f"{value:,.0f}"
+
+
+def show_jobs(jobs: int, span_s: float | None = None) -> str:
+    """Return how many jobs, and over how long they were submitted: ``1,119 jobs over 13.9 d``."""
+    if jobs == 1:
+        return "1 job"
+    over = "" if span_s is None else f" over {show_duration(span_s)}" if span_s else " at once"
+    return f"{jobs:,} jobs{over}"
+
+
+def show_share(value: float) -> str:
+    """Return a fraction as a percentage."""
+    return f"{100 * value:.1f}%"
+
+
+def tick_usd(usd: float, _place: int | None = None) -> str:
+    """Write dollars for an axis: $250, $1,500, $2.5M."""
+    return f"${usd / 1e6:,g}M" if usd >= 1e6 else f"${usd:,g}"
+
+
+def show_usd(value: float) -> str:
+    """Return dollars: cents below 1,000, whole above."""
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.2f}" if abs(value) < 1000 else f"{sign}${abs(value):,.0f}"
+
+
+def show_between(low: float, high: float, show: Callable[[float], str]) -> str:
+    """Return two values as a range, a unit that both have written once: ``2.65 to 4.2 h``."""
+    first, second = show(low), show(high)
+    number, space, unit = first.partition(" ")
+    if space and second.endswith(space + unit):
+        first = number
+    elif first.endswith("%") and second.endswith("%"):
+        first = first[:-1]
+    return f"{first} to {second}"
+
+
+def show_ends(low: float | None, high: float | None, show: Callable[[float], str]) -> str:
+    """Return a range, ``at least 20`` without an upper end, and nothing without a lower one."""
+    if low is None:
+        return ""
+    return f"at least {show(low)}" if high is None else show_between(low, high, show)
+
+
+SHOWN: dict[str, Callable[[float], str]] = {
+    "s": show_duration,
+    "h": lambda value: f"{show_number(value)} h",
+    "d": lambda value: f"{show_number(value)} d",
+    "usd": show_usd,
+    "gpus": lambda value: f"{show_number(value)} GPUs",
+    "gpu_h": lambda value: f"{show_number(value)} GPU-h",
+    "workers": lambda value: f"{show_number(value)} workers",
+    "share": show_share,
+}
+"""How a number is shown, by its unit as `gpuplan.cli.gates.fields.unit_of` names it."""
+
+
+def show_in(unit: str) -> Callable[[float], str]:
+    """Return what shows a number of this unit."""
+    return SHOWN.get(unit, show_number)
+
+
+def show_apart(first: float, second: float, show: Callable[[float], str]) -> tuple[str, str]:
+    """Return two values, with all their digits where they differ and would not look so."""
+    texts = show(first), show(second)
+    if first == second or texts[0] != texts[1]:
+        return texts
+    return f"{first!r}", f"{second!r}"
+
+
+def show_threshold(seconds: float) -> str:
+    """Return a limit on a run time as a duration, whole seconds below 2 minutes; inf is none."""
+    return "none" if seconds == float("inf") else show_duration(round(seconds))

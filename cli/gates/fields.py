@@ -1,0 +1,290 @@
+"""What a result holds, by the names that gates and diffs give it.
+
+A field is a path in ``results`` of the JSON output: ``duration_s.p95``, ``points.cost_usd``. Where
+it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are told
+apart by what they are about (a policy, a threshold, a class) and never by their position. Curves
+and lists of bare values (counts by hour, intervals) are no fields.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, text_of
+
+UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
+STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
+"""Names whose unit is that of the group they stand in, as in ``duration_s.p95``."""
+
+SHARE = re.compile(
+    r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error"
+)
+"""Names of what is a fraction of 1, and so may be compared with a percentage."""
+
+WORDS = {
+    "gpu_h": re.compile(r"(\w+_)?gpu_hours"),
+    "h": re.compile(r"hours"),
+    "d": re.compile(r"(\w+_)?days"),
+    "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
+    "gpus": re.compile(r"width"),
+}
+"""Unit -> names that say it in a word."""
+
+BY_NAME = ("used_gpus",)
+"""Groups of one number for each name from the input, all in the unit of the group."""
+
+NAMED_AT_MOST = 8
+NEAR = 0.6  # of 1; below it another name is no misspelling
+SAME = 1e-5  # two numbers that name one row may differ by this much of the larger
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of a list that a field stands in.
+
+    Attributes:
+        path: of the list.
+        key: what tells the row apart.
+        also: everything that may name the row, for conditions that say it in another way.
+    """
+
+    path: str
+    key: tuple[tuple[str, Any], ...]
+    also: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+
+    @property
+    def label(self) -> str:
+        """The key as people read and write it: ``fixed, threshold_s=300``."""
+        return ", ".join(
+            text if isinstance(value, str) else f"{name}={text}"
+            for name, value in self.key
+            for text in (text_of(value),)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResultField:
+    """One value of a result.
+
+    Attributes:
+        path: its names, joined by dots.
+        rows: the rows it stands in, the outermost first.
+        value: a number, a text, true or false, or None.
+    """
+
+    path: str
+    rows: tuple[Row, ...]
+    value: Any
+
+    @property
+    def address(self) -> str:
+        """The path with the rows: ``policies[allpass].cost_usd``."""
+        return addressed(self.path, self.rows)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the value is a number, which None may stand for."""
+        return self.value is None or (
+            isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        )
+
+    @property
+    def number(self) -> float | None:
+        """The value where it is a number and no NaN."""
+        if self.value is None or not self.is_number or math.isnan(self.value):
+            return None
+        return float(self.value)
+
+
+def addressed(path: str, rows: Sequence[Row]) -> str:
+    """Return a path with the rows on it."""
+    written, done = "", ""
+    for row in rows:
+        written += f"{row.path[len(done) :]}[{row.label}]"
+        done = row.path
+    return written + path[len(done) :]
+
+
+def fields_of(results: Any, layout: Layout) -> list[ResultField]:
+    """Return every field of a result, in its order, with its rows as the layout tells them."""
+    found = list(_fields(results, "", (), layout))
+    groups = {group for one in found for group in groups_of(one.path)}
+    # A group that is missing in one element of a list is null there.
+    return [one for one in found if one.path not in groups]
+
+
+def _fields(value: Any, path: str, rows: tuple[Row, ...], layout: Layout) -> Iterator[ResultField]:
+    if isinstance(value, dict):
+        for name, item in named_items(value, path):
+            yield from _fields(item, name, rows, layout)
+    elif isinstance(value, list | tuple):
+        names = layout.get(path, ())
+        items = [item for item in value if isinstance(item, dict)]
+        for item, key in zip(items, keys_of(items, names), strict=True):
+            also = tuple((name, item[name]) for name in KEY_NAMES if name in item)
+            row = Row(path, key, also)
+            yield from _fields(item, path, (*rows, row) if names else rows, layout)
+    elif hasattr(value, "item") and not isinstance(value, str):
+        yield from _fields(value.item(), path, rows, layout)
+    elif value is None or isinstance(value, int | float | str):
+        yield ResultField(path, rows, value)
+
+
+def groups_of(path: str) -> Iterator[str]:
+    """Return every group that a field stands in: ``a`` and ``a.b`` for ``a.b.c``."""
+    parts = path.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts)))
+
+
+class NoField(UsageError):
+    """Nothing has the name; other errors say that several things have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """The numbers of a result, found by name.
+
+    Attributes:
+        by_path: path -> its numbers, several where it stands in a list.
+    """
+
+    by_path: dict[str, list[ResultField]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fields: Iterable[ResultField]) -> Numbers:
+        """Return those of the fields that are numbers."""
+        found = cls()
+        for one in fields:
+            if one.is_number:
+                found.by_path.setdefault(one.path, []).append(one)
+        return found
+
+    def named(self, name: str) -> tuple[str, list[ResultField]]:
+        """Return the path of the field that is meant, and its numbers.
+
+        Args:
+            name: a path, its end, either without units; rows in brackets, as in
+                ``policies[allpass].cost``.
+
+        Raises:
+            NoField: no such field or row.
+            UsageError: several fields, or a group of them.
+        """
+        bare, wanted = _selectors(name)
+        path = _lookup(self.by_path, bare)
+        return path, self._chosen(path, wanted)
+
+    def _chosen(self, path: str, wanted: dict[int, str]) -> list[ResultField]:
+        chosen = self.by_path[path]
+        depth = path.count(".") + 1
+        for from_end, terms in wanted.items():
+            place = depth - from_end
+            at = [
+                (one, row) for one in chosen for row in one.rows if row.path.count(".") + 1 == place
+            ]
+            kept = [one for one, row in at if _is_row(row, terms, row.key)]
+            kept = kept or [one for one, row in at if _is_row(row, terms, row.also)]
+            if not kept:
+                group = ".".join(path.split(".")[:place])
+                labels = list(dict.fromkeys(row.label for _, row in at))
+                there = f"there is {some(labels, ' or ')}" if labels else "it has no rows by name"
+                raise NoField(f"{group} has no row {terms.strip()!r}; {there}")
+            chosen = kept
+        return chosen
+
+
+def _selectors(name: str) -> tuple[str, dict[int, str]]:
+    """Return a name without brackets, and what they hold by their place from the end, 0 last."""
+    bare, wanted = "", {}
+    for part in re.finditer(r"([^\[\]]*)(?:\[([^\]]*)\])?", name):
+        bare += part[1]
+        if part[2] is not None:
+            wanted[bare.count(".")] = part[2]
+    return bare, {bare.count(".") - place: terms for place, terms in wanted.items()}
+
+
+def _is_row(row: Row, terms: str, names: Sequence[tuple[str, Any]]) -> bool:
+    """Return whether a row is meant: by its label, or by values or ``name=value``, each its own."""
+    return row.label == terms or all(_is_term(names, term) for term in terms.split(","))
+
+
+def _is_term(names: Sequence[tuple[str, Any]], term: str) -> bool:
+    name, equals, value = (part.strip() for part in term.rpartition("="))
+    return any(
+        _is_value(own, value)
+        for key, own in names
+        if not equals or name in (key, UNIT_SUFFIX.sub("", key))
+    )
+
+
+def _is_value(own: Any, wanted: str) -> bool:
+    if text_of(own) == wanted:
+        return True
+    try:
+        return math.isclose(float(own), float(wanted), rel_tol=SAME)
+    except (TypeError, ValueError):
+        return False
+
+
+def _lookup(paths: Iterable[str], name: str) -> str:
+    """Return the full path of the one field that is meant. Raises as `Numbers.named`."""
+    tests: tuple[Callable[[str], bool], ...] = (
+        lambda path: path == name,
+        lambda path: _bare(path) == _bare(name),
+        lambda path: _bare(path).endswith("." + _bare(name)),
+    )
+    for test in tests:
+        found = [path for path in paths if test(path)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UsageError(f"{name} may be {some(found, ' or ')}")
+        inside = [path for path in paths if any(test(group) for group in groups_of(path))]
+        if inside:
+            raise UsageError(f"{name} is a group of fields; name one of {some(inside)}")
+    near = sorted(paths, key=lambda path: _likeness(name, path), reverse=True)[:3]
+    near = [path for path in near if _likeness(name, path) >= NEAR]
+    hint = f"did you mean {some(near, ' or ')}?" if near else "see --output-format json"
+    raise NoField(f"no field {name!r} with a number; {hint}")
+
+
+def some(names: Sequence[str], separator: str = ", ") -> str:
+    """Return names in one text, a few of them where there are many."""
+    more = len(names) - NAMED_AT_MOST
+    return separator.join(names[:NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _likeness(name: str, path: str) -> float:
+    """Return how like a name is to a path or to its last part, 0 to 1."""
+    texts = (path, _bare(path), path.rpartition(".")[2])
+    return max(SequenceMatcher(None, name, text).ratio() for text in texts)
+
+
+def _bare(path: str) -> str:
+    return ".".join(UNIT_SUFFIX.sub("", part) for part in path.split("."))
+
+
+def unit_of(path: str) -> str:
+    """Return the unit of a field; nothing for a number without one.
+
+    It is ``s``, ``h``, ``d``, ``usd``, ``gpus``, ``gpu_h``, ``workers`` or ``share``.
+    """
+    group, _, name = path.rpartition(".")
+    last = group.rpartition(".")[2]
+    if last in BY_NAME or STATISTIC.fullmatch(name):
+        name = last
+    if SHARE.fullmatch(name):
+        return "share"
+    for unit, words in WORDS.items():
+        if words.fullmatch(name):
+            return unit
+    # Dollars per GPU-hour are dollars: the unit stands before "per", or "at".
+    match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
+    return match[1] if match else ""

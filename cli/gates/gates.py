@@ -1,0 +1,356 @@
+"""``--fail-if``: conditions on a result that turn into exit code 1, for use in CI.
+
+A condition is ``field operator value``. The field is a path in ``results`` of the JSON output
+(``duration_s.p95``), with or without the unit at its end (``duration.p95``), or its last part where
+only one field has it. A field inside a list (``points.cost_usd``) trips where any row does, or the
+one in brackets (``policies[allpass].cost_usd``). Over several studies a path begins with the name
+of one. How fields are found is in `gpuplan.cli.gates.fields`.
+
+A gate that could not be checked fails too, unless ``--allow-unchecked`` accepts that.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from gpuplan.analysis.errors import GpuplanError, UsageError
+from gpuplan.analysis.lookup import nearest
+from gpuplan.cli.app import messages
+from gpuplan.cli.formats.units import SECONDS_PER, show_apart, show_in
+from gpuplan.cli.gates.fields import NoField, Numbers, ResultField, fields_of, some, unit_of
+from gpuplan.cli.gates.row_keys import layout_of
+
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+CONDITION = re.compile(
+    r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
+    rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
+    r"\s*(?P<unit>%|[a-z_]*)\s*$"
+)
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "worker", "workers", "share")
+LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": "%", "dollars": "$"}
+"""Words that people write for units, which conditions do not take."""
+
+NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
+UNCHECKED = "name a field that has a value, or add --allow-unchecked to pass without one"
+WRITTEN = "the result itself has been written"
+
+
+class GateFailed(GpuplanError):
+    """A ``--fail-if`` condition holds, or could not be checked."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it is written: ``field``, ``op``, ``value`` in ``unit``.
+
+    Attributes:
+        text: all of it.
+        field: the name of a field.
+        op: one of `OPERATORS`.
+        value: as written, before its unit is taken into account.
+        unit: ``h``, ``%``, ``usd`` ...; empty where none is written.
+        is_signed: whether a sign is written, as for a change.
+    """
+
+    text: str
+    field: str
+    op: str
+    value: float
+    unit: str
+    is_signed: bool
+
+    def holds(self, value: float, limit: float) -> bool:
+        """Return whether the condition holds of a value, with the limit in the value's unit."""
+        return OPERATORS[self.op](value, limit)
+
+    def excess(self, value: float, limit: float) -> float:
+        """Return how far beyond the limit a value is; of several the largest is told."""
+        if self.op in ("==", "!="):
+            return abs(value - limit) if self.op == "!=" else -abs(value - limit)
+        return value - limit if self.op in (">", ">=") else limit - value
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What came of a condition; plain values.
+
+    Attributes:
+        condition: as given.
+        path: the field that was meant; empty where the condition names none.
+        value: of the field: in a list of rows the one furthest beyond the limit, or nearest to it;
+            None where it has none.
+        limit: what it was compared with, in the unit of the field; None where it was not.
+        tripped: whether the condition holds.
+        detail: the field with its row, its value and the limit as people read them, or what is
+            wrong.
+        may_be_unchecked: whether it passes where it could not be checked.
+    """
+
+    condition: str
+    path: str
+    value: float | None
+    limit: float | None
+    tripped: bool
+    detail: str
+    may_be_unchecked: bool = False
+
+    @property
+    def fails(self) -> bool:
+        """Whether the gate ends the program with an exit code other than 0."""
+        return self.state != "passed" and not (self.state == "unchecked" and self.may_be_unchecked)
+
+    @property
+    def state(self) -> Literal["passed", "failed", "unchecked", "error"]:
+        """``unchecked`` where the field has no value, ``error`` where there is no such field."""
+        if not self.path:
+            return "error"
+        if self.value is None:
+            return "unchecked"
+        return "failed" if self.tripped else "passed"
+
+    def summary(self) -> dict[str, Any]:
+        """Return everything as plain values, for JSON."""
+        return {
+            "condition": self.condition,
+            "state": self.state,
+            "path": self.path or None,
+            "value": self.value,
+            "limit": self.limit,
+            "detail": self.detail,
+        }
+
+
+def check(results: Mapping[str, Any], conditions: Sequence[str]) -> list[GateResult]:
+    """Return what comes of each condition on a result; raises nothing, so that all can be told."""
+    numbers = Numbers.of(fields_of(results, layout_of(results)))
+    return each(conditions, lambda condition: _judged(numbers, condition))
+
+
+def check_all(
+    studies: Mapping[str, Mapping[str, Any]], conditions: Sequence[str]
+) -> list[GateResult]:
+    """Return what comes of each condition on several studies, given as name -> ``results``.
+
+    A field is named as for one study, with the name of its study before it where several studies
+    have it: ``pareto.knee.mean_jct_s > 4h``. Paths are returned with the study's name.
+    """
+    found = {
+        name: Numbers.of(fields_of(results, layout_of(results)))
+        for name, results in studies.items()
+    }
+    return each(conditions, lambda condition: _judged_in(found, condition))
+
+
+def allowing(gates: Iterable[GateResult], allow_unchecked: bool) -> tuple[GateResult, ...]:
+    """Return gates that pass, or not, where they could not be checked."""
+    return tuple(replace(gate, may_be_unchecked=allow_unchecked) for gate in gates)
+
+
+def each(conditions: Sequence[str], judge: Callable[[Condition], GateResult]) -> list[GateResult]:
+    """Return the judgement on each condition; one that cannot be judged is a result as well."""
+    gates = []
+    for text in conditions:
+        try:
+            gates.append(judge(_parsed(text)))
+        except UsageError as error:
+            gates.append(GateResult(text, "", None, None, False, str(error)))
+    return gates
+
+
+def raise_tripped(
+    gates: Sequence[GateResult], *, written: str = WRITTEN, given_as: str = "--fail-if"
+) -> None:
+    """End the program as its gates say, once everything has been written.
+
+    A gate that could not be checked fails, or is a warning where that is allowed.
+
+    Args:
+        gates: what came of each condition.
+        written: what the user has all the same, for the message.
+        given_as: where the conditions come from, for the message.
+
+    Raises:
+        GateFailed: at least one condition holds or could not be checked; the message names all.
+        UsageError: a condition cannot be read, or names no field; the message also names the
+            conditions that hold.
+    """
+    for gate in gates:
+        if gate.state == "unchecked" and not gate.fails:
+            messages.warn(f"{given_as} {gate.condition!r} is not checked: {gate.detail}")
+    tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in gates if gate.tripped]
+    unchecked = [
+        f"gate not checked: {gate.condition} ({gate.detail})"
+        for gate in gates
+        if gate.state == "unchecked" and gate.fails
+    ]
+    problems = [
+        f"{given_as} {gate.condition!r}: {gate.detail}" for gate in gates if gate.state == "error"
+    ]
+    if problems:
+        next_step = f"\n  next: correct the condition; {written}"
+        raise UsageError(NEXT_ERROR.join([*tripped, *unchecked, *problems]) + next_step)
+    if tripped or unchecked:
+        next_step = f"\n  next: {UNCHECKED}" if unchecked else ""
+        raise GateFailed(NEXT_ERROR.join([*tripped, *unchecked]) + next_step)
+
+
+def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condition:
+    """Return the parts of a condition, checked as far as it can be without a result.
+
+    Args:
+        text: the condition.
+        studies: name -> command of the studies that it may name, where there are several.
+
+    Raises:
+        UsageError: it is none, or names a unit or a study that is not there.
+    """
+    try:
+        condition = _parsed(text)
+        _check_study(condition.field, studies or {})
+        return condition
+    except UsageError as error:
+        raise UsageError(f"--fail-if {text!r}: {error}") from error
+
+
+def _parsed(text: str) -> Condition:
+    match = CONDITION.match(text)
+    if match is None:
+        raise UsageError("expected 'field operator value', for example 'duration_s.p95 > 4h'")
+    amount, unit = match["amount"], match["unit"]
+    if "$" in amount and unit not in ("", "usd"):
+        raise UsageError(f"expected $ or {unit}, not both")
+    value = float(amount.replace("$", ""))
+    if unit not in UNITS:
+        near = LONG.get(unit) or LONG.get(f"{unit}s")
+        known = (
+            f"did you mean {near}?"
+            if near
+            else "expected s, min, h, d, %, $, gpus, gpu_h or workers"
+        )
+        raise UsageError(f"no unit {unit!r}; {known}")
+    if not math.isfinite(value):
+        raise UsageError(f"{amount} is too large")
+    return Condition(
+        text=text,
+        field=match["field"],
+        op=match["op"],
+        value=value,
+        unit="usd" if "$" in amount else unit,
+        is_signed=amount.strip("$")[0] in "+-",
+    )
+
+
+def _check_study(field: str, studies: Mapping[str, str]) -> None:
+    """Refuse a field of a study that is not there. Raises `UsageError`.
+
+    The name of the study may be left out, so this is what looks like one and begins no field.
+    """
+    from importlib.resources import files
+
+    first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
+    if not (dot and studies) or first in studies:
+        return
+    commands = ("characterize", "pareto", "sweep", "simulate", "compare")
+    near = nearest(first, studies)
+    if near is None and first not in commands:
+        return
+    for command in set(studies.values()):
+        schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
+        if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
+            return
+    known = f"did you mean {near!r}?" if near else f"there is {', '.join(studies)}"
+    raise UsageError(f"no study {first!r}; {known}")
+
+
+def _judged(numbers: Numbers, condition: Condition) -> GateResult:
+    return _judged_as("", *numbers.named(condition.field), condition)
+
+
+def _judged_in(studies: Mapping[str, Numbers], condition: Condition) -> GateResult:
+    study, path, fields = find(studies, condition.field)
+    return _judged_as(f"{study}.", path, fields, condition)
+
+
+def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[ResultField]]:
+    """Return the study and the path in it that a name means, and the numbers there.
+
+    Raises:
+        UsageError: no field, several, a group of them, or no such row.
+    """
+    first, _, rest = name.partition(".")
+    if rest and first in studies:
+        try:
+            return (first, *studies[first].named(rest))
+        except UsageError as error:
+            wrong = [UsageError(f"{first}: {error}")]
+    else:
+        wrong = []
+    found, unclear = [], []
+    for study, numbers in studies.items():
+        try:
+            found.append((study, *numbers.named(name)))
+        except NoField as error:
+            wrong.append(error)
+        except UsageError as error:
+            unclear.append(UsageError(f"{study}: {error}" if len(studies) > 1 else str(error)))
+    if len(found) == 1 and not unclear:
+        return found[0]
+    if found:
+        paths = [f"{study}.{path}" for study, path, _ in found]
+        unclear = [UsageError(f"{name} may be {some(paths, ' or ')}"), *unclear]
+    if unclear:
+        raise UsageError("; ".join(map(str, unclear)))
+    if (rest and first in studies) or len(studies) == 1:
+        raise wrong[0]
+    known = {
+        f"{study}.{path}": one for study, n in studies.items() for path, one in n.by_path.items()
+    }
+    path, fields = Numbers(known).named(name)  # names the nearest of all
+    study, _, path = path.partition(".")
+    return study, path, fields
+
+
+def _judged_as(
+    prefix: str, path: str, fields: Sequence[ResultField], condition: Condition
+) -> GateResult:
+    limit = limit_of(condition, path)
+    found = [(one.number, one) for one in fields if one.number is not None]
+    if not found:
+        detail = f"{prefix}{path} has no value"
+        return GateResult(condition.text, prefix + path, None, limit, False, detail)
+    value, worst = max(found, key=lambda each: condition.excess(each[0], limit))
+    holding = sum(condition.holds(number, limit) for number, _ in found)
+    shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
+    detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
+    if holding and len(found) > 1:
+        detail += f" ({holding} of {len(found)} rows)"
+    return GateResult(condition.text, prefix + path, value, limit, bool(holding), detail)
+
+
+def limit_of(condition: Condition, path: str) -> float:
+    """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
+    value, unit = condition.value, condition.unit
+    own = unit_of(path)
+    if not unit or unit == own or (unit in ("gpu", "worker") and own == f"{unit}s"):
+        return value
+    if unit in SECONDS_PER and own in SECONDS_PER:
+        return value * SECONDS_PER[unit] / SECONDS_PER[own]
+    if unit == "%" and own == "share":
+        return value / 100
+    wrong = {"%": "is no share, so it has no percentage", "usd": "is not in dollars"}
+    raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")

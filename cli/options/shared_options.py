@@ -1,0 +1,384 @@
+"""Options that several commands share, and the decorator that gives them to a command.
+
+A command takes ``choice: TraceChoice``, ``output: Output`` or another dataclass of options as one
+parameter; `command` replaces it by the options that the class lists, in the order of its fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from gpuplan.cli.app import messages as talking
+from gpuplan.cli.options.arguments import command_of
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.trace import Selection
+
+
+class ResultFormat(StrEnum):
+    """How a result is written to standard output."""
+
+    table = "table"
+    json = "json"
+    md = "md"
+    csv = "csv"
+
+
+SELECTION_PANEL = "Which jobs"
+READING_PANEL = "How to read it"
+PRICES_PANEL = "Prices"
+CACHE_PANEL = "Cache"
+OUTPUT_PANEL = "Output"
+DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
+
+OutputFormat = Annotated[
+    ResultFormat,
+    typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
+]
+
+
+def _files(forms: str) -> Any:
+    """Return the option for files that take the result in these forms."""
+    return typer.Option(
+        "--output",
+        "-o",
+        help=f"Also write the result to this file; its suffix names the form: {forms}. May be "
+        "repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    )
+
+
+def the_only(files: list[Path]) -> Path:
+    """Return the file of an ``--output`` that takes one; a second must not silently replace it.
+
+    Raises `UsageError` for several.
+    """
+    if len(files) > 1:
+        from gpuplan.analysis.errors import UsageError
+
+        raise UsageError(f"--output: given {len(files)} times; this command writes one file")
+    return files[0]
+
+
+TextFiles = Annotated[list[Path] | None, _files(".json, .md, .csv, .txt")]
+Plot = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Draw the picture to this .svg or .png file; may be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
+AllowUnchecked = Annotated[
+    bool,
+    typer.Option(
+        "--allow-unchecked",
+        help="Pass a gate that cannot be checked because its field has no value. Default: it "
+        "fails with 1.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        help="Folder of results that need not be computed again; safe to delete. Default: "
+        "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
+        metavar="DIR",
+        rich_help_panel=CACHE_PANEL,
+        show_default=False,
+    ),
+]
+NoCache = Annotated[
+    bool,
+    typer.Option(
+        "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
+    ),
+]
+MaxRejects = Annotated[
+    str,
+    typer.Option(
+        help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count (20).",
+        metavar="SHARE|COUNT",
+        rich_help_panel=READING_PANEL,
+    ),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        help="Count savings against this source, for example aws:on_demand; default: the "
+        "dearest on-demand source of each GPU.",
+        metavar="PROVIDER:KIND",
+        rich_help_panel=PRICES_PANEL,
+        show_default=False,
+    ),
+]
+
+TraceArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold].",
+        show_default=False,
+        metavar="TRACE",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceChoice:
+    """Which jobs of the trace a command uses."""
+
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep jobs for which this SQL predicate over the canonical columns holds, "
+            "for example \"num_gpus >= 8 AND state = 'completed'\".",
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    since: Annotated[
+        datetime | None,
+        typer.Option(
+            help="Keep jobs submitted at this time (UTC) or later.",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    until: Annotated[
+        datetime | None,
+        typer.Option(
+            help="Keep jobs submitted before this time (UTC).",
+            formats=DATE_FORMATS,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            help="Draw this many jobs at random.",
+            min=1,
+            rich_help_panel=SELECTION_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    scale_duration: Annotated[
+        float,
+        typer.Option(help="Multiply every duration by this.", rich_help_panel=SELECTION_PANEL),
+    ] = 1.0
+    scale_interarrival: Annotated[
+        float,
+        typer.Option(
+            help="Multiply every gap between submissions by this; 0.5 doubles the load.",
+            rich_help_panel=SELECTION_PANEL,
+        ),
+    ] = 1.0
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Seed of everything random; the same seed gives the same bytes.",
+            min=0,
+            rich_help_panel=SELECTION_PANEL,
+        ),
+    ] = 0
+
+    def selection(self) -> Selection:
+        """Return the library's form of these options. Raises `UsageError` on a bad value."""
+        from gpuplan.analysis.trace import Selection
+
+        return Selection(
+            where=self.where,
+            since=self.since and self.since.replace(tzinfo=UTC),
+            until=self.until and self.until.replace(tzinfo=UTC),
+            sample=self.sample,
+            scale_duration=self.scale_duration,
+            scale_interarrival=self.scale_interarrival,
+            seed=self.seed,
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {
+            "where": self.where,
+            "since": self.since and self.since.isoformat(),
+            "until": self.until and self.until.isoformat(),
+            "sample": self.sample,
+            "scale_duration": self.scale_duration,
+            "scale_interarrival": self.scale_interarrival,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChoice:
+    """Which prices a command uses, and for what."""
+
+    prices: Annotated[
+        str | None,
+        typer.Option(
+            help="A price table of [bold]gpuplan prices[/bold] (.parquet), or [bold]builtin[/bold] "
+            "for the list that comes with gpuplan.",
+            metavar="FILE|builtin",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    gpu: Annotated[
+        str | None,
+        typer.Option(
+            help="The GPU of jobs that name none, for example A100-80GB.",
+            metavar="NAME",
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    reference: Reference = None
+    as_of: Annotated[
+        datetime | None,
+        typer.Option(
+            help="Judge the age of prices at this date (UTC), not at the last submission.",
+            formats=DATE_FORMATS,
+            rich_help_panel=PRICES_PANEL,
+            show_default=False,
+        ),
+    ] = None
+
+    def check(self) -> None:
+        """Refuse the other options without ``--prices``. Raises `UsageError`."""
+        if self.prices is not None:
+            return
+        for name in ("gpu", "reference", "as_of"):
+            if getattr(self, name) is not None:
+                from gpuplan.analysis.errors import UsageError
+
+                raise UsageError(f"--{name.replace('_', '-')}: needs --prices FILE or builtin")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {
+            "prices": self.prices,
+            "gpu": self.gpu,
+            "reference": self.reference,
+            "as_of": self.as_of and self.as_of.isoformat(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where and how a command shows its result."""
+
+    output_format: OutputFormat = ResultFormat.table
+    out: Annotated[
+        list[Path] | None,
+        _files(".json, .md, .csv, .txt, .parquet (rows), .svg, .png (picture)"),
+    ] = None
+    plot: Plot = None
+    fail_if: FailIf = None
+    allow_unchecked: AllowUnchecked = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputWithoutRows(Output):
+    """Where and how a command shows a result that has no rows of its own."""
+
+    out: Annotated[list[Path] | None, _files(".json, .md, .csv, .txt, .svg, .png (picture)")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """How much a command says on standard error."""
+
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="No notes or progress on standard error.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose", "-v", help="Also say time and memory.", rich_help_panel=OUTPUT_PANEL
+        ),
+    ] = False
+    debug: Annotated[
+        bool,
+        typer.Option(help="Show the traceback of an error.", rich_help_panel=OUTPUT_PANEL),
+    ] = False
+
+
+def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., None]], None]:
+    """Register a function as a command, its grouped parameters spread out as options.
+
+    A parameter is a group where its type is a dataclass, as those above are.
+    Every command also gets the options of `Talk`. ``example`` stands at the end of its help.
+    """
+
+    def register(function: Callable[..., None]) -> None:
+        own: list[inspect.Parameter] = []
+        groups: dict[str, type] = {}
+        hints = get_type_hints(function, include_extras=True)
+        for parameter in inspect.signature(function).parameters.values():
+            given = hints[parameter.name]
+            if isinstance(given, type) and is_dataclass(given):
+                groups[parameter.name] = given
+            else:
+                own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
+        spread = [p for kind in (*groups.values(), Talk) for p in _parameters(kind)]
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            talk = _take(Talk, values)
+            talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
+            talking.manners.debug = talk.debug
+            filled = {group: _take(kind, values) for group, kind in groups.items()}
+            with talking.effort(name):
+                function(**values, **filled)
+
+        call.__signature__ = inspect.Signature([*own, *spread])  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in (*own, *spread)}
+        del call.__wrapped__  # typer must see the spread signature, not the function's own
+        kind = command_of([*own, *spread])
+        app.command(name, cls=kind, epilog=f"Example: [cyan]{example}[/cyan]")(call)
+
+    return register
+
+
+def _parameters(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
+
+
+def _take(group: type, values: dict[str, Any]) -> Any:
+    """Return the group built from its values, which leave ``values``."""
+    return group(**{field.name: values.pop(field.name) for field in fields(group)})

@@ -1,0 +1,123 @@
+"""Options and settings that a scenario gives once, and which studies take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from gpuplan.cli.documents.studies import study_options
+from gpuplan.cli.options.replays import ReplayChoice
+from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
+from gpuplan.cli.pareto.options import MoneyChoice, ScalingChoice, WidthChoice
+
+SECTIONS: dict[str, dict[str, str]] = {
+    name: {field.name: field.name for group in groups for field in fields(group)}
+    for name, groups in {
+        "workload": (TraceChoice, ReplayChoice),
+        "prices": (PriceChoice, MoneyChoice),
+        "speedups": (ScalingChoice, WidthChoice),
+    }.items()
+}
+"""Section -> its key -> the option that a study takes it as."""
+SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
+
+PRICED = ("characterize", "pareto")
+"""What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
+
+ONLY_WITH = {
+    "characterize": {"gpu": "prices", "reference": "prices", "as_of": "prices"},
+    "pareto": {"prices": "gpu", "provider": "prices"},
+}
+"""Command -> an option that it refuses -> without this other one."""
+
+SIZES = ("capacity", "gpus")
+"""Settings of policies that the option ``gpus`` of a study gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What a scenario gives once for all its studies.
+
+    Attributes:
+        sections: section -> its key -> the value.
+        clouds: settings of every policy that has them.
+        policies: settings of single policies, by name.
+    """
+
+    sections: Mapping[str, Mapping[str, Any]]
+    clouds: Mapping[str, str]
+    policies: Mapping[str, Mapping[str, str]]
+
+    def options_of(self, command: str, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options that a study with these options of its own takes of the sections."""
+        handed = {
+            SECTIONS[section][key]: value
+            for section, table in self.sections.items()
+            for key, value in table.items()
+            if _takes(command, section, SECTIONS[section][key], value)
+        }
+        needed = ONLY_WITH.get(command, {})
+        for _ in needed:  # one may need another that is left out
+            there = handed.keys() | own.keys()
+            handed = {key: value for key, value in handed.items() if needed.get(key, key) in there}
+        return handed
+
+    def settings_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
+        """Return the settings that a replay with these options takes, each ``key=value``.
+
+        The last of equal keys counts, and what the options set themselves before all.
+        """
+        own = options.get("set") or ()
+        texts = [own] if isinstance(own, str) else map(str, own)  # of a table its keys
+        set_there = {text.partition("=")[0].strip() for text in texts}
+        last = {text.partition("=")[0]: text for text in self._settings(command, options)}
+        return [text for key, text in last.items() if key not in set_there]
+
+    def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
+        from gpuplan.cli.commands.compare import USUAL
+        from gpuplan.cli.options.policy_specs import taken
+        from gpuplan.planner.registry import POLICIES
+
+        sizes = SIZES if options.get("gpus") is not None else ()  # a study's own counts first
+        shared = [f"{key}={value}" for key, value in self.clouds.items() if key not in sizes]
+        if command == "compare":
+            given = options.get("policy") or USUAL
+            texts = given if isinstance(given, list | tuple) else [given]
+            names = [str(text).partition(":")[0].strip() for text in texts]
+            known = [POLICIES[name] for name in names if name in POLICIES]
+            return [
+                *(text for text in shared if any(taken(text, policy) for policy in known)),
+                *(
+                    f"{name}.{key}={value}"
+                    for name, settings in self.policies.items()
+                    if name in names
+                    for key, value in settings.items()
+                ),
+            ]
+        name = "allpass" if command == "sweep" else str(options.get("policy", "allpass"))
+        if command not in ("simulate", "sweep") or name not in POLICIES:
+            return []
+        found = [new for text in shared for new in taken(text, POLICIES[name])]
+        own = self.policies.get(name, {})
+        found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
+        # A sweep sets the controller itself.
+        return [text for text in found if command != "sweep" or not text.startswith("controller=")]
+
+
+def _takes(command: str, section: str, option: str, value: Any) -> bool:
+    """Return whether a command takes what a section gives for all."""
+    known = study_options(command).get(option)
+    if known is None or (section == "prices" and command not in PRICED):
+        return False
+    # Several GPUs are a mix, for a command that plans for one.
+    return section != "prices" or known.multiple or not isinstance(value, list | dict)
+
+
+@cache
+def setting_names() -> Mapping[str, frozenset[str]]:
+    """Return the names of the settings of every policy."""
+    from gpuplan.planner.registry import POLICIES
+
+    return {name: frozenset(policy.settings) for name, policy in POLICIES.items()}

@@ -1,0 +1,275 @@
+"""What people read of a workload: its headline, its statistics and its groups, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.shapes import shapes_table, sparkline, timeline_row
+from gpuplan.cli.formats.units import (
+    show_count,
+    show_duration,
+    show_ends,
+    show_jobs,
+    show_number,
+    show_share,
+)
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.characterize import Characterization
+    from gpuplan.analysis.characterize.intervals import Intervals
+    from gpuplan.analysis.characterize.shares import Groups
+
+MIX_ROWS = 12
+NAME_CHARS = 24
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+GROUP_TITLES = {
+    "job_class": ("Job classes", "class"),
+    "user": ("Users", "user"),
+    "group": ("Groups", "group"),
+}
+UNIT_SHOW = {
+    "s": show_duration,
+    "share": show_share,
+    "jobs": show_count,
+    "users": show_count,
+    "hours": show_count,
+    "gpus": show_number,
+    "gpu_h": show_number,
+    "1": show_number,
+}
+
+Row = tuple[str, str, str, str]
+"""Path in the JSON results, label, unit, meaning."""
+
+STATISTICS: tuple[Row, ...] = (
+    ("jobs", "jobs", "jobs", ""),
+    ("cpu_only_jobs", "CPU-only jobs", "jobs", "hold no GPU; out of GPU statistics"),
+    ("censored_jobs", "still running", "jobs", "duration is only a lower bound"),
+    ("users", "users", "users", ""),
+    ("span_s", "span", "s", "first to last submission"),
+    ("duration_s.mean", "mean duration", "s", "run time, without the wait"),
+    ("duration_s.p50", "P50 duration", "s", "half of the jobs finish within"),
+    ("duration_s.p90", "P90 duration", "s", "9 in 10 jobs finish within"),
+    ("duration_s.p95", "P95 duration", "s", "19 in 20 jobs finish within"),
+    ("duration_s.p99", "P99 duration", "s", "99 in 100 jobs finish within"),
+    ("duration_s.max", "longest", "s", ""),
+    ("short_jobs.under_60s", "up to 1 min", "share", "of jobs"),
+    ("short_jobs.under_600s", "up to 10 min", "share", "of jobs"),
+    ("gpu_time.gpu_hours", "GPU-hours", "gpu_h", "duration x GPUs"),
+    ("gpu_time.top10pct_longest_share", "longest 10%", "share", "of GPU time"),
+    ("gpu_time.top1pct_longest_share", "longest 1%", "share", "of GPU time"),
+    ("gpu_time.gini", "Gini of GPU time", "1", "0 all jobs equal, 1 one job has all"),
+    ("interarrival.mean_s", "mean gap", "s", "between submissions"),
+    ("interarrival.scv", "C^2 of gaps", "1", "variance / mean^2; 1 is Poisson"),
+    ("interarrival.zero_share", "zero gaps", "share", "submitted in the same instant"),
+    (
+        "arrivals.seasonality.daily_strength",
+        "daily rhythm",
+        "share",
+        "of the change in arrivals repeats daily",
+    ),
+    ("arrivals.seasonality.weekly_strength", "weekly rhythm", "share", "of it repeats weekly"),
+    ("arrivals.seasonality.peak_period_s", "main period", "s", "strongest in the arrivals"),
+    ("arrivals.bursts.hours", "burst hours", "hours", ""),
+    ("arrivals.bursts.share_jobs", "in burst hours", "share", "of jobs"),
+    ("load.mean_gpus", "offered load", "gpus", "GPUs busy on average: GPU time / span"),
+    ("load.p95_gpus", "P95 GPUs held", "gpus", "enough 95% of the time"),
+    ("load.peak_gpus", "peak GPUs held", "gpus", "most at once"),
+    ("queue_s.mean", "mean wait", "s", "recorded, submission to start"),
+    ("queue_s.p50", "P50 wait", "s", ""),
+    ("queue_s.p90", "P90 wait", "s", ""),
+    ("queue_s.p99", "P99 wait", "s", ""),
+)
+HIDDEN_WHEN_ZERO = ("cpu_only_jobs", "censored_jobs")
+
+SHARE_COLUMNS = (
+    Column("jobs", "jobs", show_count),
+    Column("share_jobs", "of jobs", show_share),
+    Column("gpu_hours", "GPU-hours", show_number),
+    Column("share_gpu_hours", "of time", show_share),
+)
+
+
+def headline(result: Characterization) -> str:
+    """Return one sentence that says what the workload is."""
+    start = show_jobs(result.jobs, result.span_s)
+    facts = []
+    if result.duration.p50 is not None:
+        facts.append(f"half finish within {show_duration(result.duration.p50)}")
+    share = result.gpu_time.top10pct_longest_share
+    if share is not None:
+        facts.append(f"the longest 10% take {share:.0%} of the GPU time")
+    if result.load.mean_gpus is not None:
+        facts.append(
+            f"at most {show_number(result.load.peak_gpus or 0)} GPUs busy at once"
+            if _outlasts(result)
+            else f"{show_number(result.load.mean_gpus)} GPUs busy on average"
+        )
+    return f"{start}: {', '.join(facts)}" if facts else start
+
+
+def _outlasts(result: Characterization) -> bool:
+    """Return whether jobs run so long past the last submission that no average is the load."""
+    mean, peak = result.load.mean_gpus, result.load.peak_gpus
+    return mean is not None and peak is not None and mean > peak
+
+
+def workload_tables(result: Characterization, intervals: Intervals | None = None) -> list[Table]:
+    """Return what people read of one trace, the headline statistics first."""
+    return [
+        _statistics(result, intervals),
+        *_shapes(result),
+        *([_gpu_mix(result)] if result.gpu_counts else []),
+        *([_states(result)] if _has_states(result) else []),
+        *(_group(column, table) for column, table in result.groups.items()),
+    ]
+
+
+def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
+    summary = result.summary()
+    rows = []
+    for path, label, unit, meaning in STATISTICS:
+        value = value_at(summary, path)
+        if value is None or (path in HIDDEN_WHEN_ZERO and not value):
+            continue
+        show = UNIT_SHOW[unit]
+        between: tuple[Any, ...] = ()
+        if intervals is not None:
+            low, high = intervals.statistics.get(path) or (None, None)
+            between = (low, high, show_ends(low, high, show))
+        meant = _meaning(path, meaning, result)
+        rows.append((path, label, Shown(value, show(value)), *between, unit, meant))
+    interval: tuple[Column, ...] = ()
+    if intervals is not None:
+        interval = (
+            Column("low", ""),
+            Column("high", ""),
+            Column("", f"{intervals.level:g}% interval"),
+        )
+    columns = (
+        Column("statistic", ""),
+        Column("", "statistic"),
+        Column("value", "value"),
+        *interval,
+        Column("unit", ""),
+        Column("", "meaning"),
+    )
+    return Table("What the workload is", columns, rows)
+
+
+def value_at(summary: dict[str, Any], path: str) -> Any:
+    """Return the value at a dotted path of the results; None where a part is missing."""
+    value: Any = summary
+    for key in path.split("."):
+        value = None if value is None else value[key]
+    return value
+
+
+def _meaning(path: str, meaning: str, result: Characterization) -> str:
+    """Return the explanation of a statistic, with what this trace adds to it."""
+    if path == "span_s" and result.first_submit and result.last_submit:
+        first, last = (t[:16].replace("T", " ") for t in (result.first_submit, result.last_submit))
+        return f"{first} to {last} UTC"
+    if path == "jobs" and 0 < result.duration.jobs < result.jobs - result.censored_jobs:
+        return f"{result.duration.jobs:,} of them have a duration"
+    if path == "arrivals.bursts.hours":
+        bound = result.arrivals.bursts.bound_jobs_per_hour
+        return f"more than {bound:,} jobs each: too many for chance"
+    if path == "load.mean_gpus" and _outlasts(result):
+        return "GPU time / span; more than ever held: jobs run on"
+    if path == "load.peak_gpus" and result.load.unknown_waits:
+        if not result.queue.jobs:
+            return "most at once, taking submission as start"
+        return f"most at once ({result.load.unknown_waits:,} waits unknown, taken as 0)"
+    return meaning
+
+
+def _shapes(result: Characterization) -> list[Table]:
+    """Return the table of patterns over time; empty where there is none."""
+    rows: list[tuple[str, str, str, str]] = []
+    hours, days = result.arrivals.by_hour, result.arrivals.by_weekday
+    if hours is not None:
+        names = tuple(f"{hour:02}:00" for hour in range(24))
+        rows.append(("arrivals, 0 to 23 h", sparkline(hours), *_extremes(hours, names)))
+    if days is not None:
+        rows.append(("arrivals, Mon to Sun", sparkline(days), *_extremes(days, DAYS)))
+    bins = result.load.timeline
+    if bins:
+        held = [entry.mean_gpus for entry in bins]
+        each = show_duration(result.load.bin_s or 0)
+        rows.append(timeline_row(f"GPUs held, mean per {each}", held))
+    if not rows:
+        return []
+    zone = f" ({result.arrivals.time_zone})" if hours is not None else ""
+    return [shapes_table(f"Over time{zone}", rows)]
+
+
+def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str]:
+    total = sum(counts)
+    ends = (min(counts), max(counts))
+    return tuple(f"{names[counts.index(n)]} ({n / total:.0%})" for n in ends)  # type: ignore[return-value]
+
+
+def _gpu_mix(result: Characterization) -> Table:
+    """Return the GPU counts; of very many, those with the most jobs, and the rest as one."""
+    rows = [(show_number(n), s) for n, s in result.gpu_counts]
+    if len(rows) > MIX_ROWS:
+        kept = sorted(range(len(rows)), key=lambda i: (-rows[i][1].jobs, i))[: MIX_ROWS - 1]
+        rest = [share for i, (_, share) in enumerate(rows) if i not in kept]
+        rows = [rows[i] for i in sorted(kept)]
+        shown = [(name, *_cells(share)) for name, share in rows]
+        totals = zip(*(_cells(share) for share in rest), strict=True)
+        shown.append((f"{len(rest)} other counts", *(_total(column) for column in totals)))
+    else:
+        shown = [(name, *_cells(share)) for name, share in rows]
+    return Table("GPUs per job", (Column("num_gpus", "GPUs"), *SHARE_COLUMNS), shown)
+
+
+def _total(cells: tuple[Any, ...]) -> Any:
+    return None if any(cell is None for cell in cells) else sum(cells)
+
+
+def _cells(share: Any) -> tuple[Any, ...]:
+    return (share.jobs, share.share_jobs, share.gpu_hours, share.share_gpu_hours)
+
+
+def _has_states(result: Characterization) -> bool:
+    return [state for state, _ in result.states] != ["unknown"]
+
+
+def _states(result: Characterization) -> Table:
+    rows = [(state.replace("_", " "), *_cells(share)) for state, share in result.states]
+    return Table("States", (Column("state", "state"), *SHARE_COLUMNS), rows)
+
+
+def _group(column: str, table: Groups) -> Table:
+    title, name = GROUP_TITLES[column]
+    rows = [
+        (
+            _short(row.name),
+            *_cells(row.share),
+            row.median_duration_s,
+            row.p90_duration_s,
+            row.mean_num_gpus,
+        )
+        for row in table.rows
+    ]
+    if table.rest is not None:
+        others = "1 other" if table.others == 1 else f"{table.others:,} others"
+        rows.append((others, *_cells(table.rest), None, None, None))
+    columns = (
+        Column(name, name),
+        *SHARE_COLUMNS,
+        Column("median_duration_s", "median", show_duration),
+        Column("p90_duration_s", "P90", show_duration),
+        Column("mean_num_gpus", "GPUs/job", show_number),
+    )
+    ranked = "GPU time" if any(row.share.gpu_hours for row in table.rows) else "jobs"
+    return Table(f"{title}: {table.distinct:,}, by {ranked}", columns, rows)
+
+
+def _short(name: str | None) -> str:
+    if name is None:
+        return "(none)"
+    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"

@@ -1,0 +1,136 @@
+"""What people read of the fits: the models of durations and gaps in words, and the tail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.fits import Fits, TraceFits
+
+NAMES = {
+    "exponential": "exponential",
+    "lognormal": "lognormal",
+    "weibull": "Weibull",
+    "gamma": "gamma",
+    "pareto": "Pareto",
+    "hyperexponential2": "hyper-exponential, 2 phases",
+    "hyperexponential3": "hyper-exponential, 3 phases",
+}
+LEAST_P = 1e-4
+
+
+def model_name(name: str) -> str:
+    """Return the name of a model as people read it."""
+    body, _, tail = name.partition("_")
+    return f"{NAMES[body]} body, Pareto tail" if tail else NAMES[name]
+
+
+def in_words(name: str, parameters: dict[str, Any]) -> str:
+    """Return a model in words, with its parameters."""
+    time = {key: show_duration(value) for key, value in parameters.items() if key in TIMES}
+    match name:
+        case "exponential":
+            return f"exponential with a mean of {time['mean_s']}"
+        case "lognormal":
+            return f"lognormal with median {time['median_s']}, sigma {parameters['sigma']:.3g}"
+        case "weibull" | "gamma":
+            return f"{NAMES[name]} with shape {parameters['shape']:.3g}, scale {time['scale_s']}"
+        case "pareto":
+            return f"Pareto above {time['threshold_s']} with index {parameters['index']:.3g}"
+    if "means_s" in parameters:
+        phases = zip(parameters["weights"], parameters["means_s"], strict=True)
+        parts = (f"{weight:.0%} of mean {show_duration(mean)}" for weight, mean in phases)
+        return f"hyper-exponential: {', '.join(parts)}"
+    body = name.partition("_")[0]
+    rest = in_words(body, parameters["body"]).partition(" with ")[2]
+    return (
+        f"{NAMES[body]} body ({rest}), Pareto tail above {time['threshold_s']} with index "
+        f"{parameters['index']:.3g}"
+    )
+
+
+TIMES = ("mean_s", "median_s", "scale_s", "threshold_s")
+
+
+def chosen(fits: Fits) -> str:
+    """Return the best model in words, or why there is none."""
+    if fits.best is None:
+        return f"no fit: {fits.reason}"
+    return in_words(fits.best.model.name, fits.best.model.parameters())
+
+
+def fit_tables(fits: TraceFits) -> list[Table]:
+    """Return the models of durations and gaps by AIC, each with the tail of its sample."""
+    tables = []
+    for what, found in (("durations", fits.duration), ("gaps", fits.gap)):
+        tables.append(_models(what, found))
+        if found.tail is not None:
+            tables.append(_tail(what, found))
+    return tables
+
+
+def _models(what: str, fits: Fits) -> Table:
+    left_out = f"; {fits.zeros:,} zeros left out" if fits.zeros else ""
+    title = f"Models of {what}, {fits.values:,} values{left_out}: {chosen(fits)}"
+    columns = (
+        Column("model", ""),
+        Column("", "model"),
+        Column("free_parameters", "free", show_count),
+        Column("log_likelihood", ""),
+        Column("aic", ""),
+        Column("delta_aic", "AIC above best", show_number),
+        Column("ks", "KS distance", lambda value: f"{value:.3f}"),
+        Column("vuong_z", "best is closer by", lambda value: f"{value:.1f} sigma"),
+        Column("vuong_p", "p", _probability),
+    )
+    rows = []
+    for fit in fits.fits:
+        model, vuong = fit.model, fit.vuong
+        rows.append(
+            (
+                model.name,
+                Shown(model.name, in_words(model.name, model.parameters())),
+                model.free,
+                fit.log_likelihood,
+                fit.aic,
+                fit.aic - fits.fits[0].aic,
+                fit.ks,
+                None if vuong is None else vuong.z,
+                None if vuong is None else vuong.p,
+            )
+        )
+    return Table(title, columns, rows)
+
+
+def _tail(what: str, fits: Fits) -> Table:
+    """Return the Pareto tail, how it compares with other tails, and Hill's index."""
+    tail = fits.tail
+    assert tail is not None
+    rows = [
+        ("starts at", show_duration(tail.threshold_s), "least KS distance of all thresholds tried"),
+        ("holds", show_share(tail.share), f"{tail.values:,} values"),
+        ("Pareto index", show_number(tail.index), f"give or take {tail.index_se:.2g}"),
+        ("KS distance", f"{tail.ks:.3f}", "within the tail"),
+    ]
+    for name, vuong in tail.against.items():
+        if vuong.z is not None and vuong.p is not None:
+            verdict = "Pareto is closer" if vuong.z > 0 else f"the {name} is closer"
+            told = verdict if vuong.p < 0.05 else "neither is closer"
+            rows.append((f"against {name}", f"{vuong.z:.1f} sigma", told))
+    rows += [
+        (
+            f"Hill, largest {point.share:.0%}",
+            show_number(point.index),
+            f"give or take {point.index / point.values**0.5:.2g}",
+        )
+        for point in tail.hill
+    ]
+    columns = (Column("what", "what"), Column("value", "value"), Column("", "meaning"))
+    return Table(f"Tail of {what}", columns, rows)
+
+
+def _probability(p: float) -> str:
+    return f"{p:.2g}" if p >= LEAST_P else f"< {LEAST_P:g}"

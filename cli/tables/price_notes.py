@@ -1,0 +1,60 @@
+"""What a replay without ``--prices`` says of the prices that count in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from gpuplan.cli.formats.units import show_count
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.policies.allpass_settings import LADDER
+from gpuplan.planner.pricing.price_settings import USUAL_GPU
+
+TIERS = {
+    "serverless": ("serverless_usd_per_gpu_h",),
+    "marketplace": tuple(LADDER),
+    "conventional": ("conventional_usd_per_gpu_h",),
+}
+"""Tier -> the settings that are its prices."""
+
+
+def price_notes(contenders: Iterable[Contender], *, are_scaled: bool = False) -> tuple[str, ...]:
+    """Return a note of the prices in force, of the tiers that these policies pay, if any.
+
+    Args:
+        contenders: with their settings.
+        are_scaled: whether ``--price-ratio`` scales those of rented GPUs.
+    """
+    texts: dict[str, dict[str, None]] = {tier: {} for tier in TIERS}
+    were_set = set()
+    for one in contenders:
+        values = one.effective()
+        if values.get("usd_per_gpu_h") is not None:  # of every GPU of a cluster
+            continue
+        for tier, names in TIERS.items():
+            if names[0] in values:
+                texts[tier][_tier(names, values)] = None
+                were_set |= {name in one.settings for name in names}
+    told = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
+    if not told:
+        return ()
+    whose = f"{USUAL_GPU} prices"
+    if True in were_set:
+        whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
+    scaled = ", before --price-ratio" if are_scaled else ""
+    others = "(--prices FILE or builtin for others)"
+    return (f"{whose}: {', '.join(told)} per GPU-hour{scaled} {others}",)
+
+
+def _tier(names: tuple[str, ...], values: Mapping[str, Any]) -> str:
+    if len(names) == 1:
+        return _usd(values[names[0]])
+    offers, least, median, most = (values[name] for name in names)
+    if not offers:
+        return "none"
+    return f"{show_count(offers)} offers of {_usd(least)} to {_usd(most)} (median {_usd(median)})"
+
+
+def _usd(value: float) -> str:
+    """Return a price; more digits than those of cents where it has them."""
+    return f"${value:,.2f}" if round(value, 2) == value else f"${value:g}"

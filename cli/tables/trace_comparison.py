@@ -1,0 +1,130 @@
+"""What people read of several traces: a column per trace, and how far apart they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
+from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
+from gpuplan.cli.tables.fit_tables import chosen
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.characterize.comparison import TwoSample
+    from gpuplan.analysis.characterize.options import Portrait
+
+QUANTITIES = {
+    "duration_s": ("duration", show_duration),
+    "gap_s": ("gap", show_duration),
+    "num_gpus": ("GPUs", show_number),
+}
+
+
+def trace_names(paths: Sequence[Path]) -> list[str]:
+    """Return a short name per trace: the file's own where those differ, else the path."""
+    stems = [path.stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{name} ({position})" for position, name in enumerate(names, 1)]
+
+
+def comparison_headline(names: Sequence[str], portraits: Sequence[Portrait]) -> str:
+    """Return one sentence with the median duration of every trace."""
+    told = [
+        f"{show_duration(portrait.workload.duration.p50)} in {name}"
+        for name, portrait in zip(names, portraits, strict=True)
+        if portrait.workload.duration.p50 is not None
+    ]
+    return f"half of the jobs finish within {', '.join(told)}" if told else ""
+
+
+def comparison_tables(
+    names: Sequence[str], portraits: Sequence[Portrait], pairs: Sequence[TwoSample]
+) -> list[Table]:
+    """Return the statistics side by side, the chosen models, and the two-sample statistics."""
+    tables = [_side_by_side(names, portraits), _two_sample(pairs)]
+    if all(portrait.fits is not None for portrait in portraits):
+        tables.insert(1, _models(names, portraits))
+    return tables
+
+
+def _side_by_side(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
+    results = [portrait.summary() for portrait in portraits]
+    rows = []
+    for path, label, unit, _ in STATISTICS:
+        values = [value_at(result, path) for result in results]
+        if all(value is None for value in values):
+            continue
+        if path in HIDDEN_WHEN_ZERO and not any(values):
+            continue
+        cells = (
+            None if value is None else Shown(value, _cell(portrait, path, unit, value))
+            for value, portrait in zip(values, portraits, strict=True)
+        )
+        rows.append((path, label, *cells, unit))
+    columns = (
+        Column("statistic", ""),
+        Column("", "statistic"),
+        *(Column(name, name) for name in names),
+        Column("unit", ""),
+    )
+    return Table("The workloads side by side", columns, rows)
+
+
+def _cell(portrait: Portrait, path: str, unit: str, value: float) -> str:
+    """Return a statistic, with its interval in brackets where there is one."""
+    show = UNIT_SHOW[unit]
+    ends = portrait.intervals and portrait.intervals.statistics.get(path)
+    return f"{show(value)} ({show_ends(*ends, show)})" if ends else show(value)
+
+
+def _models(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
+    rows = []
+    for name, portrait in zip(names, portraits, strict=True):
+        assert portrait.fits is not None
+        rows.append((name, "durations", chosen(portrait.fits.duration)))
+        rows.append((name, "gaps", chosen(portrait.fits.gap)))
+    columns = (Column("trace", "trace"), Column("what", "of"), Column("model", "best model"))
+    return Table("Models of least AIC", columns, rows)
+
+
+def _two_sample(pairs: Sequence[TwoSample]) -> Table:
+    rows = []
+    for pair in pairs:
+        name, show = QUANTITIES[pair.quantity]
+        ratio = pair.median_ratio
+        between = ""
+        if pair.ratio_ci is not None:
+            between = f" ({show_between(*pair.ratio_ci, show_number)})"
+        rows.append(
+            (
+                pair.first,
+                pair.second,
+                Shown(pair.quantity, name),
+                pair.ks,
+                _shown(pair.ks_at, show),
+                pair.p_value,
+                _shown(pair.median_first, show),
+                _shown(pair.median_second, show),
+                None if ratio is None else Shown(ratio, f"{show_number(ratio)}x{between}"),
+            )
+        )
+    columns = (
+        Column("first", "first"),
+        Column("second", "second"),
+        Column("quantity", "of"),
+        Column("ks", "KS", lambda value: f"{value:.3f}"),
+        Column("ks_at", "at"),
+        Column("p_value", "p", lambda p: f"{p:.2g}" if p >= 1e-4 else "< 0.0001"),
+        Column("median_first", "median"),
+        Column("median_second", "median of second"),
+        Column("median_ratio", "ratio"),
+    )
+    return Table("How far apart (p as if jobs were independent: too small)", columns, rows)
+
+
+def _shown(value: float | None, show: Callable[[float], str]) -> Shown | None:
+    return None if value is None else Shown(value, show(value))

@@ -1,1 +1,0 @@
-"""Ways to choose widths within a budget, the exact one and those it is compared with."""

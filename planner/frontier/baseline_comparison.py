@@ -1,0 +1,149 @@
+"""Baselines on the jobs of a study, each beside the plan that rents as many GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.frontier.baselines.registry import BASELINES, baseline
+from gpuplan.planner.frontier.replay.replay import PlanReplay
+from gpuplan.planner.frontier.replay.search import Tries, objective_s
+from gpuplan.planner.frontier.study import FrontierStudy
+
+ALL = "all"
+STANDING = ("equal", "pollux")  # whose clusters do not grow
+STANDING_NOTE = (
+    "a baseline on a fixed cluster (equal, pollux) has its GPUs ready from the first job on, and "
+    "may be a little ahead where GPUs abound: each job of a plan waits up to"
+)
+WEIGHTED_NOTE = (
+    "the plans minimize the mean weighted by --weight, and baselines know no weights: what a plan "
+    "saves is of the weighted mean"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselinePoint:
+    """A baseline at one value of its knob.
+
+    Attributes:
+        baseline: its name.
+        knob: the value; None where it has none.
+        replay: what became of the jobs.
+        weighted_mean_jct_s: mean completion time, each job counted by the weight of its class.
+        planned: the replay of the plan with the least mean completion time, weighted if the
+            frontier is, of those tried that rent no more GPUs; None where all rent more.
+        planned_weighted_mean_jct_s: its weighted mean.
+    """
+
+    baseline: str
+    knob: float | None
+    replay: PlanReplay
+    weighted_mean_jct_s: float
+    planned: PlanReplay | None = None
+    planned_weighted_mean_jct_s: float | None = None
+
+    @property
+    def jct_saving(self) -> float | None:
+        """Share of the (weighted) mean completion time that the plan saves; None without a plan."""
+        if self.planned_weighted_mean_jct_s is None:
+            return None
+        return 1 - self.planned_weighted_mean_jct_s / self.weighted_mean_jct_s
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        return {
+            "baseline": self.baseline,
+            "knob": self.knob,
+            "knob_is": BASELINES[self.baseline].knob or None,
+            **self.replay.summary(),
+            "weighted_mean_jct_s": self.weighted_mean_jct_s,
+            "planned": None if self.planned is None else self.planned.summary(),
+            "planned_weighted_mean_jct_s": self.planned_weighted_mean_jct_s,
+            "jct_saving_share": self.jct_saving,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """Some baselines, a section of a study.
+
+    Attributes:
+        points: by baseline, in the order asked for, and knob.
+        notes: what was left out, and what a reader must know.
+        weighted: whether plans minimize a weighted mean.
+    """
+
+    points: tuple[BaselinePoint, ...]
+    notes: tuple[str, ...] = ()
+    weighted: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "baselines"
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return one entry per baseline and value of its knob."""
+        return [point.summary() for point in self.points]
+
+
+def names_of(asked: Sequence[str]) -> tuple[str, ...]:
+    """Return the baselines meant, each once. Raises `UsageError` on an unknown one."""
+    names: list[str] = []
+    for name in asked:
+        if name != ALL:
+            baseline(name)
+        names += BASELINES if name == ALL else [name]
+    return tuple(dict.fromkeys(names))
+
+
+def compare_baselines(
+    study: FrontierStudy, names: Sequence[str], progress: Callable[[float], None] | None = None
+) -> BaselineComparison:
+    """Run baselines on the jobs of a study.
+
+    Args:
+        study: gives the jobs, the plans to compare with, and how GPUs are rented where that is not
+            up to the baseline.
+        names: of `BASELINES`.
+        progress: called with the share done.
+
+    Raises:
+        ValueError: the study has no replays.
+        UsageError: a baseline cannot run these classes.
+    """
+    cluster = study.cluster
+    if cluster is None:
+        raise ValueError("baselines are replayed, and this study has no replays")
+    runs = [(name, knob) for name in names for knob in BASELINES[name].knobs(study.workload)]
+    frontier = study.frontier
+    low, high = frontier.min_budget, frontier.saturation_budget
+    tries = Tries(study.workload, frontier.at_budget, low, high, cluster)
+    points, left_out = [], []
+    for position, (name, knob) in enumerate(runs):
+        known = BASELINES[name]
+        try:
+            replay = known.run(study.workload, cluster, knob)
+        except InfeasibleError as error:
+            at = f" at {knob:g} {known.knob}" if known.knob else ""
+            why = str(error).partition("\n")[0]
+            left_out.append(f"baseline {name}{at} left out: {why}")
+            continue
+        best = tries.best_within(replay.rented_gpus)
+        planned = None if best is None else tries.replay(best)
+        weighted_s = None if best is None else best.weighted_mean_jct_s
+        mean_s = objective_s(study.workload, replay)
+        points.append(
+            BaselinePoint(name, knob if known.knob else None, replay, mean_s, planned, weighted_s)
+        )
+        if progress is not None:
+            progress((position + 1) / len(runs))
+    notes = left_out
+    if frontier.is_weighted:
+        notes = [*notes, WEIGHTED_NOTE]
+    if any(name in STANDING for name in names) and cluster.provision_s > 0:
+        notes = [*notes, f"{STANDING_NOTE} {cluster.provision_s:g} s for its nodes"]
+    return BaselineComparison(tuple(points), tuple(notes), frontier.is_weighted)

@@ -1,0 +1,89 @@
+"""The widths a class may get: asked for, in steps of a node, or all that its curve suggests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.speedup.functions import FloatArray
+from gpuplan.planner.speedup.model import ClassProfile
+
+if TYPE_CHECKING:
+    from gpuplan.planner.frontier.model.job_classes import ClassOptions
+
+MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
+
+
+def candidate_widths(profile: ClassProfile, choices: ClassOptions, job_class: str) -> FloatArray:
+    """Return the candidate widths of a class: those requested, or those its epochs suggest.
+
+    None is below the least width measured of any epoch: the job may not fit there.
+
+    Raises:
+        UsageError: no width is left, or there are more than `MOST_WIDTHS`.
+    """
+    most = choices.most_gpus(job_class)
+    if choices.widths is None:
+        widest = max(min(epoch.widest, most or epoch.widest) for epoch in profile.epochs)
+        if np.isfinite(widest) and widest > MOST_WIDTHS:
+            option, most_said = "--max-width", f"--max-width {MOST_WIDTHS}"
+            if job_class in choices.limits:
+                option, most_said = (
+                    f"--limit {job_class}={most}",
+                    f"--limit {job_class}={MOST_WIDTHS}",
+                )
+            raise UsageError(
+                f"{option}: every width up to {widest:,.0f} GPUs is too many to try\n"
+                f"  next: {most_said} at most, or --widths with those that may be had"
+            )
+        each = [epoch.candidates(most) for epoch in profile.epochs]
+        widths = _measured(np.unique(np.concatenate(each)), profile, choices, job_class)
+        if choices.width_step is None:
+            return widths
+        return _multiples(widths, choices.width_step, profile, most, job_class)
+    widths = np.unique(np.array(choices.widths, dtype=np.float64))
+    widths = widths[widths <= (most or float("inf"))]
+    if not widths.size:
+        raise UsageError(f"--widths: none is left for {job_class!r} within its {most} GPUs at most")
+    return _measured(widths, profile, choices, job_class)
+
+
+def _measured(
+    widths: FloatArray, profile: ClassProfile, choices: ClassOptions, job_class: str
+) -> FloatArray:
+    """Return the widths that are not below the least measured. Raises where none is left."""
+    left = widths[widths >= profile.narrowest]
+    if left.size:
+        return left
+    needs = f"the speedup of {job_class!r} was measured from {profile.narrowest:g} GPUs up"
+    if choices.widths is not None:
+        given = ",".join(map(str, choices.widths))
+        raise UsageError(
+            f"--widths {given}: {needs}, and fewer are not planned\n"
+            f"  next: add a width of {profile.narrowest:g} GPUs or more, or measure it on fewer"
+        )
+    raise UsageError(
+        f"a job of {job_class!r} may get {choices.most_gpus(job_class):g} GPUs at most, but "
+        f"{needs}, and fewer are not planned\n  next: allow it {profile.narrowest:g} GPUs or more "
+        "(--max-width, --limit, --max-gpus), or measure it on fewer"
+    )
+
+
+def _multiples(
+    widths: FloatArray, step: int, profile: ClassProfile, most: int | None, job_class: str
+) -> FloatArray:
+    """Return the multiples of ``step`` among some widths, and the first that covers them all.
+
+    The last may be wider than what was measured, where the speedup is flat; a law has no such end.
+    """
+    top = most or (float("inf") if np.isfinite(profile.widest) else float(widths[-1]))
+    multiples: FloatArray = np.arange(step, widths[-1] + step, step, dtype=np.float64)
+    multiples = multiples[(multiples >= widths[0]) & (multiples <= top)]
+    if not multiples.size:
+        raise UsageError(
+            f"--width-step {step}: a job of {job_class!r} may get {top:g} GPUs at most\n"
+            "  next: a smaller step, or a larger --limit or --max-width"
+        )
+    return multiples

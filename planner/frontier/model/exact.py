@@ -1,0 +1,363 @@
+"""The exact frontier: the least mean completion time at every GPU budget.
+
+With a multiplier mu on GPU-hours the problem separates by class, and the arrival rates cancel;
+`class_hull` finds all that a class can choose at some mu. The frontier is the Minkowski sum of the
+classes' hulls, so one sort of all hull edges by slope answers every budget (docs/boa.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.frontier.model.extreme_points import class_hull
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped
+from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class JobClass:
+    """A stream of like jobs.
+
+    Attributes:
+        name: the class.
+        rate_per_h: arrivals per hour, > 0.
+        work_h: mean work of each epoch, hours on one GPU; shape (J,), >= 0.
+        widths: candidate widths in GPUs, > 0; ascending within a GPU type; shape (V,).
+        speedup: s of each epoch at each width, > 0; shape (J, V).
+        rescale_h: mean hours of a start or a change of width; >= 0.
+        jobs: jobs of the trace behind the figures.
+        weight: what an hour of its jobs counts in the objective; > 0, 1 for the plain average.
+        cap_h: most hours that its jobs may take on average; infinite for no cap.
+        cost_per_h: what an hour on each candidate counts against the budget, > 0; shape (V,). By
+            default its width, so that budgets are GPUs on average; with prices, dollars an hour.
+        gpu_types: the GPU type of each candidate; empty where there is one type only.
+        other_widths: further widths at which s is known, such as those that jobs were recorded on;
+            no candidates; ascending; shape (W,).
+        other_speedup: s of each epoch at each of them, > 0; shape (J, W).
+    """
+
+    name: str
+    rate_per_h: float
+    work_h: FloatArray
+    widths: FloatArray
+    speedup: FloatArray
+    rescale_h: float = 0.0
+    jobs: int = 0
+    weight: float = 1.0
+    cap_h: float = float("inf")
+    cost_per_h: FloatArray | None = None
+    gpu_types: tuple[str, ...] = ()
+    other_widths: FloatArray | None = None
+    other_speedup: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.speedup.shape != (self.work_h.size, self.widths.size) or not self.speedup.size:
+            raise ValueError(
+                f"{self.name}: speedup must have the shape (epochs, widths) = "
+                f"({self.work_h.size}, {self.widths.size}), got {self.speedup.shape}"
+            )
+        if not (self.rate_per_h > 0 and self.rescale_h >= 0 and np.all(self.work_h >= 0)):
+            raise ValueError(f"{self.name}: rate must be above 0, work and rescaling at least 0")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"{self.name}: weight must be above 0, got {self.weight}")
+        if not (np.all(self.widths > 0) and np.all(self.speedup > 0)):
+            raise ValueError(f"{self.name}: widths and speedups must be above 0")
+        if not self.cap_h > 0:
+            raise ValueError(f"{self.name}: a cap on time must be above 0, got {self.cap_h}")
+        if self.slopes.shape != self.widths.shape or not np.all(self.slopes > 0):
+            raise ValueError(f"{self.name}: every width needs a cost per hour above 0")
+        if self.gpu_types and len(self.gpu_types) != self.widths.size:
+            raise ValueError(f"{self.name}: expected a GPU type for each of the widths")
+
+    @property
+    def slopes(self) -> FloatArray:
+        """What an hour on each candidate counts against the budget."""
+        return self.widths if self.cost_per_h is None else self.cost_per_h
+
+    @property
+    def load_gpus(self) -> float:
+        """GPUs the class keeps busy when every job runs on one."""
+        return self.rate_per_h * float(self.work_h.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Every optimal trade of GPU budget against mean completion time; made by `solve_frontier`.
+
+    Attributes:
+        classes: the job classes.
+        hulls: their hulls, in the same order.
+        edge_class: class that changes along each edge of the frontier; shape (E,).
+        edge_slope: weighted hours saved per GPU-hour spent along it, descending, strictly within a
+            class; shape (E,).
+        budget_gpus: average GPUs at the vertices, ascending; shape (E + 1,).
+        objective_s: weighted mean completion time at the vertices, descending and convex; shape
+            (E + 1,).
+        mean_jct_s: plain mean completion time there, descending; the same where all weights are
+            equal; shape (E + 1,).
+    """
+
+    classes: tuple[JobClass, ...]
+    hulls: tuple[ClassHull, ...]
+    edge_class: IntArray
+    edge_slope: FloatArray
+    budget_gpus: FloatArray
+    objective_s: FloatArray
+    mean_jct_s: FloatArray
+
+    @property
+    def load_gpus(self) -> float:
+        """GPUs kept busy when every job runs on one."""
+        return sum(c.load_gpus for c in self.classes)
+
+    @property
+    def rate_per_h(self) -> float:
+        """Arrivals per hour of all classes."""
+        return sum(c.rate_per_h for c in self.classes)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some class counts more than another."""
+        return len({c.weight for c in self.classes}) > 1
+
+    @property
+    def one_gpu_jct_s(self) -> float:
+        """Mean completion time with every job on one GPU, start-up included."""
+        start_h = sum(c.rate_per_h * c.rescale_h for c in self.classes)
+        return 3600 * (self.load_gpus + start_h) / self.rate_per_h
+
+    @property
+    def min_budget(self) -> float:
+        """Least average GPUs that keep up with the arrivals."""
+        return float(self.budget_gpus[0])
+
+    @property
+    def saturation_budget(self) -> float:
+        """Average GPUs beyond which no more are of use."""
+        return float(self.budget_gpus[-1])
+
+    @property
+    def duty(self) -> str:
+        """What a budget must be enough for, as text: the arrivals, and the caps that bind."""
+        bound = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
+        caps = f" and keep the cap on the time of {', '.join(bound)}" if bound else ""
+        return f"keep up with the arrivals{caps}"
+
+    @property
+    def widest(self) -> float:
+        """Most GPUs that any job may get."""
+        return max(float(c.widths.max()) for c in self.classes)
+
+    def saved_s(self, gpus: float, more: float) -> float:
+        """Return by how much ``more`` GPUs beside ``gpus`` cut the mean completion time, in s."""
+        before, after = np.interp((gpus, gpus + more), self.budget_gpus, self.mean_jct_s).tolist()
+        return float(before - after)
+
+    def at_budget(self, gpus: float) -> Plan:
+        """Return the optimal plan for a budget of average GPUs.
+
+        Raises:
+            InfeasibleError: the budget is below `min_budget`; the message names that.
+        """
+        return self.plan_at(gpus, *self.place_of(gpus))
+
+    def mean_jct_at(self, gpus: float) -> float:
+        """Return the mean completion time of `at_budget`, without its plan; raises alike."""
+        edge, share = self.place_of(gpus)
+        before = float(self.mean_jct_s[edge])
+        return _between(before, float(self.mean_jct_s[edge + 1]), share) if share else before
+
+    def place_of(self, gpus: float) -> tuple[int, float]:
+        """Return the last vertex within a budget, and the share of the way to the next one.
+
+        Raises:
+            InfeasibleError: as `at_budget`.
+        """
+        if not gpus >= self.min_budget * (1 - TOLERANCE):
+            raise InfeasibleError(
+                f"a budget of {gpus:g} GPUs cannot {self.duty}: the least is "
+                f"{show_gpus(self.min_budget)} GPUs on average "
+                f"(the load on one GPU per job is {show_gpus(self.load_gpus)})"
+            )
+        edge = int(np.searchsorted(self.budget_gpus, gpus * (1 + TOLERANCE), side="right")) - 1
+        if edge == self.edge_class.size:
+            return edge, 0.0
+        low, high = self.budget_gpus[edge : edge + 2]
+        share = min(1.0, float((gpus - low) / (high - low)))
+        return edge, share if share > NO_SHARE else 0.0
+
+    def at_target_jct(self, seconds: float) -> Plan:
+        """Return the plan of the least budget whose mean completion time is at most ``seconds``.
+
+        With weights, that is the weighted mean.
+
+        Raises:
+            InfeasibleError: no budget is enough; the message names the least time.
+        """
+        least = float(self.objective_s[-1])
+        if not seconds >= least * (1 - TOLERANCE):
+            weighted = "weighted " if self.is_weighted else ""
+            raise InfeasibleError(
+                f"a {weighted}mean completion time of {seconds:,.0f} s is out of reach at any "
+                f"budget: the least is {ceil(10 * least) / 10:,.1f} s, from "
+                f"{show_gpus(self.saturation_budget)} GPUs\n"
+                f"  next: --target-jct {ceil(10 * least) / 10:.1f}s at least, or more GPUs a job "
+                "(--max-width, --widths)"
+            )
+        # Times descend: count the vertices that are still too slow.
+        slow = int(np.searchsorted(-self.objective_s, -seconds * (1 + TOLERANCE), side="left"))
+        if slow == 0:
+            return self.plan_at(self.min_budget, 0, 0.0)
+        edge = slow - 1
+        high, low = self.objective_s[edge : edge + 2]
+        share = min(1.0, max(0.0, float((high - seconds) / (high - low))))
+        start, end = self.budget_gpus[edge : edge + 2]
+        return self.plan_at(float(start + share * (end - start)), edge, share)
+
+    def knee(self) -> Plan:
+        """Return the plan where the frontier bends most.
+
+        With budget and (weighted) mean completion time each scaled to 0..1 over the frontier, it is
+        the vertex farthest under the straight line between the ends (Satopaa et al. 2011, "Finding
+        a 'Kneedle' in a Haystack"): before it a step to the right saves more than it costs.
+        """
+        if not self.edge_class.size:
+            return self.plan_at(self.min_budget, 0, 0.0)
+        spent = self.budget_gpus - self.budget_gpus[0]
+        left = self.objective_s - self.objective_s[-1]
+        vertex = int(np.argmin(spent / spent[-1] + left / left[0]))
+        return self.plan_at(float(self.budget_gpus[vertex]), vertex, 0.0)
+
+    def plan_at(self, budget: float, edge: int, share: float) -> Plan:
+        """Return the plan ``share`` of the way from the vertex ``edge`` to the next one.
+
+        Its totals are those of its paths; ``budget`` is only noted in it.
+        """
+        at = np.bincount(self.edge_class[:edge], minlength=len(self.classes))
+        mixed = int(self.edge_class[edge]) if share > 0 else -1
+        classes = []
+        for i, (job_class, hull) in enumerate(zip(self.classes, self.hulls, strict=True)):
+            p = int(at[i])
+            mix = share if i == mixed else 0.0
+            nxt = p + 1 if mix else p
+            quicker = hull.share_of_next(p, mix)
+            by_cap = p == 0 and hull.is_split
+            kept = p + 1 if by_cap else p
+            classes.append(
+                ClassPlan(
+                    job_class=job_class.name,
+                    rate_per_h=job_class.rate_per_h,
+                    weight=job_class.weight,
+                    cost_gpu_h=_between(hull.cost_gpu_h[p], hull.cost_gpu_h[nxt], mix),
+                    time_h=_between(hull.time_h[p], hull.time_h[nxt], mix),
+                    rounded_cost_gpu_h=float(hull.cost_gpu_h[kept]),
+                    rounded_time_h=float(hull.time_h[kept]),
+                    widths=_assignments(
+                        job_class,
+                        hull.paths[p],
+                        hull.paths[p + 1 if quicker else p],
+                        quicker,
+                        keeps_quicker=by_cap,
+                    ),
+                )
+            )
+        slope = float(self.edge_slope[edge]) if edge < self.edge_class.size else 0.0
+        return Plan(budget_gpus=budget, load_gpus=self.load_gpus, multiplier=slope, classes=classes)
+
+
+def solve_frontier(
+    classes: Sequence[JobClass], *, progress: Callable[[float], None] | None = None
+) -> Frontier:
+    """Solve the allocation problem at every budget at once.
+
+    Exact where a fraction of a class' jobs may take one width path and the rest the neighbouring
+    one; at any budget at most one class does, besides those whose cap on time binds.
+
+    Args:
+        classes: at least one, each with its candidate widths.
+        progress: called with the share of the classes done.
+
+    Raises:
+        InfeasibleError: no width keeps the cap on the time of a class; the message names the least.
+    """
+    if not classes:
+        raise ValueError("a frontier needs at least one job class")
+    hulls = []
+    for job_class in classes:
+        hulls.append(_hull_of(job_class))
+        if progress is not None:
+            progress(len(hulls) / len(classes))
+    spent = [np.diff(hull.cost_gpu_h) for hull in hulls]
+    saved = [-np.diff(hull.time_h) for hull in hulls]
+    owner = np.repeat(np.arange(len(classes)), [edges.size for edges in spent])
+    rate = np.array([c.rate_per_h for c in classes])
+    weight = np.array([c.weight for c in classes])
+    # A weight stretches the hull of its class along the axis of time; the vertices stay.
+    slope = weight[owner] * np.concatenate(saved) / np.concatenate(spent)
+    order = np.argsort(-slope, kind="stable")  # equal slopes: classes in their order
+    cheapest_h = np.array([hull.cost_gpu_h[0] for hull in hulls])
+    slowest_h = np.array([hull.time_h[0] for hull in hulls])
+    owner, spent_h, saved_h = (
+        owner[order],
+        np.concatenate(spent)[order],
+        np.concatenate(saved)[order],
+    )
+
+    def along(factor: FloatArray, first_h: FloatArray, steps_h: FloatArray) -> FloatArray:
+        return np.cumsum(np.append(np.dot(factor, first_h), factor[owner] * steps_h))
+
+    return Frontier(
+        classes=tuple(classes),
+        hulls=tuple(hulls),
+        edge_class=owner,
+        edge_slope=slope[order],
+        budget_gpus=along(rate, cheapest_h, spent_h),
+        objective_s=3600 * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
+        mean_jct_s=3600 * along(rate, slowest_h, -saved_h) / rate.sum(),
+    )
+
+
+def _hull_of(job_class: JobClass) -> ClassHull:
+    run_h = np.ascontiguousarray(job_class.work_h[:, None] / job_class.speedup)
+    slopes = np.ascontiguousarray(job_class.slopes)
+    hull = ClassHull(*class_hull(run_h, run_h * slopes, slopes, job_class.rescale_h))
+    return capped(hull, job_class.cap_h, job_class.name)
+
+
+def _between(start: float, end: float, share: float) -> float:
+    return float(start + share * (end - start))
+
+
+def _assignments(
+    job_class: JobClass,
+    path: NDArray[np.int32],
+    other: NDArray[np.int32],
+    share: float,
+    *,
+    keeps_quicker: bool,
+) -> tuple[Assignment, ...]:
+    """Return the widths of a class; an epoch in which both paths agree has one."""
+    rows = []
+
+    def add(epoch: int, candidate: int, part: float, rounded: bool) -> None:
+        gpu_type = job_class.gpu_types[candidate] if job_class.gpu_types else None
+        width = float(job_class.widths[candidate])
+        rows.append(Assignment(job_class.name, epoch, width, part, rounded, gpu_type))
+
+    for epoch, (a, b) in enumerate(zip(path.tolist(), other.tolist(), strict=True)):
+        if a == b or not share:
+            add(epoch, a, 1.0, True)
+        else:
+            add(epoch, a, 1.0 - share, not keeps_quicker)
+            add(epoch, b, share, keeps_quicker)
+    return tuple(rows)

@@ -1,0 +1,398 @@
+"""From a trace to job classes: arrival rates, mean work, candidate widths, rescaling times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError, shortened
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
+from gpuplan.planner.frontier.model.candidates import candidate_widths
+from gpuplan.planner.frontier.model.class_labels import CLASS_COLUMNS, labelled, refuse_many
+from gpuplan.planner.frontier.model.exact import JobClass
+from gpuplan.planner.speedup.functions import FloatArray
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.simkit.workload import MOST_GPUS
+
+COLUMNS = (
+    "submit_time",
+    "queue_s",
+    "duration_s",
+    "num_gpus",
+    "state",
+    "job_class",
+    "user",
+    "group",
+)
+HOUR_S = 3600.0
+LEAST_HORIZON_S = 1.0
+NAMED = 10  # classes that an error lists
+
+
+@dataclass(frozen=True, slots=True)
+class ClassOptions:
+    """How a trace becomes a workload.
+
+    Attributes:
+        class_by: column that tells classes apart, one of `CLASS_COLUMNS`.
+        horizon_s: time over which the jobs arrive; None for the span of their submissions.
+        rescale_s: time of a start or a change of width, for every class; None for what the
+            profile measured, or 0 where there is none.
+        max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
+        widths: the candidate widths; None for every whole one from the least measured.
+        scale_work: factor on job sizes that come from a profile and not from the trace.
+        weights: what an hour of a class' jobs counts in the objective, by class; 1 for others.
+        limits: widest candidate in GPUs of some classes, instead of ``max_width``.
+        caps_s: most seconds that the jobs of some classes may take on average.
+        width_step: candidate widths are its multiples, as where GPUs come in whole nodes; None
+            for 1. A class that can use no more than a part of one gets one.
+    """
+
+    class_by: str = "job_class"
+    horizon_s: float | None = None
+    rescale_s: float | None = None
+    max_width: int | None = None
+    widths: tuple[int, ...] | None = None
+    scale_work: float = 1.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    caps_s: Mapping[str, float] = field(default_factory=dict)
+    width_step: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.class_by not in CLASS_COLUMNS:
+            raise UsageError(
+                f"--class-by {self.class_by!r}: expected one of {', '.join(CLASS_COLUMNS)}"
+            )
+        if self.horizon_s is not None and not self.horizon_s >= LEAST_HORIZON_S:
+            raise UsageError(f"--horizon must be at least 1 s, got {self.horizon_s:g} s")
+        if self.rescale_s is not None and not 0 <= self.rescale_s < float("inf"):
+            raise UsageError(f"--rescale must be at least 0 s, got {self.rescale_s:g}")
+        if self.max_width is not None and self.max_width < 1:
+            raise UsageError(f"--max-width must be at least 1 GPU, got {self.max_width}")
+        for width in self.widths or ():
+            if not 1 <= width <= MOST_GPUS:
+                raise UsageError(
+                    f"--widths: a width is 1 to {MOST_GPUS:,} GPUs, got {shortened(str(width))}"
+                )
+        for name, weight in self.weights.items():
+            if not 0 < weight < float("inf"):
+                raise UsageError(f"--weight {name}={weight:g}: a weight must be above 0")
+        for name, limit in self.limits.items():
+            if limit < 1:
+                raise UsageError(f"--limit {name}={limit}: a limit is at least 1 GPU")
+        for name, cap_s in self.caps_s.items():
+            if not 0 < cap_s < float("inf"):
+                raise UsageError(f"--require {name}: a time must be above 0 s, got {cap_s:g}")
+        if self.width_step is not None and self.width_step < 1:
+            raise UsageError(f"--width-step must be at least 1 GPU, got {self.width_step}")
+        if self.width_step is not None and self.widths is not None:
+            raise UsageError("--width-step and --widths both say which widths may be had: give one")
+
+    def most_gpus(self, job_class: str) -> int | None:
+        """Return the most GPUs that a job of a class may get; None where nobody said."""
+        return self.limits.get(job_class, self.max_width)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """How the jobs planned for ran when they were recorded.
+
+    Attributes:
+        mean_run_s: mean run time.
+        mean_queue_s: mean wait of those whose wait is known; None where none is.
+        queues: jobs whose wait is known.
+        gpus: GPUs held on average over the horizon.
+    """
+
+    mean_run_s: float
+    mean_queue_s: float | None
+    queues: int
+    gpus: float
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean run time, and wait where it is known."""
+        return self.mean_run_s + (self.mean_queue_s or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassWorkload:
+    """The job classes of a trace.
+
+    Attributes:
+        classes: sorted by load, the heaviest first; equal loads by name.
+        horizon_h: hours over which the jobs arrived.
+        jobs: jobs that count.
+        rescale_origin: ``option``, ``profile`` or ``default``: where rescaling times come from.
+        notes: what a reader of the result must know.
+        record: how these jobs ran as recorded; None where some class has no durations.
+        arrivals: the jobs themselves; None where the classes do not come from a trace.
+        sized_by_profile: classes without durations; the sizes of their jobs are the profile's.
+    """
+
+    classes: tuple[JobClass, ...]
+    horizon_h: float
+    jobs: int
+    rescale_origin: str
+    notes: tuple[str, ...]
+    record: Record | None = None
+    arrivals: ClassArrivals | None = None
+    sized_by_profile: tuple[str, ...] = ()
+
+
+def workload_of(
+    trace: Trace, speedup: SpeedupModel, choices: ClassOptions | None = None
+) -> ClassWorkload:
+    """Estimate the job classes of a trace.
+
+    A job that held g GPUs for d seconds has the work d s(g). The jobs of a class without any
+    duration take the mean work that the profile measured; without one in a class where others
+    have one, they are left out.
+
+    Raises:
+        InputError: a class without durations or speedup, or no job left.
+        UsageError: a choice out of range, or no horizon to be read from the trace.
+    """
+    choices = choices or ClassOptions()
+    horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
+    placed = trace.jobs.with_columns(submit_s=trace.submit_s).with_row_index("place")
+    jobs = labelled(placed, choices.class_by)
+    counted = jobs.filter((pl.col("num_gpus") > 0) & (pl.col("state") != "not_started"))
+    notes = [*speedup.notes, *_left_out(jobs), *_shorter(trace, horizon_h)]
+    del placed, jobs
+    refuse_many(counted, choices.class_by)
+    counted = counted.drop("submit_time", "job_class", "user", "group", strict=False)
+    counted = counted.sort("class", maintain_order=True)
+    duration_s, num_gpus = (counted[name].to_numpy() for name in ("duration_s", "num_gpus"))
+    is_timed, all_work_h = ~np.isnan(duration_s), np.zeros(counted.height)
+    label_of = counted["class"]
+    first = (label_of != label_of.shift()).fill_null(True).arg_true().to_numpy()
+    classes, without_time, beyond = [], 0, 0
+    recorded, arrived, sized_by_profile = [], [], []
+    widths_of: dict[tuple[int, int | None], tuple[FloatArray, FloatArray]] = {}
+    for start, end in pairwise([*first.tolist(), counted.height]):
+        label = label_of[start]
+        profile = _profile_of(trace, speedup, label, choices.class_by)
+        mine = start + np.flatnonzero(is_timed[start:end])
+        if mine.size:
+            recorded.append(mine)
+            gpus = num_gpus[mine]
+            work_h = duration_s[mine] * profile.at(gpus) / HOUR_S
+            mean_h = float(work_h.mean())
+            without_time += end - start - mine.size
+            beyond += int((gpus > profile.widest).sum())
+        else:
+            mine = np.arange(start, end)
+            gpus = num_gpus[mine]
+            sized_by_profile.append(label)
+            work_h = mean_h = _measured_work(trace, profile, label) * choices.scale_work
+        all_work_h[mine] = work_h
+        arrived.append(mine)
+        alike = (id(profile), choices.most_gpus(label))
+        if alike not in widths_of:
+            widths = candidate_widths(profile, choices, label)
+            widths_of[alike] = widths, _speedups(profile, widths)
+        widths, at_widths = widths_of[alike]
+        others = _beside(np.ceil(gpus), widths)
+        classes.append(
+            JobClass(
+                name=label,
+                rate_per_h=mine.size / horizon_h,
+                work_h=mean_h * np.array(profile.shares),
+                widths=widths,
+                speedup=at_widths,
+                rescale_h=_rescale_s(profile, choices) / HOUR_S,
+                jobs=mine.size,
+                weight=choices.weights.get(label, 1.0),
+                cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
+                other_widths=others,
+                other_speedup=None if others is None else _speedups(profile, others),
+            )
+        )
+    _refuse_unknown([c.name for c in classes], choices)
+    load_gpus = sum(c.load_gpus for c in classes)
+    if load_gpus > MOST_GPUS:
+        raise UsageError(
+            f"{trace.path}: its jobs keep {load_gpus:,.3g} GPUs busy over {horizon_h:.3g} h, more "
+            f"than the {MOST_GPUS:,} that can be planned\n"
+            "  next: a longer --horizon, or jobs of fewer GPUs by --where"
+        )
+    if not load_gpus:
+        raise InputError(
+            trace.path,
+            "no job that ran on a GPU is left to plan for",
+            expected="jobs with num_gpus and duration_s above 0",
+        )
+    if without_time:
+        notes.append(f"left out: {without_time:,} jobs without a duration")
+    if beyond:
+        notes.append(
+            f"{beyond:,} jobs ran on more GPUs than {speedup.name} knows; their speedup is taken "
+            "as that of its widest point"
+        )
+    by_load = sorted(range(len(classes)), key=lambda i: (-classes[i].load_gpus, classes[i].name))
+    rank = np.argsort(by_load)
+    kept = np.concatenate(arrived)
+    jobs_kept = (
+        counted[kept]
+        .select("place", "submit_s", "num_gpus")
+        .with_columns(
+            work_h=all_work_h[kept],
+            number=np.repeat(rank, [mine.size for mine in arrived]),
+        )
+    )
+    is_recorded = len(recorded) == len(classes)
+    return ClassWorkload(
+        classes=tuple(classes[i] for i in by_load),
+        horizon_h=horizon_h,
+        jobs=sum(c.jobs for c in classes),
+        rescale_origin=_rescale_origin(speedup, choices),
+        notes=tuple(notes),
+        record=_record(counted[np.concatenate(recorded)], horizon_h) if is_recorded else None,
+        arrivals=_arrivals(jobs_kept.sort("place")),
+        sized_by_profile=tuple(sized_by_profile),
+    )
+
+
+def _arrivals(jobs: pl.DataFrame) -> ClassArrivals:
+    """Return the jobs of all classes in the order of the trace."""
+    return ClassArrivals(
+        submit_s=jobs["submit_s"].to_numpy(),
+        job_class=jobs["number"].to_numpy(),
+        work_h=jobs["work_h"].to_numpy(),
+        gpus=jobs["num_gpus"].to_numpy(),
+    )
+
+
+def _speedups(profile: ClassProfile, widths: FloatArray) -> FloatArray:
+    """Return the speedup of each epoch at each width; shape (J, V)."""
+    return np.stack([epoch.at(widths) for epoch in profile.epochs])
+
+
+def _beside(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
+    """Return the distinct GPU counts that are no widths, ascending; None where all are."""
+    at = np.minimum(np.searchsorted(widths, gpus), widths.size - 1)
+    missing = widths[at] != gpus
+    return np.unique(gpus[missing]) if missing.any() else None
+
+
+def _refuse_unknown(known: Sequence[str], choices: ClassOptions) -> None:
+    """Raise where an option names a class that is not there."""
+    named = {"weight": choices.weights, "limit": choices.limits, "require": choices.caps_s}
+    for option, given in named.items():
+        for name in sorted(given.keys() - set(known)):
+            some = ", ".join(known[:NAMED]) + (", ..." if len(known) > NAMED else "")
+            raise UsageError(
+                f"--{option} {name!r}: no {choices.class_by} of that name among the jobs planned "
+                f"for\n  next: one of {some}"
+            )
+
+
+def _record(jobs: pl.DataFrame, horizon_h: float) -> Record:
+    waits = jobs.get_column("queue_s", default=None)
+    known = pl.Series([], dtype=pl.Float64) if waits is None else waits.drop_nulls()
+    return Record(
+        mean_run_s=float(np.mean(jobs["duration_s"].to_numpy())),
+        mean_queue_s=float(np.mean(known.to_numpy())) if known.len() else None,
+        queues=known.len(),
+        gpus=float(np.dot(jobs["duration_s"], jobs["num_gpus"])) / HOUR_S / horizon_h,
+    )
+
+
+def _horizon_s(trace: Trace, given: float | None) -> float:
+    """Return the horizon; n jobs leave n - 1 gaps, so their span is stretched by n / (n - 1)."""
+    if given is not None:
+        return given
+    submit_s = trace.submit_s
+    span = float(submit_s[-1])
+    if span <= 0:
+        raise UsageError(
+            f"{trace.path}: all jobs are submitted at once, so the trace tells no arrival rate\n"
+            "  next: say over which time they arrive, for example --horizon 48h"
+        )
+    return span * submit_s.size / (submit_s.size - 1)
+
+
+def _left_out(jobs: pl.DataFrame) -> list[str]:
+    """Return notes on jobs that do not count, or count with a doubt."""
+    on_gpus = jobs.select("num_gpus", "state", "duration_s").filter(pl.col("num_gpus") > 0)
+    counts = {
+        "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
+        "left out: {:,} jobs that never started": (on_gpus["state"] == "not_started").sum(),
+        "{:,} jobs were still running: their recorded durations are lower bounds, so the load "
+        "is one too": ((on_gpus["state"] == "running") & on_gpus["duration_s"].is_not_null()).sum(),
+    }
+    return [text.format(count) for text, count in counts.items() if count]
+
+
+def _shorter(trace: Trace, horizon_h: float) -> list[str]:
+    span_h = float(trace.submit_s[-1]) / HOUR_S
+    if horizon_h >= span_h:
+        return []
+    return [
+        f"the horizon of {horizon_h:.4g} h is shorter than the {span_h:.4g} h over which the jobs "
+        "arrive; arrival rates are that much too high"
+    ]
+
+
+def _profile_of(trace: Trace, speedup: SpeedupModel, label: str, class_by: str) -> ClassProfile:
+    profile = speedup.of(label)
+    if profile is None:
+        raise InputError(
+            trace.path,
+            f"{speedup.name} knows no {class_by} {label!r}; it has {', '.join(speedup.classes)}",
+            hint="leave such jobs out with --where, tell classes apart by another column with "
+            "--class-by, or give a law such as --speedup power:0.8",
+        )
+    return profile
+
+
+def _measured_work(trace: Trace, profile: ClassProfile, label: str) -> float:
+    if profile.work_h is None:
+        raise InputError(
+            trace.path,
+            f"the jobs of class {label!r} have no duration",
+            column="duration_s",
+            expected="seconds in every job that ran",
+            hint="take job sizes from a measured profile: --speedup profile:t4",
+        )
+    return profile.work_h
+
+
+def _rescale_s(profile: ClassProfile, choices: ClassOptions) -> float:
+    if choices.rescale_s is not None:
+        return choices.rescale_s
+    return profile.rescale_s or 0.0
+
+
+def _rescale_origin(speedup: SpeedupModel, choices: ClassOptions) -> str:
+    if choices.rescale_s is not None:
+        return "option"
+    measured = any(profile.rescale_s is not None for profile in speedup.classes.values())
+    return "profile" if measured else "default"
+
+
+def parse_widths(text: str) -> tuple[int, ...]:
+    """Return the widths of ``1,2,4,8``. Raises `UsageError` where that is no such list."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"--widths {text!r}: expected whole GPUs such as 1,2,4,8,16") from None
+
+
+def parse_weights(texts: Sequence[str]) -> dict[str, float]:
+    """Return weights by class from ``class=weight``. Raises `UsageError` where one is not so."""
+    weights: dict[str, float] = {}
+    for text in texts:
+        name, equals, weight = text.rpartition("=")
+        try:
+            weights[name.strip()] = float(weight if equals else "")
+        except ValueError:
+            raise UsageError(f"--weight {text!r}: expected CLASS=W such as bert=2") from None
+    return weights

@@ -1,0 +1,92 @@
+"""Points that somebody else measured or published, beside a frontier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.frontier.study import FrontierStudy
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is known of another policy or cluster.
+
+    Attributes:
+        name: what it is.
+        gpus: GPUs it rents or has on average; > 0.
+        jct_s: its mean completion time, in seconds; > 0.
+    """
+
+    name: str
+    gpus: float
+    jct_s: float
+
+    def __post_init__(self) -> None:
+        if not (self.name and 0 < self.gpus < float("inf") and 0 < self.jct_s < float("inf")):
+            raise ValueError(f"expected a name, and GPUs and a time above 0, got {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A known point and the optimal plans as dear and as quick.
+
+    Attributes:
+        mark: the point.
+        optimal_jct_s: mean completion time of the optimal plan at as many GPUs; None where these
+            do not keep up.
+        optimal_gpus: least budget for the same mean completion time; None where none has it.
+    """
+
+    mark: Mark
+    optimal_jct_s: float | None
+    optimal_gpus: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The section of a study about known points."""
+
+    points: tuple[Marked, ...]
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "marks"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        return (
+            "points of --mark are as given: they compare with the plans only if they are of the "
+            "same jobs, and count GPUs alike",
+        )
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return its results; keys are stable and carry their unit."""
+        return [
+            {
+                "name": point.mark.name,
+                "gpus": point.mark.gpus,
+                "mean_jct_s": point.mark.jct_s,
+                "optimal_mean_jct_s": point.optimal_jct_s,
+                "optimal_gpus": point.optimal_gpus,
+            }
+            for point in self.points
+        ]
+
+
+def marks_of(study: FrontierStudy, marks: Sequence[Mark]) -> Marks:
+    """Return known points beside the optimum of a study, as planned and not replayed."""
+    return Marks(tuple(_marked(study, mark) for mark in marks))
+
+
+def _marked(study: FrontierStudy, mark: Mark) -> Marked:
+    plan = study.optimum(mark.gpus)
+    try:
+        gpus = float(study.frontier.at_target_jct(mark.jct_s).budget_gpus)
+    except InfeasibleError:
+        gpus = None
+    return Marked(mark, None if plan is None else float(plan.mean_jct_s), gpus)

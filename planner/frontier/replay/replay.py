@@ -1,0 +1,365 @@
+"""What became of the jobs of a trace in a cluster that rents GPUs by a plan or a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals, FloatArray, IntArray
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.model.paths import HOUR_S, WidthPath, path_tables, plan_paths
+from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
+from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
+from gpuplan.simkit.elastic.simulator import run_widths
+from gpuplan.simkit.workload import MICROS, TimeOverflow, to_micros
+
+OUTLASTS = 1.5  # times the horizon
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReplay:
+    """What became of every job and of the cluster; made by `replay_of`.
+
+    Averages over time are GPU-hours, the drain after the last arrival included, per hour of the
+    horizon: what a budget of average GPUs is about.
+
+    Attributes:
+        arrivals: the jobs, in whose order all arrays of shape (n,) are.
+        horizon_h: hours over which they arrive.
+        jct_s: completion minus submission; shape (n,).
+        jqt_s: time before the job first held GPUs, their provisioning included; shape (n,).
+        rescales: starts and changes of width; shape (n,).
+        held_gpu_h: GPU-hours that jobs held, starts and changes of width included.
+        billed_gpu_h: GPU-hours billed.
+        time_s: times at which the GPUs rented change, ascending; shape (k,).
+        gpus: GPUs rented from then on; the last is 0; shape (k,).
+        demand_s: seconds of the horizon at which the jobs in the system asked for 0, 1, 2, ...
+            GPUs, the last for so many or more; empty where not recorded.
+    """
+
+    arrivals: ClassArrivals
+    horizon_h: float
+    jct_s: FloatArray
+    jqt_s: FloatArray
+    rescales: IntArray
+    held_gpu_h: float
+    billed_gpu_h: float
+    time_s: FloatArray
+    gpus: IntArray
+    demand_s: FloatArray
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean completion time."""
+        return float(self.jct_s.mean())
+
+    @property
+    def rented_gpu_h(self) -> float:
+        """GPU-hours rented."""
+        return float(np.dot(self.gpus[:-1], np.diff(self.time_s))) / HOUR_S
+
+    @property
+    def held_gpus(self) -> float:
+        """GPUs that jobs held on average."""
+        return self.held_gpu_h / self.horizon_h
+
+    @property
+    def rented_gpus(self) -> float:
+        """GPUs rented on average."""
+        return self.rented_gpu_h / self.horizon_h
+
+    @property
+    def billed_gpus(self) -> float:
+        """GPUs billed on average."""
+        return self.billed_gpu_h / self.horizon_h
+
+    @property
+    def peak_gpus(self) -> int:
+        """Most GPUs rented at once."""
+        return int(self.gpus.max(initial=0))
+
+    @property
+    def lasts_h(self) -> float:
+        """Hours from the first submission to the return of the last GPU."""
+        return float(self.time_s[-1] - self.arrivals.submit_s.min(initial=self.time_s[-1])) / HOUR_S
+
+    @property
+    def peak_over_rented(self) -> float | None:
+        """The peak over the GPUs rented on average; None where the run far outlasts the horizon.
+
+        There GPU-hours per hour of the horizon are no average over the run, and may be above the
+        peak.
+        """
+        if self.lasts_h > OUTLASTS * self.horizon_h or not self.rented_gpus:
+            return None
+        return self.peak_gpus / self.rented_gpus
+
+    @property
+    def efficiency(self) -> float:
+        """Sum of the speedups of running jobs over the GPUs rented: work done per GPU-hour."""
+        rented = self.rented_gpu_h
+        return float(self.arrivals.work_h.sum()) / rented if rented else 1.0
+
+    def share_above(self, gpus: float) -> float | None:
+        """Return the share of the horizon in which jobs asked for more than so many GPUs.
+
+        None where the demand was not recorded, or for more than a million GPUs.
+        """
+        first = max(0, int(np.floor(gpus)) + 1)
+        if not self.demand_s.size or first > MOST_LEVELS:
+            return None
+        return float(self.demand_s[first:].sum() / self.demand_s.sum())
+
+    def summary(self) -> dict[str, Any]:
+        """Return the headline numbers; keys are stable and carry their unit."""
+        p50, p95, p99 = np.percentile(self.jct_s, (50, 95, 99)).tolist()
+        return {
+            "jobs": self.arrivals.size,
+            "mean_jct_s": self.mean_jct_s,
+            "median_jct_s": p50,
+            "p95_jct_s": p95,
+            "p99_jct_s": p99,
+            "mean_jqt_s": float(self.jqt_s.mean()),
+            "rescales_per_job": float(self.rescales.mean()),
+            "held_gpu_h": self.held_gpu_h,
+            "rented_gpu_h": self.rented_gpu_h,
+            "billed_gpu_h": self.billed_gpu_h,
+            "held_gpus": self.held_gpus,
+            "rented_gpus": self.rented_gpus,
+            "billed_gpus": self.billed_gpus,
+            "peak_gpus": self.peak_gpus,
+            "efficiency": self.efficiency,
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per job."""
+        return pl.DataFrame(
+            {
+                "submit_s": self.arrivals.submit_s,
+                "class": self.arrivals.job_class,
+                "work_gpu_h": self.arrivals.work_h,
+                "jct_s": self.jct_s,
+                "jqt_s": self.jqt_s,
+                "rescales": self.rescales,
+            }
+        )
+
+    def timeline(self) -> pl.DataFrame:
+        """Return the GPUs rented over time, one row per change."""
+        return pl.DataFrame({"time_s": self.time_s, "rented_gpus": self.gpus})
+
+
+def replay_of(
+    arrivals: ClassArrivals,
+    horizon_h: float,
+    *,
+    jct_s: FloatArray,
+    jqt_s: FloatArray,
+    rescales: IntArray,
+    held_gpu_h: float,
+    time_s: FloatArray,
+    gpus: IntArray,
+    billed_gpu_h: float | None = None,
+    demand_s: NDArray[Any] | None = None,
+) -> PlanReplay:
+    """Return a `PlanReplay` from what a simulator measured; see there for the arguments.
+
+    Without ``billed_gpu_h`` the GPU-hours rented are billed.
+
+    Raises:
+        ValueError: arrays of another shape than the jobs, or a time line that does not ascend, ends
+            with rented GPUs, or rents less than the jobs held.
+    """
+    for name, array in (("jct_s", jct_s), ("jqt_s", jqt_s), ("rescales", rescales)):
+        if array.shape != arrivals.submit_s.shape:
+            raise ValueError(
+                f"{name} must have the shape {arrivals.submit_s.shape} of the jobs, "
+                f"got {array.shape}"
+            )
+    if time_s.shape != gpus.shape or not time_s.size or np.any(np.diff(time_s) < 0) or gpus[-1]:
+        raise ValueError("the time line must ascend, one GPU count per time, and end with 0")
+    rented_gpu_h = float(np.dot(gpus[:-1], np.diff(time_s))) / HOUR_S
+    if held_gpu_h > rented_gpu_h * (1 + 1e-9) + 1e-9:
+        raise ValueError(f"jobs held {held_gpu_h:g} GPU-hours of {rented_gpu_h:g} rented")
+    return PlanReplay(
+        arrivals=arrivals,
+        horizon_h=horizon_h,
+        jct_s=jct_s,
+        jqt_s=jqt_s,
+        rescales=rescales,
+        held_gpu_h=held_gpu_h,
+        billed_gpu_h=rented_gpu_h if billed_gpu_h is None else billed_gpu_h,
+        time_s=time_s,
+        gpus=gpus,
+        demand_s=np.zeros(0) if demand_s is None else demand_s,
+    )
+
+
+def replay_plan(
+    workload: ClassWorkload,
+    plan: Plan,
+    cluster: RentedCluster | None = None,
+    *,
+    rounded: bool = False,
+) -> PlanReplay:
+    """Run the jobs of a workload at the widths of a plan.
+
+    Job m = 0, 1, ... of a class of which a share p takes another path does so where
+    floor((m + 1) p) > floor(m p): shares stay within one job of p at all times.
+
+    Args:
+        workload: the jobs, as the plan was made for.
+        plan: the widths, by `Frontier.at_budget` or another method.
+        cluster: how GPUs are rented.
+        rounded: whether to follow the plan without a split.
+
+    Raises:
+        InfeasibleError: a width above ``cluster.max_gpus``.
+        UsageError: the plan uses several GPU types; `replay_types` takes a cluster for each.
+    """
+    paths, path_of = assign_paths(workload, plan, rounded=rounded)
+    types = sorted({str(path.gpu_type) for path in paths})
+    if len(types) > 1:
+        raise UsageError(
+            f"the plan rents {', '.join(types)}, and one cluster has GPUs of one type\n"
+            "  next: replay it on a cluster for each"
+        )
+    return replay_paths(workload, paths, path_of, cluster)
+
+
+def replay_types(
+    workload: ClassWorkload,
+    plan: Plan,
+    clusters: Mapping[str, RentedCluster],
+    *,
+    rounded: bool = False,
+) -> dict[str, PlanReplay]:
+    """Run a plan over several GPU types, each on a cluster of its own, as `replay_plan` does.
+
+    Args:
+        workload: the jobs; its classes have the candidates of all types, as those of
+            `typed_classes`.
+        plan: the widths.
+        clusters: how the GPUs of each type are rented; a type that is missing, by default.
+        rounded: whether to follow the plan without a split.
+
+    Returns:
+        The replay of the jobs on each type that has any, by type.
+
+    Raises:
+        InfeasibleError: a width above ``max_gpus`` of its cluster.
+        UsageError: a job changes its GPU type on the way.
+    """
+    arrivals = jobs_of(workload)
+    paths, path_of = assign_paths(workload, plan, rounded=rounded)
+    type_of = np.array([str(path.gpu_type) for path in paths])[path_of]
+    return {
+        gpu_type: replay_paths(
+            replace(workload, arrivals=arrivals.where(type_of == gpu_type)),
+            paths,
+            path_of[type_of == gpu_type],
+            clusters.get(gpu_type),
+        )
+        for gpu_type in np.unique(type_of).tolist()
+    }
+
+
+def assign_paths(
+    workload: ClassWorkload, plan: Plan, *, rounded: bool = False
+) -> tuple[list[WidthPath], IntArray]:
+    """Return the paths of a plan and the index of the path of each job; see `replay_plan`."""
+    arrivals = jobs_of(workload)
+    paths = plan_paths(workload.classes, plan, rounded=rounded)
+    path_of = np.zeros(arrivals.size, np.int64)
+    by_class = np.argsort(arrivals.job_class, kind="stable")
+    counts = np.bincount(arrivals.job_class, minlength=len(workload.classes))
+    first = np.append(0, np.cumsum(counts)).tolist()
+    for index, (path, share) in enumerate(paths):
+        mine = by_class[first[path.job_class] : first[path.job_class + 1]]
+        if index and paths[index - 1][0].job_class == path.job_class:
+            mine = mine[np.diff(np.floor(np.arange(mine.size + 1) * share)) > 0]
+        path_of[mine] = index
+    return [path for path, _ in paths], path_of
+
+
+def replay_paths(
+    workload: ClassWorkload,
+    paths: Sequence[WidthPath],
+    path_of: IntArray,
+    cluster: RentedCluster | None = None,
+) -> PlanReplay:
+    """Run the jobs of a workload, each at the widths of its path.
+
+    The speedup at a width that is no candidate of the class: see `time_per_work`.
+
+    Args:
+        workload: the jobs; each does its own work, in the shares of its class' epochs.
+        paths: widths; not every path needs a job.
+        path_of: index of the path of each job; shape (n,).
+        cluster: how GPUs are rented.
+
+    Raises:
+        InfeasibleError: a width above ``cluster.max_gpus``, where jobs wait for their width; with
+            ``squeeze``, only if no width of the path is at most that.
+        UsageError: times too long to be counted.
+    """
+    cluster = cluster or RentedCluster()
+    arrivals = jobs_of(workload)
+    rules = rules_of(cluster, workload.horizon_h)
+    used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
+    paths = [paths[index] for index in used.tolist()]
+    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
+    _check_room(workload, paths, tables, cluster)
+    submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
+    work_us = arrivals.work_h * gpu_us_per_h
+    try:
+        run = run_widths(submit_us, path_of, work_us, tables, rules)
+    except TimeOverflow as error:
+        raise UsageError(
+            f"the jobs cannot be replayed: {error}\n  next: shorter delays or billing steps "
+            "(--provision-delay, --release-delay, --billing), or --no-replay"
+        ) from error
+    return replay_of(
+        arrivals,
+        workload.horizon_h,
+        jct_s=(run.finish_us - submit_us) / MICROS,
+        jqt_s=(run.start_us - submit_us) / MICROS,
+        rescales=run.rescales,
+        held_gpu_h=float(run.held_gpu_us.sum()) / gpu_us_per_h,
+        time_s=run.time_us / MICROS,
+        gpus=run.gpus,
+        billed_gpu_h=run.billed_gpu_us / gpu_us_per_h,
+        demand_s=run.level_us / MICROS,
+    )
+
+
+def jobs_of(workload: ClassWorkload) -> ClassArrivals:
+    """Return the jobs of a workload; raises ValueError where it has classes only."""
+    if workload.arrivals is None:
+        raise ValueError("this workload has no jobs to replay, only classes")
+    return workload.arrivals
+
+
+def _check_room(
+    workload: ClassWorkload, paths: Sequence[WidthPath], tables: Paths, cluster: RentedCluster
+) -> None:
+    """Refuse paths that can never run within the limit."""
+    if cluster.max_gpus is None:
+        return
+    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
+    for path, narrowest in zip(paths, tables.width[:, 0].tolist(), strict=True):
+        gpus = narrowest if cluster.overflow == "squeeze" else int(path.gpus.max())
+        if gpus > room:
+            raise InfeasibleError(
+                f"jobs of class {workload.classes[path.job_class].name!r} get {gpus} GPUs each, "
+                f"but at most {room} can be rented\n"
+                "  next: raise --max-gpus, bound the widths with --max-width, or let jobs start on "
+                "what is left with --overflow squeeze"
+            )

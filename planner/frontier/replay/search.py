@@ -1,0 +1,137 @@
+"""Which plan does best in a replay, of those that rent no more than so many GPUs there.
+
+Whole nodes, delays and a limit make a plan rent something else than its budget, and not in
+proportion: a larger budget may rent less, or end jobs later. So plans are replayed over a grid of
+budgets, and between the budgets of the grid where the best one stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import sqrt
+
+import numpy as np
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.frontier.model.format_gpus import round_up
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+
+GRID = 64  # budgets from the least to the saturating one, evenly spaced in ratio
+SPLITS = 24  # of the gaps that promise most
+NEAR = 0.003  # relative difference of GPUs rented that hardly counts
+OVER = 0.03  # a replay that takes so much more than its budget does not keep it
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a plan for a budget gave in its replay.
+
+    Attributes:
+        budget_gpus: the budget, as `show_gpus` writes it, so that it can be asked for.
+        rented_gpus: GPUs rented on average.
+        billed_gpus: GPUs billed on average.
+        weighted_mean_jct_s: weighted mean completion time; the mean where all weights are equal.
+    """
+
+    budget_gpus: float
+    rented_gpus: float
+    billed_gpus: float
+    weighted_mean_jct_s: float
+
+
+@dataclass(slots=True)
+class Tries:
+    """Replays of the plans for many budgets, each made once and when it is needed.
+
+    Attributes:
+        workload: the jobs.
+        at_budget: makes the plan for a budget; `InfeasibleError` where there is none.
+        low: least budget to try.
+        high: largest.
+        cluster: how GPUs are rented.
+    """
+
+    workload: ClassWorkload
+    at_budget: Callable[[float], Plan]
+    low: float
+    high: float
+    cluster: RentedCluster
+    _known: dict[float, Tried | None] = field(default_factory=dict)
+
+    def best_within(
+        self, gpus: float, *, billed: bool = False, up_to: float = float("inf")
+    ) -> Tried | None:
+        """Return the budget of the least mean completion time that rents no more than ``gpus``.
+
+        Args:
+            gpus: most GPUs rented on average.
+            billed: whether the GPUs billed count, and not those rented.
+            up_to: largest budget to try.
+
+        Returns:
+            The best budget tried; None where each of them rents more.
+        """
+
+        high = min(self.high, up_to)
+        grid = [
+            budget for budget in np.geomspace(self.low, self.high, GRID).tolist() if budget < high
+        ]
+        grid.append(high)
+        found = {one.budget_gpus: one for one in (self._at(b, high) for b in grid) if one}
+        if not found:
+            return None
+
+        def excess(one: Tried) -> float:
+            return max(0.0, (one.billed_gpus if billed else one.rented_gpus) / gpus - 1)
+
+        def rank(one: Tried) -> tuple[float, float]:
+            return excess(one), one.weighted_mean_jct_s
+
+        for _ in range(SPLITS):
+            best = min(found.values(), key=rank)
+
+            def promise(gap: tuple[Tried, Tried], best: Tried = best) -> float:
+                """Rate a wide gap high, beside a quick plan that rents hardly more than it may."""
+                quick = [one for one in gap if one.weighted_mean_jct_s <= best.weighted_mean_jct_s]
+                width = gap[1].budget_gpus / gap[0].budget_gpus - 1
+                return width / (NEAR + min(map(excess, quick))) if quick else 0.0
+
+            gaps = pairwise(sorted(found.values(), key=lambda one: one.budget_gpus))
+            a, b = max(gaps, key=promise, default=(best, best))
+            middle = self._at(sqrt(a.budget_gpus * b.budget_gpus), high)
+            if middle is None or middle.budget_gpus in found:
+                break
+            found[middle.budget_gpus] = middle
+        best = min(found.values(), key=rank)
+        return None if excess(best) else best
+
+    def replay(self, one: Tried) -> PlanReplay:
+        """Return the whole replay of a budget tried."""
+        return replay_plan(self.workload, self.at_budget(one.budget_gpus), self.cluster)
+
+    def _at(self, budget: float, most: float) -> Tried | None:
+        budget = min(round_up(budget), most)
+        if budget not in self._known:
+            self._known[budget] = self._try(budget)
+        return self._known[budget]
+
+    def _try(self, budget: float) -> Tried | None:
+        try:
+            plan = self.at_budget(budget)
+        except InfeasibleError:  # another method needs more than the least budget
+            return None
+        replay = replay_plan(self.workload, plan, self.cluster)
+        return Tried(
+            budget, replay.rented_gpus, replay.billed_gpus, objective_s(self.workload, replay)
+        )
+
+
+def objective_s(workload: ClassWorkload, replay: PlanReplay) -> float:
+    """Return the mean completion time of a replay, each job counted by the weight of its class."""
+    weights = np.array([job_class.weight for job_class in workload.classes])
+    return float(np.average(replay.jct_s, weights=weights[replay.arrivals.job_class]))

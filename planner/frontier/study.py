@@ -1,0 +1,369 @@
+"""The whole question of ``gpuplan pareto``: a trace, a speedup, some budgets, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import polars as pl
+
+from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.frontier.budget import MONTH_H, Budget, requested_jct
+from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
+from gpuplan.planner.frontier.methods.registry import Solved, find_method
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
+from gpuplan.planner.frontier.model.hull import TOLERANCE
+from gpuplan.planner.frontier.model.job_classes import ClassOptions, ClassWorkload, workload_of
+from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.search import OVER, Tried, Tries
+from gpuplan.planner.speedup.model import SpeedupModel
+
+EXACT = "exact"
+MOST_INSIDE = 8  # budgets for which one that keeps them is looked for
+SMALL_STEP = 0.1  # of the least budget; a larger step leaps over half the frontier
+Progress = Callable[[float], None]
+
+
+class Section(Protocol):
+    """A further part of a study: what its plans are compared with, how sure they are."""
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader must know."""
+
+    def summary(self) -> Any:
+        """Return its results; keys are stable and carry their unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The plan for one of the budgets asked for.
+
+    Attributes:
+        plan: the plan.
+        ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
+            ends of the assumed range; None at an end where the budget cannot keep up.
+        target_jct_s: the mean completion time it is the least budget for; None where the budget
+            itself was asked for.
+        trial: the plan replayed; None without a replay.
+        inside: the best smaller budget whose replay keeps this one; None where this one was not
+            asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
+            are exceeded most.
+        requested: the budget or completion time as requested; None for a sweep of the frontier.
+    """
+
+    plan: Plan
+    ends_jct_s: tuple[float | None, ...] = ()
+    target_jct_s: float | None = None
+    trial: Trial | None = None
+    inside: Tried | None = None
+    requested: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierStudy:
+    """A frontier and the points asked for.
+
+    Attributes:
+        workload: the job classes of the trace.
+        speedup: the speedups assumed or measured.
+        frontier: the optimum at every budget.
+        ends: the frontiers at the two ends of a range of speedups; empty without a range.
+        points: by budget, ascending.
+        knee: the optimal plan where the frontier bends most, and its replay.
+        price: of a GPU-hour; None where not given.
+        by_request: whether the points were asked for, and are no sweep of the frontier.
+        method: what made the plans of the points.
+        cluster: how GPUs were rented in the replays; None without replays.
+        notes: what a reader of the plans must know.
+        sections: further parts.
+    """
+
+    workload: ClassWorkload
+    speedup: SpeedupModel
+    frontier: Frontier
+    ends: tuple[Frontier, ...]
+    points: tuple[Point, ...]
+    knee: Point
+    price: Quote | None = None
+    by_request: bool = True
+    method: str = EXACT
+    cluster: RentedCluster | None = None
+    notes: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the plans are those of the frontier."""
+        return self.method == EXACT
+
+    @property
+    def shown(self) -> Point:
+        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
+
+    def step(self) -> str:
+        """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
+        steps = self.steps(self.frontier.min_budget)
+        wanted = "100_usd_month" if "100_usd_month" in steps else "gpu"
+        return wanted if steps[wanted] <= SMALL_STEP * self.frontier.min_budget else "1pct"
+
+    def steps(self, gpus: float) -> dict[str, float]:
+        """Return the GPUs of each step up from a budget: one, a hundredth, $100 a month."""
+        dollars = {} if self.price is None else {"100_usd_month": 100 / self.usd_per_month(1.0)}
+        return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
+
+    def usd_per_month(self, gpus: float) -> float:
+        """Return what so many GPUs cost in a month of 730 hours. Raises without a price."""
+        if self.price is None:
+            raise ValueError("this study has no price")
+        return gpus * self.price.usd_per_gpu_h * MONTH_H
+
+    @property
+    def over(self) -> list[Point]:
+        """The points whose replays take more than their budget by `OVER`, the worst first.
+
+        Not those for a completion time, which have no budget to keep.
+        """
+        found = [point for point in self.points if (self.over_budget(point) or 0) > OVER]
+        asked = [point for point in found if point.target_jct_s is None]
+        return sorted(asked, key=lambda point: -(self.over_budget(point) or 0))
+
+    def over_budget(self, point: Point) -> float | None:
+        """Return by which share of its budget a replay takes more, or less; None without one.
+
+        The GPUs billed count where there is a price, else those rented.
+        """
+        if point.trial is None:
+            return None
+        replay = point.trial.replay
+        taken = replay.rented_gpus if self.price is None else replay.billed_gpus
+        return taken / point.plan.budget_gpus - 1
+
+    def optimum(self, gpus: float) -> Plan | None:
+        """Return the optimal plan for a budget of average GPUs; None for one that is too small."""
+        if gpus < self.frontier.min_budget * (1 - TOLERANCE):
+            return None
+        return self.frontier.at_budget(gpus)
+
+    def least_mean_jct_s(self, gpus: float) -> float | None:
+        """Return the mean completion time of `optimum`, without its plan."""
+        if gpus < self.frontier.min_budget * (1 - TOLERANCE):
+            return None
+        return self.frontier.mean_jct_at(gpus)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results of the JSON output; keys are stable and carry their unit."""
+        frontier, workload = self.frontier, self.workload
+        classes = frontier.classes
+        ends = zip(self.speedup.ends or (), self.ends, strict=True)
+        rate = frontier.rate_per_h
+        return {
+            "jobs": workload.jobs,
+            "horizon_h": workload.horizon_h,
+            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
+            "rescale": {
+                "origin": workload.rescale_origin,
+                "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
+            },
+            "method": self.method,
+            "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
+            "price": None if self.price is None else self.price.summary(),
+            "recorded": self.recorded(),
+            "max_gpus_per_job": frontier.widest,
+            "load_gpus": frontier.load_gpus,
+            "min_budget_gpus": frontier.min_budget,
+            "saturation_budget_gpus": frontier.saturation_budget,
+            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
+            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
+            "one_gpu_mean_jct_s": frontier.one_gpu_jct_s,
+            "speedup_ends": [
+                {
+                    "name": model.name,
+                    "load_gpus": end.load_gpus,
+                    "min_budget_gpus": end.min_budget,
+                    "saturation_budget_gpus": end.saturation_budget,
+                }
+                for model, end in ends
+            ],
+            "cluster": None if self.cluster is None else asdict(self.cluster),
+            "knee": self._row_and_widths(self.knee),
+            "points": [self._row_and_widths(point) for point in self.points],
+            "classes": [
+                {
+                    "job_class": c.name,
+                    "jobs": c.jobs,
+                    "arrivals_per_h": c.rate_per_h,
+                    "mean_work_gpu_h": float(c.work_h.sum()),
+                    "load_gpus": c.load_gpus,
+                    "weight": c.weight,
+                    "epochs": int(c.work_h.size),
+                    "rescale_s": 3600 * c.rescale_h,
+                }
+                for c in classes
+            ],
+            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            **{section.key: section.summary() for section in self.sections},
+        }
+
+    def recorded(self) -> dict[str, Any] | None:
+        """Return how the jobs ran as recorded, and what the GPUs they held could give."""
+        record = self.workload.record
+        if record is None:
+            return None
+        return {
+            "mean_run_s": record.mean_run_s,
+            "mean_queue_s": record.mean_queue_s,
+            "jobs_with_queue": record.queues,
+            "mean_jct_s": record.mean_jct_s,
+            "gpus": record.gpus,
+            "best_mean_jct_s_at_these_gpus": self.least_mean_jct_s(record.gpus),
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point, class, epoch and width."""
+        return pl.concat([point.plan.to_frame() for point in self.points])
+
+    def row(self, point: Point) -> dict[str, Any]:
+        """Return what is known about a point but its widths; keys are stable, with their unit."""
+        plan = point.plan
+        row = plan.summary()
+        row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
+        row["mean_jct_over_one_gpu"] = plan.mean_jct_s / self.frontier.one_gpu_jct_s
+        row["optimal_mean_jct_s"] = self.least_mean_jct_s(plan.budget_gpus)
+        for step, more in self.steps(plan.budget_gpus).items():
+            row[f"next_{step}_saves_s"] = self.frontier.saved_s(plan.budget_gpus, more)
+        if self.price is not None:
+            row["usd_per_month"] = self.usd_per_month(plan.used_gpus)
+            row["marginal_jct_s_per_100_usd_month"] = (
+                plan.marginal_jct_s_per_gpu * 100 / self.usd_per_month(1.0)
+            )
+        if point.ends_jct_s:
+            row["ends_mean_jct_s"] = list(point.ends_jct_s)
+        row["target_jct_s"] = point.target_jct_s
+        row["requested"] = point.requested
+        if point.trial is not None:
+            row["replay"] = point.trial.summary()
+            row["replay"]["over_budget_share"] = self.over_budget(point)
+            row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
+            if self.price is not None:
+                billed = self.usd_per_month(point.trial.replay.billed_gpus)
+                row["replay"]["billed_usd_per_month"] = billed
+        return row
+
+    def _row_and_widths(self, point: Point) -> dict[str, Any]:
+        return self.row(point) | {"widths": [a.summary() for a in point.plan.widths]}
+
+
+def study_frontier(
+    trace: Trace,
+    speedup: SpeedupModel,
+    choices: ClassOptions | None = None,
+    *,
+    budgets: Sequence[Budget] = (),
+    targets_s: Sequence[float] = (),
+    price: Quote | None = None,
+    method: str = EXACT,
+    cluster: RentedCluster | None = None,
+    progress: Progress | None = None,
+) -> FrontierStudy:
+    """Find the frontier of a trace and the plans for some budgets or completion times.
+
+    Args:
+        trace: the jobs.
+        speedup: how they scale; a range of parameters gives the frontiers at its ends too.
+        choices: how the trace becomes a workload.
+        budgets: budgets to plan for; without any and without targets, a sweep of 8 from the least
+            to the saturating one, evenly spaced in ratio.
+        targets_s: mean completion times to find the least budget for; exact plans only.
+        price: of a GPU-hour.
+        method: what makes the plans, a name of `METHODS`.
+        cluster: how GPUs are rented in the replays; None for none. No job gets more GPUs than it
+            can have.
+        progress: called with the share done, of the frontiers or, with replays, of both: half each.
+
+    Raises:
+        InfeasibleError: a budget under the least, or a completion time under the least.
+        InputError, UsageError: see `workload_of`; another method asked for what it cannot do.
+    """
+    choices = within_cluster(choices or ClassOptions(), speedup, cluster)
+    if method != EXACT:
+        find_method(method)
+        refuse_others(method, speedup, targets_s)
+    workloads = [workload_of(trace, one, choices) for one in (speedup, *(speedup.ends or ()))]
+    workload = workloads[0]
+    parts = len(workloads) * (1 if cluster is None else 2)  # the second half is for the replays
+    frontier, *ends = (
+        solve_frontier(each.classes, progress=_part(progress, position, parts))
+        for position, each in enumerate(workloads)
+    )
+    solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
+    by_request = bool(budgets or targets_s)
+    if by_request:
+        plans: list[tuple[Plan, float | None, str | None]] = [
+            (plan_of(solved, frontier, budget, price), None, budget.requested) for budget in budgets
+        ]
+        plans += [
+            (frontier.at_target_jct(seconds), seconds, requested_jct(seconds))
+            for seconds in targets_s
+        ]
+    else:
+        plans = [(plan, None, None) for plan in sweep(solved, frontier)]
+    plans.sort(key=lambda asked: asked[0].budget_gpus)
+
+    tried = 0
+
+    def point(plan: Plan, target_s: float | None = None, requested: str | None = None) -> Point:
+        nonlocal tried
+        at_ends = tuple(
+            end.mean_jct_at(plan.budget_gpus)
+            if plan.budget_gpus >= end.min_budget * (1 - TOLERANCE)
+            else None
+            for end in ends
+        )
+        trial = None if cluster is None else try_plan(workload, plan, cluster)
+        tried += 1
+        if trial is not None and progress is not None:
+            progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
+        return Point(plan, at_ends, target_s, trial, requested=requested)
+
+    searched = getattr(solved, "searched", "")
+    study = FrontierStudy(
+        workload=workload,
+        speedup=speedup,
+        frontier=frontier,
+        ends=tuple(ends),
+        points=tuple(point(*each) for each in plans),
+        knee=point(frontier.knee()),
+        price=price,
+        by_request=by_request,
+        method=method,
+        cluster=cluster,
+        notes=(f"--method {method} tried {searched}",) if searched else (),
+    )
+    if cluster is None or not by_request:
+        return study
+    tries = Tries(
+        workload, solved.at_budget, frontier.min_budget, frontier.saturation_budget, cluster
+    )
+    inside = {
+        id(point): tries.best_within(
+            point.plan.budget_gpus, billed=price is not None, up_to=point.plan.budget_gpus
+        )
+        for point in study.over[:MOST_INSIDE]
+    }
+    points = [replace(point, inside=inside.get(id(point))) for point in study.points]
+    return replace(study, points=tuple(points))
+
+
+def _part(progress: Progress | None, position: int, parts: int) -> Progress | None:
+    """Return what turns the share done of one of some equal parts into that of the whole."""
+    return None if progress is None else lambda share: progress((position + share) / parts)

@@ -1,0 +1,258 @@
+"""The question of ``gpuplan pareto`` over several GPU types, in dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import ceil
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.frontier.budget import DOLLARS, MONTH_H, Budget, requested_jct, within
+from gpuplan.planner.frontier.budgets import SWEEP_POINTS, shown_of, within_cluster
+from gpuplan.planner.frontier.model.format_gpus import round_up
+from gpuplan.planner.frontier.model.job_classes import ClassOptions, ClassWorkload
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.search import OVER
+from gpuplan.planner.frontier.types.heterogeneous import (
+    TypedFrontier,
+    TypedPlan,
+    solve_typed,
+    workloads_by_type,
+)
+from gpuplan.planner.frontier.types.typed_replay import TypedTrial, try_typed
+from gpuplan.planner.speedup.model import SpeedupModel
+
+TRIES = 48  # smaller budgets replayed for one that keeps what was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPoint:
+    """The plan for one of the budgets asked for; see `study.Point`.
+
+    Attributes:
+        inside: the quickest plan tried whose bill keeps this budget in the replay; None where this
+            one's does, to within `OVER`, or where none does.
+        requested: the budget or completion time as requested; None for a sweep of the frontier.
+    """
+
+    plan: TypedPlan
+    target_jct_s: float | None = None
+    trial: TypedTrial | None = None
+    inside: TypedTrial | None = None
+    requested: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypedStudy:
+    """A frontier over several GPU types and the points asked for.
+
+    Attributes:
+        workload: the job classes with the candidates of all types; loads are in GPUs of the type
+            the jobs were recorded on.
+        recorded_on: that type.
+        speedup: the speedups on each type.
+        frontier: the optimum at every budget.
+        points: by budget, ascending.
+        knee: the plan where the frontier bends most.
+        prices: by type.
+        by_request: whether the points were asked for, and are no sweep of the frontier.
+        cluster: how the GPUs of each type were rented in the replays; None without replays.
+        notes: what a reader of the plans must know.
+    """
+
+    workload: ClassWorkload
+    recorded_on: str
+    speedup: SpeedupModel
+    frontier: TypedFrontier
+    points: tuple[TypedPoint, ...]
+    knee: TypedPoint
+    prices: Mapping[str, Quote]
+    by_request: bool = True
+    cluster: RentedCluster | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> TypedPoint:
+        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.plan.budget_gpus)
+
+    def saved_s(self, point: TypedPoint) -> float:
+        """Return by how much $100 a month more cut the mean completion time, in seconds."""
+        return self.frontier.frontier.saved_s(point.plan.plan.budget_gpus, 100 / MONTH_H)
+
+    def row(self, point: TypedPoint) -> dict[str, Any]:
+        """Return all that is known about a point; keys are stable and carry their unit."""
+        row = point.plan.summary()
+        row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
+        row["next_100_usd_month_saves_s"] = self.saved_s(point)
+        row["target_jct_s"] = point.target_jct_s
+        row["requested"] = point.requested
+        if point.trial is not None:
+            inside = point.inside
+            row["replay"] = point.trial.summary()
+            row["replay"]["inside_budget_usd_per_h"] = (
+                None if inside is None else float(inside.plan.plan.budget_gpus)
+            )
+        return row
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results of the JSON output; keys are stable and carry their unit."""
+        frontier = self.frontier
+        return {
+            "jobs": self.workload.jobs,
+            "horizon_h": self.workload.horizon_h,
+            "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
+            "rescale": {"origin": self.workload.rescale_origin},
+            "method": "exact",
+            "prices": {t: price.summary() for t, price in self.prices.items()},
+            "recorded_on": self.recorded_on,
+            "load_gpus": frontier.frontier.load_gpus,
+            "min_budget_usd_per_h": frontier.min_usd_per_h,
+            "saturation_budget_usd_per_h": frontier.saturation_usd_per_h,
+            "max_mean_jct_s": float(frontier.mean_jct_s[0]),
+            "least_mean_jct_s": float(frontier.mean_jct_s[-1]),
+            "cluster": None if self.cluster is None else asdict(self.cluster),
+            "knee": self.row(self.knee),
+            "points": [self.row(point) for point in self.points],
+            "classes": [
+                {
+                    "job_class": c.name,
+                    "jobs": c.jobs,
+                    "arrivals_per_h": c.rate_per_h,
+                    "load_gpus": c.load_gpus,
+                    "weight": c.weight,
+                    "epochs": int(c.work_h.size),
+                    "rescale_s": 3600 * c.rescale_h,
+                    "gpu_types": list(dict.fromkeys(c.gpu_types)),
+                }
+                for c in frontier.frontier.classes
+            ],
+            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point, class, epoch, GPU type and width."""
+        return pl.concat([point.plan.to_frame() for point in self.points])
+
+
+def study_types(
+    trace: Trace,
+    speedup: SpeedupModel,
+    prices: Mapping[str, Quote],
+    choices: ClassOptions | None = None,
+    *,
+    recorded_on: str | None = None,
+    budgets: Sequence[Budget] = (),
+    targets_s: Sequence[float] = (),
+    cluster: RentedCluster | None = None,
+) -> TypedStudy:
+    """Find the frontier over several GPU types and the plans for some budgets or times.
+
+    Args:
+        trace: the jobs.
+        speedup: a model that knows the GPU types.
+        prices: of each of these types.
+        choices: how the trace becomes a workload.
+        recorded_on: the type the jobs were recorded on; None for the model's first.
+        budgets: in dollars; without any and without targets, a sweep of 8.
+        targets_s: mean completion times to find the least budget for.
+        cluster: how GPUs of each type are rented in the replays; None for none.
+
+    Raises:
+        InfeasibleError: a budget under the least, or a completion time under the least.
+        InputError, UsageError: see `workloads_by_type`; a budget that is not in dollars.
+    """
+    wanted = [budget.usd_per_h for budget in budgets]
+    choices = within_cluster(choices or ClassOptions(), speedup, cluster)
+    workloads = workloads_by_type(trace, speedup, choices, recorded_on=recorded_on)
+    usd = {gpu_type: prices[gpu_type].usd_per_gpu_h for gpu_type in workloads}
+    frontier = solve_typed(workloads, usd)
+    first = next(iter(workloads))
+    workload = replace(workloads[first], classes=frontier.frontier.classes)
+    low, high = frontier.min_usd_per_h, frontier.saturation_usd_per_h
+    by_request = bool(budgets or targets_s)
+    if not by_request:
+        wanted = np.geomspace(low, high, SWEEP_POINTS).tolist() if high > low else [low]
+        budgets = [Budget(value, DOLLARS) for value in wanted]
+    plans: list[tuple[TypedPlan, float | None, str | None]] = [
+        (
+            within(budget, frontier.at_budget, value, _at_least(budget, low)),
+            None,
+            budget.requested if by_request else None,
+        )
+        for budget, value in zip(budgets, wanted, strict=True)
+    ]
+    plans += [
+        (frontier.at_target_jct(seconds), seconds, requested_jct(seconds)) for seconds in targets_s
+    ]
+    plans.sort(key=lambda asked: asked[0].plan.budget_gpus)
+    refused: list[str] = []
+
+    def point(
+        plan: TypedPlan, target_s: float | None = None, requested: str | None = None
+    ) -> TypedPoint:
+        try:
+            trial = None if cluster is None else try_typed(workload, plan, usd, cluster)
+        except UsageError as error:  # a job that changes its type is planned, but not replayed
+            refused.append(str(error).partition("\n")[0])
+            trial = None
+        return TypedPoint(plan, target_s, trial, requested=requested)
+
+    points = tuple(point(*each) for each in plans)
+    if cluster is not None and by_request:
+        points = tuple(
+            replace(one, inside=_inside(workload, frontier, one, usd, cluster)) for one in points
+        )
+    knee = point(frontier.knee())
+    return TypedStudy(
+        workload=workload,
+        recorded_on=first,
+        speedup=speedup,
+        frontier=frontier,
+        points=points,
+        knee=knee,
+        prices={gpu_type: prices[gpu_type] for gpu_type in workloads},
+        by_request=by_request,
+        cluster=cluster,
+        notes=tuple(f"not replayed at some budgets: {why}" for why in dict.fromkeys(refused)),
+    )
+
+
+def _inside(
+    workload: ClassWorkload,
+    frontier: TypedFrontier,
+    point: TypedPoint,
+    usd: Mapping[str, float],
+    cluster: RentedCluster,
+) -> TypedTrial | None:
+    """Return the quickest plan tried whose bill keeps a budget that its own plan overshoots.
+
+    A smaller budget may be billed more, so a grid of them is replayed.
+    """
+    if (
+        point.trial is None
+        or point.target_jct_s is not None
+        or point.trial.over_budget_share < OVER
+    ):
+        return None
+    budget = float(point.plan.plan.budget_gpus)
+    found = []
+    for smaller in np.geomspace(frontier.min_usd_per_h, budget, TRIES)[:-1].tolist():
+        try:
+            plan = frontier.at_budget(min(ceil(100 * smaller) / 100, budget))
+            trial = try_typed(workload, plan, usd, cluster)
+        except UsageError:  # a job that changes its type is planned, but not replayed
+            continue
+        if trial.billed_usd_per_h <= budget:
+            found.append(trial)
+    return min(found, key=lambda one: float(one.jct_s.mean()), default=None)
+
+
+def _at_least(budget: Budget, usd_per_h: float) -> str:
+    return budget.at_least(round_up(usd_per_h), 1.0)

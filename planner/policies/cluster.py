@@ -1,0 +1,191 @@
+"""Replay a trace on one cluster and say how long jobs took and what the cluster cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.words import counted
+from gpuplan.planner.policies.allpass_settings import idle_of_market
+from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
+from gpuplan.planner.policies.cluster_settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
+from gpuplan.planner.runs.settings import (
+    FEWER_JOBS,
+    LOWER,
+    OF_PRICES,
+    SettingError,
+    check_widest,
+    refuse_choice,
+)
+from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.cluster.parameters import Cluster
+from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
+from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR, TimeOverflow, Workload
+
+
+def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simulation:
+    """Run one of `SCHEDULERS` under settings; see `Scheduler.settings`. Nothing is random.
+
+    Raises:
+        UsageError: settings that no cluster can have, or a job wider than the cluster.
+    """
+    scheduler = SCHEDULERS[policy]
+    refuse_choice(settings)
+    values = scheduler.complete(settings)
+    cluster = _sized(scheduler, jobs.workload, values, settings)
+    widest = int(jobs.workload.gpus.max())
+    least = whole_nodes(widest, cluster.gpus_per_node)
+    check_widest(widest, cluster.gpus, "gpus", "would never start", least)
+    if cluster.as_published and jobs.workload.checkpoint_us is not None:
+        raise SettingError(
+            ["reference"],
+            "the published simulator stops jobs at no cost, and is run without --checkpoints",
+        )
+    terms = terms_of(values)
+    with _replayable(settings):
+        run = run_cluster(jobs.workload, cluster)
+    bill = bill_of(run, terms)
+    own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
+    plain = {name: value for name, value in values.items() if name in own}
+    return Simulation(
+        policy=policy,
+        settings=plain | {"gpus": cluster.gpus} | terms.effective(),
+        results=measure(run, bill),
+        rows=partial(job_frame, jobs, run, bill),
+        warnings=(
+            *(() if values["gpus"] is not None else (_told(cluster),)),
+            *_without_effect(policy, settings, cluster),
+            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
+        ),
+        detail=run,
+    )
+
+
+def _sized(
+    scheduler: Scheduler,
+    workload: Workload,
+    values: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> Cluster:
+    """Return the cluster that complete settings make; where none gives a size, one large enough.
+
+    Raises:
+        UsageError: values that no cluster can have.
+    """
+    if values["gpus"] is not None:
+        return scheduler.cluster(values, values["gpus"], int(workload.gpus.max()))
+    one = scheduler.cluster(values, values["gpus_per_node"] or 1)
+    with _replayable(settings):
+        return replace(one, gpus=enough_gpus(workload, one))
+
+
+def _told(cluster: Cluster) -> str:
+    """Return what to say where nobody gave the size."""
+    each = cluster.gpus_per_node
+    why = (
+        f"the fewest nodes of {each} on which no job waits or is stopped"
+        if each
+        else "as many as the jobs use at once if none waits"
+    )
+    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set gpus for another size"
+
+
+@contextmanager
+def _replayable(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Raise `UsageError` where the replay inside the block cannot be made."""
+    try:
+        yield
+    except ValueError as error:
+        problem = f"this replay cannot be made: {error}"
+        longest = error.longest if isinstance(error, TimeOverflow) else None
+        if longest in settings:
+            raise SettingError([str(longest)], problem, LOWER.format(longest)) from error
+        raise UsageError(f"{problem}\n  next: {FEWER_JOBS}") from error
+
+
+def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) -> tuple[str, ...]:
+    """Tell of settings that change nothing: no job is stopped, all are equal, nothing is rented."""
+    idle = [name for name in ("checkpoint_s", "restore_s") if settings.get(name)]
+    notes = []
+    offered = [name for name in RENTED if name in settings]
+    if offered and settings.get("usd_per_gpu_h") is not None:
+        notes.append(f"usd_per_gpu_h is the whole price, so {', '.join(offered)} changes nothing")
+    if idle and not cluster.preemptive:
+        notes.append(f"{policy} stops no job, so {' and '.join(idle)} changes nothing")
+    if not cluster.preemptive and cluster.order in ("attained", "attained_gpu", "gittins"):
+        notes.append(
+            f"without preemption all jobs that wait are new, so {policy} is first-fit"
+            if cluster.skipping
+            else f"without preemption all jobs that wait are new, so {policy} is fifo"
+        )
+    return tuple(notes)
+
+
+def measure(run: ClusterRun, bill: ClusterBill) -> dict[str, Any]:
+    """Return the headline numbers of a run and its bill.
+
+    JQT is time in the queue, and JCT = service + queue + preemption. ``gpu_h`` is run time x GPUs
+    (a fraction of one as such), and ``utilization`` that over the GPU time of the cluster until the
+    last finish; ``gpu_busy_share`` counts the GPUs held, whole ones, with checkpoints and restores.
+    """
+    work, cluster = run.workload, run.cluster
+    gpu_us = float((work.service_us * work.billed_gpus).sum())
+    rented = float(run.makespan_us) * cluster.gpus
+    jct_s, jqt_s = run.jct_us / MICROS, run.jqt_us / MICROS
+    found = {
+        "jobs": work.size,
+        "gpus": cluster.gpus,
+        **distribution(jct_s, "jct", "s"),
+        "mean_service_s": float(work.service_us.mean() / MICROS),
+        **distribution(jqt_s, "jqt", "s"),
+        "mean_queue_s": float(jqt_s.mean()),
+        "mean_preemption_s": float((run.held_us - work.service_us).mean() / MICROS),
+        **bill.summary(),
+        "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
+        "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
+        "preemptions": int(run.stops.sum()),
+        "preempted_jobs": int((run.stops > 0).sum()),
+        "gpu_h": gpu_us / MICROS_PER_HOUR,
+        "utilization": gpu_us / rented if rented else None,
+        "gpu_busy_share": float(run.held_gpu_us.sum() / rented) if rented else None,
+        "waiting_mean": _mean_over_time(run, run.waiting),
+        "waiting_peak": int(run.waiting.max()),
+        "makespan_s": run.makespan_us / MICROS,
+    }
+    if cluster.gpus_per_node:
+        found["fragmented_share"] = run.fragmented_gpu_us / rented if rented else None
+    return found
+
+
+def job_frame(jobs: TraceJobs, run: ClusterRun, bill: ClusterBill) -> pl.DataFrame:
+    """Return one row per job; ``cost_usd`` adds up to the whole bill."""
+    held_s = run.held_us / MICROS
+    service_s = run.workload.service_us / MICROS
+    return pl.DataFrame(
+        {
+            "job_id": jobs.job_id,
+            "submit_s": run.workload.submit_us / MICROS,
+            "start_s": run.start_us / MICROS,
+            "finish_s": run.finish_us / MICROS,
+            "jct_s": run.jct_us / MICROS,
+            "jqt_s": run.jqt_us / MICROS,
+            "gpu_s": service_s * run.workload.billed_gpus,
+            "cost_usd": bill.shares(run),
+            "preemption_s": held_s - service_s,
+            "preemptions": run.stops,
+        }
+    )
+
+
+def _mean_over_time(run: ClusterRun, values: Any) -> float:
+    time_s = (run.time_us - run.time_us[0]) / MICROS
+    return time_average(time_s, values.astype(np.float64), run.makespan_us / MICROS)

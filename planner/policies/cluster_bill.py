@@ -1,0 +1,97 @@
+"""What a cluster costs: GPUs rented once and held to the end, or a price that is set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+from gpuplan.planner.policies.cluster_settings import RENTED
+from gpuplan.planner.runs.settings import SettingError
+from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.cluster.simulator import ClusterRun
+from gpuplan.simkit.renting.billing import hold
+from gpuplan.simkit.renting.market import MOST_USD
+from gpuplan.simkit.workload import MICROS_PER_HOUR, FloatArray
+
+SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
+"""Of what `settings_of` tells, all that a cluster pays by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """By what a cluster is paid.
+
+    Attributes:
+        usd_per_gpu_h: price of every GPU; None where they are rented.
+        rented: offers, prices and billing, where they are.
+    """
+
+    usd_per_gpu_h: float | None
+    rented: Allpass
+
+    def effective(self) -> dict[str, Any]:
+        """Return the value of every setting that counts."""
+        if self.usd_per_gpu_h is not None:
+            return {}
+        return {name: value for name, value in settings_of(self.rented).items() if name in SHOWN}
+
+
+def terms_of(values: Mapping[str, Any]) -> Terms:
+    """Return the terms in complete settings. Raises `UsageError` on prices that cannot be."""
+    usd = values["usd_per_gpu_h"]
+    if usd is not None and not 0 <= usd <= MOST_USD:
+        raise SettingError(
+            ["usd_per_gpu_h"], f"a price is at least 0 and at most {MOST_USD:g}, found {usd:g}"
+        )
+    return Terms(usd, parameters_from({k: v for k, v in values.items() if k in SHOWN}))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBill:
+    """What a cluster cost, US dollars.
+
+    Attributes:
+        whole: all of it.
+        parts: by where GPUs are rented, ``marketplace`` and ``conventional``; empty where their
+            price is set.
+        mean_per_gpu_h: what an hour of a GPU cost on average, as it is metered; None where the
+            cluster was rented for no time.
+    """
+
+    whole: float
+    parts: Mapping[str, float]
+    mean_per_gpu_h: float | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results; keys are stable and carry their unit."""
+        parts = {f"cost_{tier}_usd": usd for tier, usd in self.parts.items()}
+        return {"cost_usd": self.whole, **parts, "mean_usd_per_gpu_h": self.mean_per_gpu_h}
+
+    def shares(self, run: ClusterRun) -> FloatArray:
+        """Return each job's share by the GPU time it held; idle GPUs are thus paid by all.
+
+        Where no job held any, by its GPUs.
+        """
+        held = run.held_gpu_us
+        if not held.any():
+            held = run.workload.gpus.astype(np.float64)
+        shares: FloatArray = self.whole * held / held.sum()
+        return shares
+
+
+def bill_of(run: ClusterRun, terms: Terms) -> ClusterBill:
+    """Return the bill for every GPU from the first submission to the last finish."""
+    gpu_h = run.makespan_us * run.cluster.gpus / MICROS_PER_HOUR
+    if terms.usd_per_gpu_h is not None:
+        return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h)
+    rent = hold(terms.rented, run.cluster.gpus, run.makespan_us)
+    parts = {
+        "marketplace": float(rent.billed_usd[: rent.offers].sum()),
+        "conventional": float(rent.billed_usd[rent.offers :].sum()),
+    }
+    mean = float(rent.metered_usd.sum() / gpu_h) if gpu_h else None
+    return ClusterBill(sum(parts.values()), parts, mean)

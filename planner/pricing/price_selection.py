@@ -1,0 +1,89 @@
+"""Which GPU, provider and region of some prices a run is of, and how these are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.prices.book import PriceBook
+from gpuplan.analysis.prices.catalogue import STARTUP
+from gpuplan.analysis.words import listed
+from gpuplan.planner.runs.settings import SettingError
+
+
+def option_of(book: PriceBook | None) -> str:
+    """Return the option that gave prices."""
+    return f"--prices {'builtin' if book is None else book.path}"
+
+
+def the_prices(book: PriceBook | None) -> str:
+    """Return what to call prices within a sentence."""
+    return "the built-in prices" if book is None else f"the prices of {book.path}"
+
+
+def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
+    """Return the GPU to price: the one named, or the only one, of these kinds where some are."""
+    every = sorted({gpu for _, gpu, _ in sources_of(book)})
+    if named := settings.get("gpu"):
+        if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
+            found = f"{the_prices(book)} have nothing of {named}, only {listed(every)}"
+            raise SettingError(["gpu"], found)
+        return gpu_name(named)
+    offered = gpus_offered(book, kinds) or every
+    if len(offered) == 1:
+        return offered[0]
+    raise UsageError(
+        f"{option_of(book)}: say which GPU with --set gpu=NAME; there is {listed(offered)}"
+    )
+
+
+def gpus_offered(book: PriceBook, kinds: Sequence[str]) -> list[str]:
+    """Return the GPUs that a book has as one of these kinds."""
+    return sorted({gpu for _, gpu, kind in sources_of(book) if kind in kinds})
+
+
+def sources_of(book: PriceBook) -> list[tuple[str, str, str]]:
+    """Return provider, GPU and kind of everything in a book, each once."""
+    rows = {
+        (str(provider), str(gpu), str(kind))
+        for table in (book.prices, book.supply)
+        for provider, gpu, kind in table.select("provider", "gpu_type", "kind").unique().rows()
+    }
+    return sorted(rows)
+
+
+def provider_of(named: str | None, prices: Mapping[str, float], setting: str) -> str:
+    """Return a provider by its name or the beginning of it.
+
+    Without one it is one of which the start-up times are known, or else the cheapest.
+    """
+    if not named:
+        known = [name for name in prices if name in STARTUP]
+        return min(known or prices, key=lambda name: (prices[name], name))
+    word = named.lower()
+    exact = [name for name in prices if name.lower() == word]
+    found = exact or [name for name in prices if name.lower().startswith(word)]
+    if len(found) != 1:
+        has = ", ".join(sorted(prices))
+        raise SettingError([setting], f"found {named}, expected one of {has}")
+    return found[0]
+
+
+def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
+    """Raise `UsageError` where a source has nothing in a region, naming those that it has."""
+    if not region:
+        return
+    regions = {
+        str(its)
+        for table in (book.prices, book.supply)
+        for *source, its in table.select("provider", "gpu_type", "kind", "region").unique().rows()
+        if its is not None and (source[0], source[2]) == (provider, kind)
+        if same_gpu(gpu, source[1])
+    }
+    if region not in regions:
+        only = f"expected one of {listed(sorted(regions))}" if regions else "it names no region"
+        raise SettingError(
+            ["region"], f"{the_prices(book)} have no {gpu} of {provider} in {region}; {only}"
+        )

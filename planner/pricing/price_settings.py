@@ -1,0 +1,345 @@
+"""Settings of Allpass from prices: a table of ``gpuplan prices``, or the built-in list."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.prices.book import PriceBook
+from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
+from gpuplan.analysis.prices.hourly import hourly_prices
+from gpuplan.analysis.prices.ladder import Ladder, TooManyOffers, ladder_of
+from gpuplan.analysis.words import listed
+from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
+from gpuplan.planner.pricing.price_selection import (
+    check_region,
+    gpu_of,
+    gpus_offered,
+    option_of,
+    provider_of,
+    sources_of,
+    the_prices,
+)
+from gpuplan.planner.runs.settings import OF_PRICES, SettingError
+from gpuplan.simkit.allpass.parameters import price_ladder
+from gpuplan.simkit.renting.market import MOST_USD, Market
+from gpuplan.simkit.workload import FloatArray
+
+MARKET_KINDS = ("marketplace", "spot")
+TIERS = {  # kind of price -> the setting that names its provider, and the one that is its price
+    "serverless": ("serverless_provider", "serverless_usd_per_gpu_h"),
+    "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
+}
+USUAL_GPU = "A100"
+"""What the defaults of the settings are prices of, and of what the built-in list is looked up."""
+NO_MARKET = "--set marketplace_offers=0 rents from the conventional cloud alone"
+ASKED = tuple(name for name in LADDER if name != "marketplace_offers")
+"""Settings that are the prices of offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class PricedSettings:
+    """What prices make of settings.
+
+    Attributes:
+        settings: those given but for the choice among prices, and those that the prices fill in.
+        gpu: what the prices are of; empty where none were looked up.
+        notes: where they come from, one sentence each.
+    """
+
+    settings: dict[str, Any]
+    gpu: str
+    notes: tuple[str, ...]
+
+
+def with_prices(
+    settings: Mapping[str, Any],
+    book: PriceBook | None,
+    first_submit_us: int | None,
+    known: Container[str] = SETTINGS,
+) -> PricedSettings:
+    """Return settings with the prices and offers of a book; what is set by name stays.
+
+    The marketplace follows the source's offers over time, of which there are always as many as
+    ``marketplace_offers`` where that is set; with 0 there is no marketplace. The serverless and the
+    conventional price are the means of theirs over time. A provider that is not named is one of
+    which the start-up times are known, or else the cheapest. A cluster does without a marketplace
+    where the prices have none, and without prices where ``usd_per_gpu_h`` is set. For a price that
+    is missing the default stands where the GPU is an A100, of which it is one, and none elsewhere.
+
+    Args:
+        settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
+            ``conventional_provider`` choose among the prices.
+        book: the prices; None for the built-in list.
+        first_submit_us: microseconds of the Unix epoch at which the run begins; None where the
+            trace has no calendar.
+        known: the settings of the policy; it gets no prices that it does not pay.
+
+    Raises:
+        UsageError: the prices have no such GPU, provider or region, not a price that the policy may
+            have to pay, prices of what is set by name too, or too many or too dear offers.
+    """
+    if settings.get("usd_per_gpu_h") is not None:
+        return _done(settings, "", ("price of every GPU: as set, whatever --prices says",))
+    tiers = {kind: tier for kind, tier in TIERS.items() if tier[1] in known}
+    rents, held = "provider" in known, "usd_per_gpu_h" in known
+    if book is None:
+        return _from_list(settings, tiers, rents, held)
+    kinds = MARKET_KINDS if rents else tuple(tiers)
+    gpu = gpu_of(settings, book, kinds)
+    found, notes = dict(settings), []
+    means: dict[str, dict[str, float]] = {}
+    for one in hourly_prices(book, gpu):
+        means.setdefault(one.kind, {}).setdefault(one.provider, one.mean)
+    if rents and _without_market(settings):
+        notes.append(_no_market(settings))
+    elif rents:
+        notes += _market(found, book, gpu, means, first_submit_us, held)
+    fixed = [
+        _fixed(found, means.get(kind, {}), kind, *tier, gpu=gpu, book=book)
+        for kind, tier in tiers.items()
+    ]
+    return _done(found, gpu, [*fixed, *notes])
+
+
+def _word(kind: str) -> str:
+    return kind.replace("_", "-")
+
+
+def _without_market(settings: Mapping[str, Any]) -> bool:
+    return settings.get("marketplace_offers") == 0
+
+
+def _no_market(settings: Mapping[str, Any]) -> str:
+    """Say that there are no offers by choice, and which settings are of no use then."""
+    idle = [name for name in ("provider", "region", *ASKED) if settings.get(name) is not None]
+    told = "marketplace: none, as set (marketplace_offers=0)"
+    return f"{told}, so {', '.join(idle)} changes nothing" if idle else told
+
+
+def _from_list(
+    settings: Mapping[str, Any], tiers: Mapping[str, tuple[str, str]], rents: bool, held: bool
+) -> PricedSettings:
+    gpu = gpu_name(settings.get("gpu") or USUAL_GPU)
+    offered = [one for one in CATALOGUE if same_gpu(gpu, one.gpu_type) and one.typical is not None]
+    if not offered:
+        every = sorted({one.gpu_type for one in CATALOGUE})
+        raise SettingError(["gpu"], f"the built-in prices have none of {gpu}, only {listed(every)}")
+    if settings.get("region"):
+        raise SettingError(["region"], "the built-in prices have no regions")
+    found = dict(settings)
+    notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
+    for kind, tier in tiers.items():
+        prices = {one.provider: one.typical or 0.0 for one in offered if one.kind == kind}
+        notes.append(_fixed(found, prices, kind, *tier, gpu=gpu, book=None))
+    if not rents:
+        return _done(found, gpu, notes)
+    if _without_market(settings):
+        return _done(found, gpu, [*notes, _no_market(settings)])
+    market = {one.provider: one for one in offered if one.kind == "marketplace"}
+    if held and not market:
+        is_there = any(one.kind == "on_demand" for one in offered)
+        notes.append(_conventional_alone(found, gpu, book=None, is_there=is_there))
+        return _done(found, gpu, notes)
+    if not market:
+        names = sorted({one.gpu_type for one in CATALOGUE if one.kind == "marketplace"})
+        raise SettingError(
+            ["gpu"],
+            f"the built-in prices have no marketplace with {gpu}, only with {listed(names)}",
+            NO_MARKET,
+        )
+    typical = {name: one.typical or 0.0 for name, one in market.items()}
+    one = market[provider_of(settings.get("provider"), typical, "provider")]
+    parts = {"min": one.least, "median": one.typical, "max": one.most}
+    own = [part for part in parts if f"marketplace_{part}_usd_per_gpu_h" in settings]
+    for part, usd in parts.items():
+        found.setdefault(f"marketplace_{part}_usd_per_gpu_h", usd)
+    as_set = f", {listed(own)} price as set" if own else ""
+    notes.append(f"marketplace: {one.provider}, {one.gpu_type}{as_set}")
+    return _done(found, gpu, notes)
+
+
+def _done(found: Mapping[str, Any], gpu: str, notes: Iterable[str]) -> PricedSettings:
+    left = {name: value for name, value in found.items() if name not in OF_PRICES}
+    return PricedSettings(left, gpu, tuple(notes))
+
+
+def _fixed(
+    found: dict[str, Any],
+    prices: Mapping[str, float],
+    kind: str,
+    named: str,
+    price: str,
+    *,
+    gpu: str,
+    book: PriceBook | None,
+) -> str:
+    """Fill in the price of a tier that does not change; return where it comes from."""
+    word = _word(kind)
+    if price in found:
+        idle = f", so {named} changes nothing" if found.get(named) else ""
+        return f"{word} price: as set{idle}"
+    if not prices:
+        if found.get(named):
+            raise SettingError([named], f"{the_prices(book)} have no {word} one of {gpu}")
+        usual = default_settings()[price]
+        if not same_gpu(gpu, USUAL_GPU):
+            why = f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
+            is_alone = book is not None and len({its for _, its, _ in sources_of(book)}) == 1
+            another = "" if is_alone else ", or choose another GPU with --set gpu=NAME"
+            raise UsageError(
+                f"{option_of(book)}: no {word} price of {gpu}{why}\n"
+                f"  next: --set {price}=N{another}"
+            )
+        return f"{word} price: ${usual:.2f}, the default of an {USUAL_GPU}, as the prices have none"
+    provider = provider_of(found.get(named), prices, named)
+    if prices[provider] > MOST_USD:
+        raise UsageError(
+            f"{option_of(book)}: ${prices[provider]:,.4g} per GPU-hour of {provider} ({word}) is "
+            f"too much for a replay, at most ${MOST_USD:g}\n  next: --set {price}=N, or another "
+            f"provider with --set {named}=NAME"
+        )
+    found[price] = prices[provider]
+    return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
+
+
+def _conventional_alone(
+    found: dict[str, Any], gpu: str, *, book: PriceBook | None, is_there: bool
+) -> str:
+    """Leave a cluster without offers, as prices have none of its GPU; return that it is so."""
+    for name in ("provider", "region", *LADDER):
+        if found.get(name) is not None:
+            raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
+    if not (is_there or "conventional_usd_per_gpu_h" in found):
+        raise UsageError(
+            f"{option_of(book)}: nothing of {gpu} on a marketplace, as spot or on demand\n  next: "
+            "--set usd_per_gpu_h=N, or choose another GPU with --set gpu=NAME"
+        )
+    found["marketplace_offers"] = 0
+    return f"marketplace: none with {gpu}, so the cluster is of the conventional cloud"
+
+
+def _market(
+    found: dict[str, Any],
+    book: PriceBook,
+    gpu: str,
+    means: Mapping[str, Mapping[str, float]],
+    first_submit_us: int | None,
+    held: bool,
+) -> Iterable[str]:
+    """Fill in the marketplace; return where it comes from."""
+    sources = [source for source in sources_of(book) if same_gpu(gpu, source[1])]
+    providers = {
+        provider: means.get(kind, {}).get(provider, np.inf)
+        for kind in reversed(MARKET_KINDS)
+        for provider, _, its in sources
+        if its == kind
+    }
+    if held and not providers:
+        yield _conventional_alone(found, gpu, book=book, is_there="on_demand" in means)
+        return
+    if not providers:
+        alone = " and ".join(sorted({_word(kind) for _, _, kind in sources}))
+        others = gpus_offered(book, MARKET_KINDS)
+        there = f", only of {listed(others)}; it has" if others else ", only"
+        another = "choose another GPU with --set gpu=NAME, or " if others else ""
+        raise UsageError(
+            f"{option_of(book)}: nothing of {gpu} on a marketplace or as spot{there} {alone} "
+            f"prices\n  next: {another}{NO_MARKET}"
+        )
+    provider = provider_of(found.get("provider"), providers, "provider")
+    kinds = {kind for name, _, kind in sources if name == provider}
+    kind = next(kind for kind in MARKET_KINDS if kind in kinds)
+    check_region(found.get("region"), book, gpu, provider, kind)
+    values = LADDER | {name: found[name] for name in LADDER if name in found}
+    size = "gpus" if held else "capacity"
+    try:
+        ladder = ladder_of(
+            book,
+            gpu=gpu,
+            provider=provider,
+            kind=kind,
+            region=found.get("region"),
+            assumed=values["marketplace_offers"],
+            recorded="marketplace_offers" not in found,
+            most=found.get(size),
+        )
+    except TooManyOffers as error:
+        raise UsageError(
+            f"{option_of(book)}: {error}\n  next: keep the cheapest that matter with --set {size}=N"
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"{option_of(book)}: {error}") from error
+    if ladder.price is not None:
+        _check_asked(found, ladder.price, provider, kind, book)
+    elif not same_gpu(gpu, USUAL_GPU) and (missing := [one for one in ASKED if one not in found]):
+        raise UsageError(
+            f"{option_of(book)}: {provider} ({kind}) has availability of {gpu} alone, and the "
+            f"default prices of offers are of an {USUAL_GPU}\n  next: "
+            f"{', '.join(f'--set {name}=N' for name in missing)}"
+        )
+    found["market"], is_dated = _in_run(ladder, values, first_submit_us)
+    days = (ladder.edges_us[-1] - ladder.edges_us[0]) / 86_400e6
+    yield f"marketplace: {provider} ({kind}), {days:,.1f} days of prices and offers"
+    if "marketplace_offers" in found:
+        yield f"offers: {values['marketplace_offers']} all along, as set"
+    elif not ladder.counted:
+        yield (
+            f"the prices do not say how many GPUs there are: {values['marketplace_offers']} are "
+            "assumed (--set marketplace_offers=N)"
+        )
+    if ladder.price is None:
+        yield "the source has availability alone: offers ask the prices of marketplace_..._usd"
+    if not is_dated:
+        yield "the prices are of another time than the trace: they begin with it, and repeat"
+
+
+def _check_asked(
+    found: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
+) -> None:
+    """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
+    for name in ASKED:
+        if name in found:
+            raise SettingError(
+                [name],
+                f"{the_prices(book)} say what offers of {provider} ({kind}) ask",
+                "leave it out, or give no --prices",
+            )
+    if price.size and price.max() > MOST_USD:
+        raise UsageError(
+            f"{option_of(book)}: an offer of {provider} ({kind}) asks ${price.max():,.4g} per "
+            f"GPU-hour, too much for a replay, at most ${MOST_USD:g}\n  next: another with "
+            "--set provider=NAME"
+        )
+
+
+def _in_run(
+    ladder: Ladder, values: Mapping[str, Any], first_submit_us: int | None
+) -> tuple[Market, bool]:
+    """Lay a ladder over a run, from its time of the calendar on where it is known then."""
+    begin, end = int(ladder.edges_us[0]), int(ladder.edges_us[-1])
+    is_dated = first_submit_us is not None and begin <= first_submit_us < end
+    phase = (first_submit_us or 0) - begin if is_dated else 0
+    start, period = ladder.edges_us[:-1] - begin, end - begin
+    at = int(np.searchsorted(start, phase, side="right")) - 1
+    order = np.concatenate((np.arange(at, start.size), np.arange(at)))
+    again = start[order] - phase
+    again[order < at] += period
+    again[0] = 0
+    if start[at] < phase:  # the period ends with what of this step lies before
+        order, again = np.append(order, at), np.append(again, start[at] + period - phase)
+    if ladder.price is None:
+        usd = [values[f"marketplace_{part}_usd_per_gpu_h"] for part in ("min", "median", "max")]
+        counts = list(zip(ladder.offered.tolist(), ladder.offers.tolist(), strict=True))
+        steps = {(n, kept): np.array(price_ladder(n, *usd, kept=kept)) for n, kept in set(counts)}
+        prices = [steps[count] for count in counts]
+    else:
+        prices = np.split(ladder.price, np.cumsum(ladder.offers)[:-1])
+    return Market(
+        again, ladder.offers[order], np.concatenate([prices[i] for i in order.tolist()]), period
+    ), is_dated

@@ -1,0 +1,49 @@
+"""The result of replaying a trace under one policy, whatever the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+SOON_S = 600.0
+"""Every policy tells the share of jobs done within this time, as Allpass' paper does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One replay.
+
+    Attributes:
+        policy: name in `gpuplan.planner.registry.POLICIES`.
+        settings: the effective value of every setting.
+        results: headline numbers; keys are stable and carry their unit.
+        rows: makes `frame`, so that nothing is held for rows that nobody asks for.
+        frame: one row per job: ``job_id``, ``submit_s``, ``start_s``, ``finish_s``, ``jct_s``,
+            ``jqt_s``, ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after
+            the first submission.
+        warnings: what a reader of the results must know.
+        detail: the simulator's own result, for pictures.
+    """
+
+    policy: str
+    settings: dict[str, Any]
+    results: dict[str, Any]
+    rows: Callable[[], pl.DataFrame]
+    warnings: tuple[str, ...]
+    detail: Any
+
+    def summary(self) -> dict[str, Any]:
+        """Return the headline numbers."""
+        return {"policy": self.policy} | self.results
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row per job, made anew each time."""
+        return self.rows()
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per job."""
+        return self.rows()

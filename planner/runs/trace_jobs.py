@@ -1,0 +1,206 @@
+"""From a trace to the jobs a simulator runs: what is left out, and where deadlines come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
+from gpuplan.analysis.words import counted
+from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
+from gpuplan.simkit.workload import MICROS, IntArray, Workload, to_micros
+
+COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
+CENTURY_S = 100 * 365.25 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJobs:
+    """The jobs of a trace that can be replayed.
+
+    Attributes:
+        workload: the jobs, times after the first submission among them.
+        job_id: their names, in the same order.
+        notes: what was left out or drawn, one sentence each.
+        first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
+            has no calendar.
+    """
+
+    workload: Workload
+    job_id: pl.Series
+    notes: tuple[str, ...]
+    first_submit_us: int | None = None
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first submission to the last."""
+        return float(self.workload.submit_us[-1] - self.workload.submit_us[0]) / MICROS
+
+
+def jobs_of(
+    trace: Trace,
+    rng: np.random.Generator,
+    deadline_factor: tuple[float, float] | None = None,
+    *,
+    deadlines: str | None = None,
+    include_running: bool = False,
+    checkpoints: Mapping[str, tuple[float, float]] | None = None,
+) -> TraceJobs:
+    """Return the jobs of a trace that have a duration and use GPUs.
+
+    A job holds ``num_gpus`` workers, rounded up; a fraction of a GPU is billed as such where the
+    provider bills fractions.
+
+    Args:
+        trace: with the columns `COLUMNS`, and those of `INFERRED_FROM` for ``inferred``
+            deadlines.
+        rng: draws the factors, one per job of the trace.
+        deadline_factor: bounds of factors for `soft_deadlines`.
+        deadlines: its rule; None stands for ``drawn`` where there are bounds, else for ``given``.
+        include_running: replay jobs still running as if they had ended after the time recorded.
+        checkpoints: seconds to save and to load a job by class, ``*`` for every other one
+            (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
+
+    Raises:
+        InputError: no job of the trace can be replayed, or a class has no checkpoint.
+        UsageError: the bounds are no bounds, or of no use.
+    """
+    rule = check_factor(deadlines, deadline_factor)
+    jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
+    timeless, gpuless = jobs["duration_s"].is_null(), jobs["num_gpus"] == 0
+    if timeless.all():
+        raise InputError(
+            trace.path,
+            f"none of its {jobs.height:,} jobs has a duration",
+            column="duration_s",
+            expected="seconds of run time on the recorded GPUs",
+            hint="a replay needs run times: gpuplan ingest LOG -o trace.parquet --map "
+            "duration_s=COLUMN (or start_time and end_time); gpuplan pareto can take job sizes "
+            "from a --speedup profile instead",
+        )
+    timed = ~timeless & ~gpuless
+    running = timed & (jobs["state"] == "running").fill_null(False)
+    chosen = timed if include_running else timed & (jobs["state"] != "running").fill_null(False)
+    without_gpus, without_time = int(gpuless.sum()), int((timeless & ~gpuless).sum())
+    still_running, nothing_timed = int(running.sum()), not timed.any()
+    kept = jobs if chosen.all() else jobs.filter(chosen)
+    del jobs, timeless, gpuless, timed, running, chosen
+    if kept.is_empty():
+        ended = "" if nothing_timed else " and has ended"
+        raise InputError(
+            trace.path,
+            f"no job has both GPUs and a duration{ended}",
+            column="num_gpus" if nothing_timed else "state",
+            expected=f"at least one GPU job{ended and ' that is not running'}",
+            hint="loosen --where, or use a trace of GPU jobs"
+            if nothing_timed
+            else "--include-running takes the time that jobs have run so far",
+        )
+    deadline_s, told = soft_deadlines(trace, kept, rule, deadline_factor)
+    slack = kept.select("job_id", "duration_s", deadline_s)
+    for column in ("duration_s", "deadline_s"):
+        _check_unit(trace, slack, column)
+    slack_us = to_micros(slack["deadline_s"].to_numpy())
+    submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
+    submit_us = submit_us - submit_us[0]
+    if submit_us[-1] > CENTURY_S * 1e6:
+        raise InputError(
+            trace.path,
+            f"the submissions span {submit_us[-1] / 1e6 / CENTURY_S * 100:,.0f} years",
+            column="submit_time",
+            expected="at most a century",
+            hint="leave out the times that are wrong with --since and --until",
+        )
+    gpus = kept["num_gpus"].to_numpy()
+    save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
+    return TraceJobs(
+        workload=Workload(
+            submit_us=submit_us,
+            service_us=to_micros(kept["duration_s"].to_numpy()),
+            gpus=np.ceil(gpus).astype(np.int64),
+            deadline_us=submit_us + slack_us,
+            billed_gpus=gpus,
+            checkpoint_us=save_us,
+            restore_us=load_us,
+        ),
+        job_id=kept["job_id"],
+        first_submit_us=None
+        if trace.provenance.relative_time
+        else int(kept["submit_time"].dt.epoch("us")[0]),
+        notes=tuple(
+            [
+                *_left_out(without_gpus, "they use no GPU", "it uses no GPU"),
+                *_left_out(
+                    without_time,
+                    "they have no duration",
+                    "it has no duration",
+                ),
+                *_running(still_running, include_running),
+                *told,
+            ]
+        ),
+    )
+
+
+def _overheads(
+    trace: Trace, jobs: pl.DataFrame, checkpoints: Mapping[str, tuple[float, float]]
+) -> tuple[IntArray, IntArray]:
+    """Return the time to save and to load each job, microseconds."""
+    usual = checkpoints.get(EVERY_OTHER)
+    times = {
+        name: usual if name is None else checkpoints.get(name, usual)
+        for name in jobs["job_class"].unique(maintain_order=True)
+    }
+    for name, known in times.items():
+        if known is None:
+            raise InputError(
+                trace.path,
+                f"jobs of class {name!r}, of which --checkpoints has nothing",
+                column="job_class",
+                expected=f"one of {', '.join(list(checkpoints)[:12])}",
+                hint=f"add it, or a row of class {EVERY_OTHER} for every other one",
+            )
+    each = [times[name] for name in jobs["job_class"]]
+    save, load = np.array(each, np.float64).T
+    return to_micros(save), to_micros(load)
+
+
+def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
+    """Refuse a time no cluster has; the usual cause is another unit."""
+    worst = jobs.filter(pl.col(column) > CENTURY_S).head(1)
+    if worst.height:
+        job_id, found = worst.select("job_id", column).row(0)
+        raise InputError(
+            trace.path,
+            f"job {job_id} has {found:.3g} s, more than a century"
+            + (
+                "" if column == "duration_s" else " (given, or its duration times the factor drawn)"
+            ),
+            column=column,
+            expected="seconds",
+            hint="check the unit of the log, or scale it: --scale-duration 0.001",
+        )
+
+
+def _left_out(count: int, why: str, why_one: str) -> list[str]:
+    if count == 1:
+        return [f"1 job is left out because {why_one}"]
+    return [f"{count:,} jobs are left out because {why}"] if count else []
+
+
+def _running(count: int, included: bool) -> list[str]:
+    if not count:
+        return []
+    were, are, they, their = "were", "are", "they", "their"
+    if count == 1:
+        were, are, they, their = "was", "is", "it", "its"
+    done = f"replayed as if {they} had ended" if included else "left out (--include-running)"
+    return [
+        f"{counted(count, 'job')} {were} still running and {are} {done}: {their} recorded "
+        "duration is a lower bound"
+    ]

@@ -1,0 +1,71 @@
+"""Which of many points in cost and completion time are worth a look, and which to take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuplan.planner.sweep.ski_rental import HOUR_S
+from gpuplan.simkit.workload import FloatArray, IntArray
+
+NEARLY = 0.10
+"""A mean JCT within this share of the least one is as good as the least."""
+
+
+def non_dominated(cost: FloatArray, jct: FloatArray) -> list[int]:
+    """Return the points that no other is at least as good as in both and better in one, by cost."""
+    front: list[int] = []
+    for index in map(int, np.lexsort((jct, cost))):
+        if not front or jct[index] < jct[front[-1]] or _equal(index, front[-1], cost, jct):
+            front.append(index)
+    return front
+
+
+def _equal(one: int, other: int, cost: FloatArray, jct: FloatArray) -> bool:
+    return bool(cost[one] == cost[other] and jct[one] == jct[other])
+
+
+def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | None:
+    """Return the point farthest below the chord of the front, both axes scaled to 0..1.
+
+    None where the front has fewer than three different points or none lies below the chord.
+    """
+    front = [
+        point
+        for place, point in enumerate(front)
+        if not place or not _equal(point, front[place - 1], cost, jct)
+    ]
+    if len(front) < 3:
+        return None
+    x, y = cost[list(front)], jct[list(front)]
+    below = 1 - (x - x[0]) / (x[-1] - x[0]) - (y - y[-1]) / (y[0] - y[-1])
+    best = int(np.argmax(below))
+    return front[best] if below[best] > 1e-9 else None
+
+
+def objective(
+    cost: FloatArray, mean_jct_s: FloatArray, jobs: int, value_of_time: float | None
+) -> FloatArray:
+    """Return what the point to take has the least of; columns are judged apart.
+
+    With a value of time, US dollars per hour of one job, it is the bill plus the worth of all
+    completion times (the run times among them are the same for all points). Without, it is the
+    bill, and no point has a chance whose mean JCT is more than `NEARLY` above the least.
+
+    Args:
+        cost: US dollars; shape (points, ...).
+        mean_jct_s: of the same shape.
+        jobs: how many have that mean.
+        value_of_time: None for the rule of `NEARLY`.
+    """
+    if value_of_time is None:
+        near = mean_jct_s <= mean_jct_s.min(axis=0) * (1 + NEARLY)
+        return np.where(near, cost, np.inf)
+    return np.asarray(cost + value_of_time * jobs * mean_jct_s / HOUR_S)
+
+
+def best_of(objective: FloatArray, mean_jct_s: FloatArray) -> IntArray:
+    """Return the point of least objective in each column; of equals the fastest, then the first."""
+    tied = objective == objective.min(axis=0)
+    return np.asarray(np.where(tied, mean_jct_s, np.inf).argmin(axis=0))

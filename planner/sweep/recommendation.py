@@ -1,0 +1,187 @@
+"""What to take in one case of a sweep, what it saves, and how sure that is.
+
+A case is what nobody chooses: the ratio of the two prices, and what an hour of a job is worth.
+Confidence comes from a moving-block bootstrap over the jobs (see `gpuplan.analysis.bootstrap`), the
+same resamples for all points. A job keeps the bill and the time it had in the replay, so it tells
+how much the choice hangs on which jobs there were, not how other jobs would have queued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.bootstrap import interval
+from gpuplan.planner.sweep.pareto_front import best_of, knee_of, non_dominated, objective
+from gpuplan.planner.sweep.reference_policy import Against, Rival, set_against
+from gpuplan.planner.sweep.scenario import SweepPoint
+from gpuplan.planner.sweep.ski_rental import HOUR_S, SkiRental
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How a choice fares over resamples of the trace.
+
+    Attributes:
+        level: confidence of the intervals, percent.
+        resamples: how many.
+        block_jobs: consecutive jobs in a block.
+        best_share: share of the resamples in which the recommended point is the best one.
+        saving_usd, saving_share: intervals of the saving against everything serverless.
+    """
+
+    level: float
+    resamples: int
+    block_jobs: int
+    best_share: float
+    saving_usd: tuple[float, float] | None
+    saving_share: tuple[float, float] | None
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain values; keys are stable and carry their unit."""
+        return {
+            "level_percent": self.level,
+            "resamples": self.resamples,
+            "block_jobs": self.block_jobs,
+            "best_share": self.best_share,
+            "saving_usd": self.saving_usd and list(self.saving_usd),
+            "saving_share": self.saving_share and list(self.saving_share),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The choice at one price ratio and one value of time.
+
+    Attributes:
+        price_ratio: serverful over serverless price.
+        value_of_time: US dollars per hour of one job; None for the rule of `front.NEARLY`.
+        non_dominated: points that no other beats in both cost and mean JCT, by cost.
+        knee: the point of `non_dominated` farthest below the line between its ends; None where it
+            has fewer than three.
+        recommended: the point to take, see `gpuplan.planner.sweep.pareto_front.objective`; None for
+            everything serverless, which is judged with the points and preferred to equal ones.
+        cheapest: the point of the least bill, of equals the fastest; None as for ``recommended``.
+        saving_usd: what it costs less than everything serverless.
+        saving_share: that over the cost of everything serverless; None where that is 0.
+        net_saving_usd: that less the worth of the longer completion times; None without a value of
+            time.
+        confidence: None where nobody asked.
+        closed_form: the ski-rental view at these prices and the recommended capacity.
+        against: the recommended point less the rival; None where there is none.
+    """
+
+    price_ratio: float
+    value_of_time: float | None
+    non_dominated: tuple[int, ...]
+    knee: int | None
+    recommended: int | None
+    cheapest: int | None
+    saving_usd: float
+    saving_share: float | None
+    net_saving_usd: float | None
+    confidence: Confidence | None
+    closed_form: SkiRental
+    against: Against | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return the case without its points; keys are stable and carry their unit."""
+        return {
+            "price_ratio": self.price_ratio,
+            "value_of_time_usd_per_h": self.value_of_time,
+            "saving_usd": self.saving_usd,
+            "saving_share": self.saving_share,
+            "net_saving_usd": self.net_saving_usd,
+            "confidence": self.confidence and self.confidence.summary(),
+            "against": self.against and self.against.summary(),
+            "closed_form": self.closed_form.summary(),
+        }
+
+
+def choose(
+    points: Sequence[SweepPoint],
+    indices: range,
+    everything: SweepPoint,
+    forms: Mapping[int | None, SkiRental],
+    value_of_time: float | None,
+    level: float | None,
+    block_jobs: int,
+    rival: Rival | None = None,
+) -> Case:
+    """Compare the points of one case.
+
+    Args:
+        points: all points of the sweep.
+        indices: those of the case's price ratio; at least one.
+        everything: all jobs serverless, a choice too.
+        forms: the closed form of each capacity, at any prices.
+        value_of_time: see `Case`.
+        level: percent of the intervals; None for no confidence.
+        block_jobs: jobs in a block of the resamples.
+        rival: what the recommended point is set against; no choice itself.
+    """
+    some = [points[index] for index in indices]
+    cost = np.array([point.cost_usd for point in some])
+    jct = np.array([point.mean_jct_s for point in some])
+    jobs = next(iter(forms.values())).jobs
+    front, knee = non_dominated(cost, jct), None
+    below = knee_of(cost, jct, front)
+    if below is not None:
+        knee = indices[below]
+    choices = [everything, *some]
+    cost, jct = np.append(everything.cost_usd, cost), np.append(everything.mean_jct_s, jct)
+    best = int(best_of(objective(cost, jct, jobs, value_of_time), jct))
+    cheapest = int(best_of(cost, jct))
+    saving = float(everything.cost_usd - cost[best])
+    price_ratio, form = some[0].price_ratio, forms[choices[best].capacity]
+    net = None
+    if value_of_time is not None:
+        later_h = jobs * (jct[best] - everything.mean_jct_s) / HOUR_S
+        net = saving - value_of_time * float(later_h)
+    return Case(
+        price_ratio=price_ratio,
+        value_of_time=value_of_time,
+        non_dominated=tuple(indices[point] for point in front),
+        knee=knee,
+        recommended=indices[best - 1] if best else None,
+        cheapest=indices[cheapest - 1] if cheapest else None,
+        saving_usd=saving,
+        saving_share=saving / everything.cost_usd if everything.cost_usd else None,
+        net_saving_usd=net,
+        confidence=None
+        if level is None
+        else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
+        closed_form=form.at(price_ratio, value_of_time or 0.0),
+        against=None
+        if rival is None
+        else set_against(choices[best], rival, value_of_time, level, -(-jobs // block_jobs)),
+    )
+
+
+def _confidence(
+    choices: Sequence[SweepPoint],
+    best: int,
+    jobs: int,
+    value_of_time: float | None,
+    level: float,
+    block_jobs: int,
+) -> Confidence:
+    resampled = [point.resampled for point in choices]
+    cost = np.array([each.cost_usd for each in resampled if each is not None])
+    jct = np.array([each.mean_jct_s for each in resampled if each is not None])
+    whole = cost[0]
+    judged = objective(cost, jct, jobs, value_of_time)
+    saving = whole - cost[best]
+    share = np.divide(saving, whole, out=np.full(whole.size, np.nan), where=whole > 0)
+    blocks = -(-jobs // block_jobs)
+    return Confidence(
+        level=level,
+        resamples=whole.size,
+        block_jobs=block_jobs,
+        best_share=float((judged[best] == judged.min(axis=0)).mean()),
+        saving_usd=interval(saving, level, blocks),
+        saving_share=interval(share, level, blocks),
+    )

@@ -1,0 +1,153 @@
+"""What a sweep is set against: one replay of any policy, such as the scheduler of today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.bootstrap import Blocks, interval
+from gpuplan.planner.compare import Contender, common_results
+from gpuplan.planner.runs.timelines import timeline_frame
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.scenario import Judged, SweepPoint
+from gpuplan.planner.sweep.ski_rental import HOUR_S
+from gpuplan.simkit.workload import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Rival(Judged):
+    """What a policy made of the jobs of a sweep.
+
+    Attributes:
+        label, policy: of the `Contender`.
+        settings: the effective value of every setting.
+        results: what all policies have in `gpuplan compare`, as it stands there.
+        resampled: bills (US dollars) and mean completion times (seconds) over resamples of the
+            trace, each of shape (resamples,); None where nobody asked.
+        warnings: what a reader must know.
+        timeline: of `gpuplan.planner.runs.timelines.timeline_frame`; None where nobody asked.
+    """
+
+    label: str
+    policy: str
+    settings: Mapping[str, Any]
+    results: Mapping[str, Any]
+    resampled: tuple[FloatArray, FloatArray] | None
+    warnings: tuple[str, ...]
+    timeline: pl.DataFrame | None = field(default=None, compare=False)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the rival as plain values; keys are stable and carry their unit."""
+        return {"label": self.label, "policy": self.policy, **self.results}
+
+
+def replay_rival(
+    contender: Contender,
+    jobs: TraceJobs,
+    rng: np.random.Generator,
+    blocks: Blocks | None,
+    timelines: bool = False,
+) -> Rival:
+    """Replay jobs under a policy and add up what each resample of them cost and took.
+
+    What is random is drawn from a copy of ``rng``, which stays as it is.
+
+    Raises:
+        UsageError: settings that no run can have, or a job that the policy cannot run.
+    """
+    run = contender.run(jobs, deepcopy(rng))
+    frame = run.frame
+    common, resampled = common_results(jobs, run, frame), None
+    if blocks is not None:
+        usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
+        resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
+    return Rival(
+        label=contender.label,
+        policy=contender.policy,
+        settings=run.settings,
+        results={key: run.results.get(key, value) for key, value in common.items()},
+        resampled=resampled,
+        warnings=tuple(f"{contender.label}: {warning}" for warning in run.warnings),
+        timeline=timeline_frame(run.detail) if timelines else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """What is recommended, less a rival.
+
+    Attributes:
+        saving_usd: what it costs less.
+        saving_share: that over the cost of the rival; None where that is 0.
+        mean_jct_change_s: its mean completion time less the rival's; below 0 it is sooner.
+        net_saving_usd: the saving less the worth of that change; None without a value of time.
+        level: confidence of the intervals, percent; None where nobody asked for any.
+        usd, share, change_s: intervals of the first three; None without resamples.
+    """
+
+    saving_usd: float
+    saving_share: float | None
+    mean_jct_change_s: float
+    net_saving_usd: float | None
+    level: float | None = None
+    usd: tuple[float, float] | None = None
+    share: tuple[float, float] | None = None
+    change_s: tuple[float, float] | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain values; keys are stable and carry their unit."""
+        confidence = None
+        if self.level is not None:
+            confidence = {
+                "level_percent": self.level,
+                "saving_usd": self.usd and list(self.usd),
+                "saving_share": self.share and list(self.share),
+                "mean_jct_change_s": self.change_s and list(self.change_s),
+            }
+        return {
+            "saving_usd": self.saving_usd,
+            "saving_share": self.saving_share,
+            "mean_jct_change_s": self.mean_jct_change_s,
+            "net_saving_usd": self.net_saving_usd,
+            "confidence": confidence,
+        }
+
+
+def set_against(
+    point: SweepPoint,
+    rival: Rival,
+    value_of_time: float | None,
+    level: float | None,
+    blocks: int = 0,
+) -> Against:
+    """Return what a point saves against a rival, and how sure that is.
+
+    Args:
+        point: what is recommended.
+        rival: replayed with the same resamples.
+        value_of_time: US dollars per hour of one job; None for none.
+        level: percent of the intervals; None for none.
+        blocks: in a resample.
+    """
+    saving = rival.cost_usd - point.cost_usd
+    change_s = point.mean_jct_s - rival.mean_jct_s
+    net = None
+    if value_of_time is not None:
+        net = saving - value_of_time * rival.results["jobs"] * change_s / HOUR_S
+    share = saving / rival.cost_usd if rival.cost_usd else None
+    if level is None or point.resampled is None or rival.resampled is None:
+        return Against(saving, share, change_s, net)
+    whole, jct_s = rival.resampled
+    less = whole - point.resampled.cost_usd
+    shares = np.divide(less, whole, out=np.full(whole.size, np.nan), where=whole > 0)
+    return Against(
+        *(saving, share, change_s, net, level),
+        usd=interval(less, level, blocks),
+        share=interval(shares, level, blocks),
+        change_s=interval(point.resampled.mean_jct_s - jct_s, level, blocks),
+    )

@@ -1,0 +1,199 @@
+"""One replay of a sweep, what a worker in whatever process is sent and returns, and its price.
+
+Workers are taken in the order of their prices, so a factor on all serverful prices changes no
+schedule: one replay serves all price ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.bootstrap import Blocks
+from gpuplan.planner.policies.allpass import measure, replay, timeline_frame
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.ski_rental import SkiRental
+from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.workload import MICROS, FloatArray
+
+SERVERFUL_USD = ("cost_marketplace_usd", "cost_conventional_usd", "mean_marketplace_usd_per_gpu_h")
+"""The results that grow in proportion to the prices of rented workers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """A replay over resamples of the trace, in which a job keeps its bill and its time.
+
+    Arrays of shape (resamples,).
+
+    Attributes:
+        serverless_usd: serverless bills.
+        serverful_usd: shares of the bill of all rentals.
+        mean_jct_s: mean completion times.
+    """
+
+    serverless_usd: FloatArray
+    serverful_usd: FloatArray
+    mean_jct_s: FloatArray
+
+    @property
+    def cost_usd(self) -> FloatArray:
+        """The whole bills."""
+        return self.serverless_usd + self.serverful_usd
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One replay at the prices of its parameters.
+
+    Attributes:
+        parameters: of the replay.
+        results: of `gpuplan.planner.policies.allpass.measure`.
+        resampled: for the confidence in a choice; None where nobody asked.
+        timeline: of `gpuplan.planner.policies.allpass.timeline_frame`; None where nobody asked.
+    """
+
+    parameters: Allpass
+    results: Mapping[str, Any]
+    resampled: Resampled | None
+    timeline: pl.DataFrame | None = field(default=None, compare=False)
+
+
+def replay_scenario(
+    parameters: Allpass,
+    jobs: TraceJobs,
+    draws: Draws,
+    blocks: Blocks | None,
+    timelines: bool = False,
+) -> Replayed:
+    """Replay jobs and add up what each resample of them cost and took."""
+    run = replay(jobs, parameters, draws)
+    resampled = None
+    if blocks is not None:
+        serverless_usd = run.serverless_usd
+        resampled = Resampled(
+            serverless_usd=blocks.sums(serverless_usd),
+            serverful_usd=blocks.sums(run.job_usd - serverless_usd),
+            mean_jct_s=blocks.sums(np.asarray(run.jct_us / MICROS)) / blocks.size,
+        )
+    timeline = timeline_frame(run) if timelines else None
+    return Replayed(parameters, measure(run), resampled, timeline)
+
+
+class Judged:
+    """The results of a replay, of which choices weigh the bill against the completion time."""
+
+    __slots__ = ()
+    results: Mapping[str, Any]
+
+    @property
+    def cost_usd(self) -> float:
+        """The whole bill."""
+        return float(self.results["cost_usd"])
+
+    @property
+    def mean_jct_s(self) -> float:
+        """Mean job completion time."""
+        return float(self.results["mean_jct_s"])
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint(Judged):
+    """One replay of a sweep at one ratio of prices.
+
+    Attributes:
+        policy: ``fixed`` or ``adaptive``.
+        threshold_s: the threshold, at first where it adapts.
+        capacity: most workers rented at once; None is no limit.
+        price_ratio: serverful over serverless price.
+        results: of `gpuplan.planner.policies.allpass.measure`.
+        resampled: over resamples of the trace; None where nobody asked.
+        closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
+        break_even_ratio: the price ratio at which the bill is that of everything serverless, above
+            0; None where no worker is rented, workers are free, or moving jobs never pays.
+        never_pays: whether jobs are moved, and containers and checkpoints alone cost no less than
+            everything serverless, so that moving them pays at no price.
+        timeline: at these prices; None where nobody asked.
+    """
+
+    policy: str
+    threshold_s: float
+    capacity: int | None
+    price_ratio: float
+    results: dict[str, Any]
+    resampled: Resampled | None
+    closed_form_cost_usd: float | None = None
+    closed_form_delay_s: float | None = None
+    break_even_ratio: float | None = None
+    never_pays: bool = False
+    timeline: pl.DataFrame | None = field(default=None, compare=False)
+
+    def is_fixed_at(self, threshold_s: float | None) -> bool:
+        """Return whether its threshold is fixed, at these seconds."""
+        return self.policy == "fixed" and self.threshold_s == threshold_s
+
+    def summary(self) -> dict[str, Any]:
+        """Return the point as plain values; keys carry their unit."""
+        return {
+            "policy": self.policy,
+            "threshold_s": self.threshold_s,
+            "capacity": self.capacity,
+            "price_ratio": self.price_ratio,
+            **self.results,
+            "closed_form_cost_usd": self.closed_form_cost_usd,
+            "closed_form_delay_s": self.closed_form_delay_s,
+            "break_even_price_ratio": self.break_even_ratio,
+        }
+
+
+def point_of(
+    replayed: Replayed, form: SkiRental, own_usd: float, everything_usd: float
+) -> SweepPoint:
+    """Return a replay as a point at the prices of the closed form.
+
+    Args:
+        replayed: at the prices of its parameters.
+        form: of the same capacity, at the prices wanted.
+        own_usd: the serverful price of the parameters, which that of ``form`` is compared with.
+        everything_usd: bill of everything serverless.
+    """
+    rules, results = replayed.parameters, dict(replayed.results)
+    resampled, timeline = replayed.resampled, replayed.timeline
+    if form.serverful_usd != own_usd:
+        factor = form.serverful_usd / own_usd
+        results |= {
+            key: None if results[key] is None else factor * results[key] for key in SERVERFUL_USD
+        }
+        results["cost_usd"] = sum(
+            results[f"cost_{tier}_usd"] for tier in ("serverless", "marketplace", "conventional")
+        )
+        if timeline is not None:
+            timeline = timeline.with_columns(pl.col("paid_usd_per_h") * factor)
+        if resampled is not None:
+            resampled = replace(resampled, serverful_usd=factor * resampled.serverful_usd)
+    serverful_usd = results["cost_marketplace_usd"] + results["cost_conventional_usd"]
+    left_usd = everything_usd - results["cost_serverless_usd"]
+    point = SweepPoint(
+        policy=rules.controller,
+        threshold_s=rules.threshold_s,
+        capacity=rules.capacity,
+        price_ratio=form.price_ratio,
+        results=results,
+        resampled=resampled,
+        timeline=timeline,
+        break_even_ratio=left_usd / serverful_usd * form.price_ratio
+        if serverful_usd > 0 and left_usd > 0
+        else None,
+        never_pays=left_usd <= 0 and results["workers_peak"] > 0,
+    )
+    if rules.controller == "adaptive":
+        return point
+    return replace(
+        point,
+        closed_form_cost_usd=float(form.cost_usd(rules.threshold_s)),
+        closed_form_delay_s=float(form.delay_s(rules.threshold_s)),
+    )

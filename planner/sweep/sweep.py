@@ -1,0 +1,319 @@
+"""Many thresholds on one trace, at several capacities, prices and values of time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.block_length import LEAST_BLOCKS, block_length
+from gpuplan.analysis.bootstrap import draw_blocks
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.engine import THREADS, Engine, run_all
+from gpuplan.planner.policies.allpass import check_fits, warnings_of
+from gpuplan.planner.runs.timelines import together
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.recommendation import Case, choose
+from gpuplan.planner.sweep.reference_policy import Rival, replay_rival
+from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
+from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
+from gpuplan.simkit.allpass.parameters import Allpass, Draws
+from gpuplan.simkit.workload import MICROS, Workload
+
+RESAMPLES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class SweepGrid:
+    """What a sweep tries, in all combinations.
+
+    Attributes:
+        thresholds_s: fixed thresholds, seconds, to the microsecond; none tries the adaptive rule
+            alone.
+        adaptive: whether the adaptive rule is tried too.
+        capacities: most workers rented at once, None for no limit; empty for the parameters' own.
+        price_ratios: serverful over serverless price: all serverful prices are scaled until the
+            median of the offers that the greatest capacity can take has that ratio; empty for the
+            parameters' own.
+        values_of_time: US dollars per hour of one job, for the choice; None for the rule of
+            `gpuplan.planner.sweep.pareto_front.NEARLY`.
+    """
+
+    thresholds_s: Sequence[float]
+    adaptive: bool = True
+    capacities: Sequence[int | None] = ()
+    price_ratios: Sequence[float] = ()
+    values_of_time: Sequence[float | None] = (None,)
+
+    def scenarios(self, base: Allpass) -> list[Allpass]:
+        """Return the replays it takes: per capacity the thresholds, then the adaptive rule.
+
+        Raises:
+            ValueError: there is nothing to try.
+        """
+        fixed = sorted({round(threshold_s, 6) for threshold_s in self.thresholds_s})
+        rules = [replace(base, controller="fixed", threshold_s=each) for each in fixed]
+        if self.adaptive:
+            rules.append(replace(base, controller="adaptive"))
+        if not rules or not self.values_of_time:
+            raise ValueError("nothing to sweep: no threshold and no adaptive rule, or no case")
+        capacities = list(dict.fromkeys(self.capacities)) or [base.capacity]
+        capacities.sort(key=lambda most: np.inf if most is None else most)
+        return [replace(rule, capacity=most) for most in capacities for rule in rules]
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """All replays of a sweep, and what they say.
+
+    Attributes:
+        points: for each price ratio and capacity the fixed thresholds, ascending, then the adaptive
+            one.
+        reference: everything serverless, which is a choice too.
+        span_s: seconds from the first submission to the last.
+        cases: the choice at each price ratio and value of time; the first is the headline.
+        warnings: what a reader must know.
+        against: what the choices are set against, such as the scheduler of today; None for none.
+    """
+
+    points: tuple[SweepPoint, ...]
+    reference: SweepPoint
+    span_s: float
+    cases: tuple[Case, ...]
+    warnings: tuple[str, ...]
+    against: Rival | None = None
+
+    @property
+    def recommended(self) -> SweepPoint:
+        """The point to take in the first case, or the reference."""
+        return self.chosen(self.cases[0])
+
+    def chosen(self, case: Case) -> SweepPoint:
+        """Return the point to take in a case, or the reference."""
+        return self.point(case.recommended)
+
+    def point(self, index: int | None) -> SweepPoint:
+        """Return a point of a case; None is the reference."""
+        return self.reference if index is None else self.points[index]
+
+    def case_of(self, point: SweepPoint) -> Case:
+        """Return the first case at the prices of a point, the one that marks it."""
+        return next(case for case in self.cases if case.price_ratio == point.price_ratio)
+
+    def marks(self, index: int) -> dict[str, bool]:
+        """Return what a point is in the first case at its prices."""
+        case = self.case_of(self.points[index])
+        return {
+            "non_dominated": index in case.non_dominated,
+            "knee": index == case.knee,
+            "recommended": index == case.recommended,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return the sweep as plain values; keys are stable and carry their unit."""
+        cases = [
+            case.summary()
+            | {
+                "recommended": self._named(case, case.recommended),
+                "cheapest": self._named(case, case.cheapest),
+            }
+            for case in self.cases
+        ]
+        first = cases[0]
+        return {
+            "jobs": self.cases[0].closed_form.jobs,
+            "span_s": self.span_s,
+            "points": [
+                point.summary() | self.marks(index) for index, point in enumerate(self.points)
+            ],
+            "recommended": first["recommended"]
+            | {
+                key: first[key]
+                for key in (
+                    *("saving_usd", "saving_share", "net_saving_usd", "confidence"),
+                    "against",
+                )
+            },
+            "serverless_only": self.reference.summary(),
+            "against": self.against and self.against.summary(),
+            "closed_form": first["closed_form"],
+            "cases": cases,
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per point."""
+        return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
+
+    def timeline(self) -> pl.DataFrame:
+        """Return the time lines of all points, everything serverless and the rival, where kept.
+
+        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: the rival
+        has its label there.
+        """
+        rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
+        rival = self.against
+        last = {"point": None, "capacity": None, "price_ratio": None}
+        found = together(
+            [
+                (
+                    {
+                        "point": index,
+                        "policy": policy,
+                        "capacity": point.capacity,
+                        "price_ratio": point.price_ratio,
+                    },
+                    point.timeline,
+                )
+                for index, policy, point in [*rows, (None, "serverless_only", self.reference)]
+            ]
+            + ([] if rival is None else [(last | {"policy": rival.label}, rival.timeline)])
+        )
+        return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
+
+    def _named(self, case: Case, index: int | None) -> dict[str, Any]:
+        point = self.point(index)
+        return {
+            "policy": "serverless_only" if index is None else point.policy,
+            "threshold_s": point.threshold_s,
+            "capacity": point.capacity,
+            "price_ratio": case.price_ratio,
+            "cost_usd": point.cost_usd,
+            "mean_jct_s": point.mean_jct_s,
+        }
+
+
+def sweep(
+    jobs: TraceJobs,
+    base: Allpass,
+    grid: SweepGrid,
+    rng: np.random.Generator,
+    *,
+    against: Contender | None = None,
+    level: float | None = None,
+    resamples: int = RESAMPLES,
+    timelines: bool = False,
+    engine: Engine = THREADS,
+    progress: Callable[[float], None] | None = None,
+) -> Sweep:
+    """Replay jobs under each threshold and capacity, and choose at each price and value of time.
+
+    All replays have the same start-up times and resamples, so that they differ by what the grid
+    changes alone. Prices and values of time take no replays.
+
+    Args:
+        jobs: the jobs.
+        base: all other parameters; its threshold is the adaptive rule's first.
+        grid: what to try.
+        rng: draws the start-up times and the resamples.
+        against: a policy to set the choices against, replayed once at its own prices.
+        level: percent of the confidence intervals of the choice; None for none. Fewer jobs than
+            `LEAST_BLOCKS` have none, and a warning says so.
+        resamples: how many for that.
+        timelines: whether to keep the time line of each replay.
+        engine: where the replays run; the result does not depend on it.
+        progress: called with the share done.
+
+    Raises:
+        ValueError: nothing to try.
+        UsageError: a job is wider than the serverless limit; a price ratio without prices; the
+            engine is not there; ``against`` cannot run these jobs.
+    """
+    scenarios = grid.scenarios(base)
+    check_fits(jobs, base)
+    own_usd = serverful_price(replace(base, capacity=_greatest(scenarios)))
+    _check_ratios(grid.price_ratios, base, own_usd)
+    as_it_was = deepcopy(rng)
+    draws = Draws.sample(base, jobs.workload.size, rng)
+    block_jobs = _block_jobs(jobs.workload)
+    blocks, few = None, level is not None and jobs.workload.size < LEAST_BLOCKS
+    if few:
+        level = None
+    if level is not None:
+        blocks = draw_blocks(jobs.workload.size, block_jobs, resamples, rng.spawn(1)[0])
+    rival = None
+    if against is not None:
+        rival = replay_rival(against, jobs, as_it_was, blocks, timelines)
+    everything = replace(base, controller="fixed", threshold_s=np.inf)
+    *replayed, alone = run_all(
+        replay_scenario,
+        [*scenarios, everything],
+        shared=(replace(jobs, job_id=jobs.job_id.clear()), draws, blocks, timelines),
+        engine=engine,
+        progress=progress,
+    )
+    forms: dict[int | None, SkiRental] = {}
+    for rules in (everything, *scenarios):
+        if rules.capacity not in forms:
+            forms[rules.capacity] = ski_rental(jobs.workload, rules, serverful_usd=own_usd)
+    own = forms[base.capacity].price_ratio
+    reference = point_of(alone, forms[base.capacity], own_usd, float(alone.results["cost_usd"]))
+    points: list[SweepPoint] = []
+    cases: list[Case] = []
+    for ratio in dict.fromkeys(grid.price_ratios or (own,)):
+        begin = len(points)
+        at_ratio = {most: form.at(ratio, 0.0) for most, form in forms.items()}
+        points += [
+            point_of(each, at_ratio[each.parameters.capacity], own_usd, reference.cost_usd)
+            for each in replayed
+        ]
+        cases += [
+            choose(
+                points,
+                range(begin, len(points)),
+                reference,
+                at_ratio,
+                value_of_time,
+                level,
+                block_jobs,
+                rival,
+            )
+            for value_of_time in dict.fromkeys(grid.values_of_time)
+        ]
+    first = cases[0].recommended
+    taken, rules = (
+        (reference, everything) if first is None else (points[first], replayed[first].parameters)
+    )
+    return Sweep(
+        points=tuple(points),
+        reference=reference,
+        span_s=jobs.span_s,
+        cases=tuple(cases),
+        warnings=(
+            *warnings_of(rules, taken.results, rules.move_s(jobs.workload)),
+            *(rival.warnings if rival else ()),
+            *([_too_few(jobs.workload.size)] if few else []),
+        ),
+        against=rival,
+    )
+
+
+def _block_jobs(workload: Workload) -> int:
+    """Return the jobs in a block, from their run times, GPU time and gaps."""
+    service_s = workload.service_us / MICROS
+    return block_length(
+        service_s, service_s * workload.gpus, np.diff(workload.submit_us, prepend=0) / MICROS
+    )
+
+
+def _too_few(jobs: int) -> str:
+    """Say why there is no confidence in the choice."""
+    many = "1 job is" if jobs == 1 else f"{jobs} jobs are"
+    return f"{many} too few for an interval or a 'best in'; expected {LEAST_BLOCKS} or more"
+
+
+def _greatest(scenarios: Sequence[Allpass]) -> int | None:
+    """Return the greatest capacity of all replays; None where one has no limit."""
+    capacities = [rules.capacity for rules in scenarios]
+    return None if None in capacities else max(most for most in capacities if most is not None)
+
+
+def _check_ratios(ratios: Sequence[float], base: Allpass, serverful_usd: float) -> None:
+    if any(not 0 < ratio < np.inf for ratio in ratios):
+        raise UsageError("--price-ratio: expected numbers above 0")
+    if ratios and not (base.serverless_price > 0 and serverful_usd > 0):
+        raise UsageError("--price-ratio: needs a serverless and a serverful price above 0")

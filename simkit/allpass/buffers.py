@@ -1,0 +1,93 @@
+"""What a run of Allpass writes: its tables, as arrays with a row per column, and its heaps."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.renting import pool
+
+# Jobs. SINCE is when it began to wait for workers, or its stay on them; LEFT_US the service left at
+# that time; LOST restores, and work that was done on workers and lost.
+START, FINISH, SERVERLESS, QUEUE, SINCE, CHAIN, STATE, LEFT_US, LOST = range(9)
+AWAY, RUNNING, SERVED = range(3)  # states: neither of the others, in a container, on workers
+
+# The time line; ``paid`` in billionths of a dollar per hour.
+TIMELINE = (
+    *("time", "threshold", "queued", "ready", "starting", "idle", "serverless"),
+    *("marketplace", "offers", "paid"),
+)
+
+
+class Buffers(NamedTuple):
+    """The arrays that the kernel writes to.
+
+    They come from outside and never change their size, for an array that is handed around in a loop
+    of a kernel or replaced there has its references counted, which takes a third of the time. What
+    is not used of them takes no memory: it is cleared by the system when it is first touched.
+
+    Attributes:
+        jobs: shape (9, n).
+        workers, bills: shapes (14, k) and (k,), with room for k rentals; the bills by price and
+            time held are in billionths of a dollar x microseconds / hour.
+        timeline, pressures: shapes (10, k) and (k,), for k ticks at which something changed.
+        demand: of `gpuplan.simkit.allpass.demand`.
+        running, queue: heaps of jobs, those that may be moved and those that wait for workers.
+        ends, soon: heaps of events, the ends of jobs and the others.
+        cheapest, dearest: heaps of idle workers.
+    """
+
+    jobs: Any
+    workers: Any
+    bills: Any
+    timeline: Any
+    pressures: Any
+    demand: Any
+    running: Any
+    queue: Any
+    ends: Any
+    soon: Any
+    cheapest: Any
+    dearest: Any
+
+    @classmethod
+    def of(cls, jobs: int, buckets: int, rentals: int) -> Buffers:
+        """Return empty tables; those of rentals and ticks may turn out to be too small."""
+
+        def heap(room: int) -> Any:
+            pairs = np.empty((1 + room, 2), np.int64)
+            pairs[0] = 0
+            return pairs
+
+        return cls(
+            jobs=np.zeros((LOST + 1, jobs), np.int64),
+            workers=np.empty((pool.LISTED_DOWN + 1, rentals), np.int64),
+            bills=np.empty(rentals, np.float64),
+            timeline=np.empty((len(TIMELINE), rentals), np.int64),
+            pressures=np.empty(rentals, np.float64),
+            demand=np.zeros((buckets + 1, 4), np.int64),
+            running=heap(jobs),
+            queue=heap(jobs),
+            # A job ends once per tier, and again for each rental of it that is reclaimed.
+            ends=heap(2 * jobs + rentals),
+            soon=heap(jobs + rentals),
+            cheapest=heap(rentals),
+            dearest=heap(rentals),
+        )
+
+
+@kernel
+def note(timeline: Any, pressures: Any, notes: int, state: Any, p: float) -> int:
+    """Write the state after a tick below the others; return how many there are to keep.
+
+    A tick that changed nothing is written over: an overload can last for decades.
+    """
+    news = notes == 0 or pressures[notes - 1] != p
+    pressures[notes] = p
+    timeline[0, notes] = state[0]
+    for column in range(1, len(state)):
+        timeline[column, notes] = state[column]
+        news = news or state[column] != timeline[column, notes - 1]
+    return notes + news

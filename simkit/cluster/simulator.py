@@ -1,0 +1,251 @@
+"""Run a workload on one cluster under one policy: what goes in, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuplan.simkit.cluster import kernel, reference, reference_queues
+from gpuplan.simkit.cluster.gittins import gittins_levels
+from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
+from gpuplan.simkit.indexed_heap import sections
+from gpuplan.simkit.workload import (
+    FOREVER,
+    MICROS,
+    FloatArray,
+    IntArray,
+    TimeOverflow,
+    Workload,
+    to_micros,
+)
+
+SORTED_AS_PUBLISHED = {
+    "width": reference.NARROWEST,
+    "remaining": reference.REMAINING,
+    "remaining_gpu": reference.REMAINING_GPUS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRun:
+    """What happened; times in microseconds after the first submission, arrays of shape (n,).
+
+    Attributes:
+        workload: what was run.
+        cluster: where, and by which rules.
+        start_us, finish_us: first start and end of each job.
+        held_us: how long it held its GPUs; its run time, and what its stops cost.
+        stops: how often it was stopped.
+        time_us, used, waiting: GPUs in use and jobs waiting from each time on; of their own shape.
+        fragmented_gpu_us: idle GPU time in which a job waited for nodes alone.
+        most_nodes: most nodes in use at once; 0 where there are none.
+    """
+
+    workload: Workload
+    cluster: Cluster
+    start_us: IntArray
+    finish_us: IntArray
+    held_us: IntArray
+    stops: IntArray
+    time_us: IntArray
+    used: IntArray
+    waiting: IntArray
+    fragmented_gpu_us: float
+    most_nodes: int
+
+    @property
+    def jct_us(self) -> IntArray:
+        """Finish - submit."""
+        found: IntArray = self.finish_us - self.workload.submit_us
+        return found
+
+    @property
+    def jqt_us(self) -> IntArray:
+        """Time without GPUs, after stops included."""
+        found: IntArray = self.jct_us - self.held_us
+        return found
+
+    @property
+    def held_gpu_us(self) -> FloatArray:
+        """GPU time that each job held."""
+        found: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
+        return found
+
+    @property
+    def makespan_us(self) -> int:
+        """Last finish - first submission."""
+        return int(self.finish_us.max() - self.workload.submit_us[0])
+
+
+def enough_gpus(workload: Workload, cluster: Cluster) -> int:
+    """Return the fewest GPUs, whole nodes if there are any, on which no job waits or is stopped.
+
+    While all jobs find room they find the same nodes on any larger cluster. So the fewest are
+    those in use at once on a cluster with a node of its own for every part of a gang. A job of no
+    length takes its GPUs for an instant.
+
+    Args:
+        workload: the jobs.
+        cluster: by which rules; of any size.
+
+    Raises:
+        ValueError: as `run_cluster` and `Cluster` do.
+    """
+    if cluster.as_published:
+        workload = _whole_seconds(workload)
+    each = cluster.gpus_per_node
+    if each is None:
+        return _peak(workload, workload.gpus)
+    ample = _peak(workload, -(-workload.gpus // each))
+    run = run_cluster(workload, replace(cluster, gpus=ample * each, preemptive=False))
+    return run.most_nodes * each
+
+
+def _peak(workload: Workload, taken: IntArray) -> int:
+    """Return how much is in use at most if no job waits and each takes so much."""
+    end = workload.submit_us + np.maximum(workload.service_us, 1)
+    time = np.concatenate((end, workload.submit_us))
+    step = np.concatenate((-taken, taken))
+    order = np.lexsort((step, time))  # what ends makes room for what begins
+    return int(np.cumsum(step[order]).max())
+
+
+def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
+    """Run a workload on a cluster.
+
+    Raises:
+        ValueError: a job is wider than the cluster, or times are so long that whole microseconds
+            overflow.
+    """
+    widest = int(workload.gpus.max())
+    if widest > cluster.gpus:
+        raise ValueError(f"a job holds {widest} GPUs, the cluster has {cluster.gpus}")
+    gpu_us = float((workload.service_us.astype(np.float64) * workload.gpus).sum())
+    overhead_us = _overhead_us(workload, cluster)
+    worst_us = gpu_us + 4.0 * workload.size * float(overhead_us.max()) * widest
+    if float(workload.submit_us[-1]) + worst_us > FOREVER:
+        save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
+        longest = "checkpoint_s" if save_us.max() > load_us.max() else "restore_s"
+        raise TimeOverflow(
+            "the jobs add up to more than 36,000 years of GPU time",
+            longest if worst_us > 2 * gpu_us else None,
+        )
+    if cluster.as_published:
+        if overhead_us.any():
+            raise ValueError("the published simulator is run without checkpoint and restore")
+        workload = _whole_seconds(workload)
+        if cluster.order in PUBLISHED:
+            return _as_published(workload, cluster)
+    return _replay(workload, cluster)
+
+
+def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
+    """Return what each job pays for a stop."""
+    save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
+    return save_us + load_us
+
+
+def _replay(workload: Workload, cluster: Cluster) -> ClusterRun:
+    n = workload.size
+    widths, of_width = np.unique(workload.gpus, return_inverse=True)
+    each_width = np.bincount(of_width)
+    wait_line = of_width if cluster.skipping else np.zeros(n, np.int64)
+    capacity = each_width if cluster.skipping else np.array([n])
+    first = capacity.size
+    if cluster.preemptive:
+        capacity = np.concatenate((capacity, np.minimum(each_width, cluster.gpus // widths)))
+    else:
+        widths = widths[:0]
+    queues = sections(capacity)
+
+    keys, static = kernel.STATIC, np.zeros(n, np.int64)
+    by_gpu = cluster.order in ("remaining_gpu", "attained_gpu", "gittins")
+    scale = workload.gpus if by_gpu else np.ones(n, np.int64)
+    factors = widths if cluster.order == "remaining_gpu" else np.ones_like(widths)
+    limits, ranks = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    match cluster.order:
+        case "width":
+            static = workload.gpus
+        case "duration":
+            static = workload.service_us
+        case "deadline":
+            static = workload.deadline_us
+        case "remaining" | "remaining_gpu":
+            keys = kernel.REMAINING
+        case "attained" | "attained_gpu":
+            keys, limits = kernel.LEVELS, to_micros(cluster.limits)
+            ranks = np.arange(limits.size + 1)
+        case "gittins":
+            keys = kernel.LEVELS
+            limits, ranks = gittins_levels(workload.service_us * workload.gpus, cluster.levels)
+    jobs, timeline, fragmented, most_nodes = kernel.replay(
+        workload.submit_us,
+        workload.service_us,
+        workload.gpus,
+        static,
+        scale,
+        _overhead_us(workload, cluster),
+        wait_line.astype(np.int64),
+        (first + of_width).astype(np.int64),
+        kernel.Lines(queues, first, widths, factors),
+        limits,
+        ranks,
+        kernel.ClusterRules(
+            gpus=cluster.gpus,
+            gpus_per_node=cluster.gpus_per_node or 0,
+            keys=keys,
+            preemptive=cluster.preemptive,
+            starvation=float(cluster.starvation or 0.0),
+        ),
+    )
+    start, finish, held, stops = (
+        jobs[:, column].copy()
+        for column in (kernel.START, kernel.FINISH, kernel.HELD, kernel.STOPS)
+    )
+    time, used, waiting = (column.copy() for column in timeline.T)
+    return ClusterRun(
+        *(workload, cluster, start, finish, held, stops, time, used, waiting),
+        fragmented_gpu_us=float(fragmented),
+        most_nodes=int(most_nodes),
+    )
+
+
+def _whole_seconds(workload: Workload) -> Workload:
+    """Return the workload with every time rounded to a second, half up."""
+    whole = (
+        (times + MICROS // 2) // MICROS * MICROS
+        for times in (workload.submit_us, workload.service_us, workload.deadline_us)
+    )
+    submit, service, deadline = whole
+    return Workload(submit, service, workload.gpus, deadline, workload.billed_gpus)
+
+
+def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
+    submit_s, service_s = workload.submit_us // MICROS, workload.service_us // MICROS
+    if cluster.order in SORTED_AS_PUBLISHED:
+        order = SORTED_AS_PUBLISHED[cluster.order]
+        jobs, timeline = reference.refill(submit_s, service_s, workload.gpus, cluster.gpus, order)
+    else:
+        widths, of_width = np.unique(workload.gpus, return_inverse=True)
+        jobs, timeline = reference_queues.fill_queues(
+            *(submit_s, service_s, widths, of_width.astype(np.int64)),
+            np.asarray(cluster.limits, np.int64),
+            cluster.gpus,
+            cluster.order == "attained_gpu",
+        )
+    start, finish = jobs[:, 0] * MICROS, jobs[:, 1] * MICROS
+    time, used, waiting = (column.copy() for column in timeline.T)
+    return ClusterRun(
+        workload=workload,
+        cluster=cluster,
+        start_us=start,
+        finish_us=finish,
+        held_us=workload.service_us,
+        stops=jobs[:, 2].copy(),
+        time_us=time * MICROS,
+        used=used,
+        waiting=waiting,
+        fragmented_gpu_us=0.0,
+        most_nodes=0,
+    )
