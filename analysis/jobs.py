@@ -106,3 +106,9 @@ def job_arrays(jobs: pl.DataFrame, *, include_running: bool) -> JobArrays:
         censored=censored,
         timed_jobs=int(untimed.size - np.count_nonzero(untimed)),
     )
+
+
+def known_ascending(values: FloatArray) -> FloatArray:
+    """Return the values that are not NaN, sorted."""
+    ordered = np.sort(values)  # NaN sorts to the end
+    return ordered[: ordered.size - np.count_nonzero(np.isnan(ordered))]

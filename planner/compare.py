@@ -15,11 +15,11 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.registry import find_policy
+from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import timeline_frame, together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.sweep.pareto_front import non_dominated
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.workload import MICROS, FloatArray
 

@@ -9,8 +9,9 @@ import pytest
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.frontier.model import class_labels
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions, workload_of
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
 from gpuplan.planner.frontier.replay.replay import assign_paths
 from gpuplan.planner.speedup.registry import load_speedup
 

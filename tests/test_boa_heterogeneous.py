@@ -10,8 +10,9 @@ import support_boa as oracle
 
 from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.trace import read_trace
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions, ClassWorkload
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassWorkload
 from gpuplan.planner.frontier.types.heterogeneous import (
     solve_typed,
     typed_classes,

@@ -7,7 +7,8 @@ from support_pareto import write_newtrace
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import replay_plan
 from gpuplan.planner.frontier.replay.search import Tries, objective_s

@@ -9,9 +9,9 @@ import pytest
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.frontier.model.candidates import candidate_widths
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import (
     COLUMNS,
-    ClassOptions,
     parse_weights,
     parse_widths,
     workload_of,

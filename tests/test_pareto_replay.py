@@ -10,8 +10,9 @@ from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
 from gpuplan.planner.frontier.budgets import sweep
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
-from gpuplan.planner.frontier.model.job_classes import COLUMNS, ClassOptions
+from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.plan_replay import planned_jct_s, rented_over_time
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import study_frontier

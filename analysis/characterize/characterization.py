@@ -20,14 +20,13 @@ from gpuplan.analysis.characterize.durations import (
     CdfPoint,
     Spread,
     duration_cdf,
-    known_ascending,
     share_at_most,
     spread,
 )
 from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
-from gpuplan.analysis.jobs import SECONDS_PER_HOUR, JobArrays, job_arrays
+from gpuplan.analysis.jobs import SECONDS_PER_HOUR, JobArrays, job_arrays, known_ascending
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.trace import Trace
 

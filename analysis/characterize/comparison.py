@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import kolmogorov
 
 from gpuplan.analysis.bootstrap import interval
-from gpuplan.analysis.characterize.durations import known_ascending, percentile
+from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
-from gpuplan.analysis.jobs import FloatArray, job_arrays
+from gpuplan.analysis.jobs import FloatArray, job_arrays, known_ascending
 from gpuplan.analysis.trace import Trace
 
 

@@ -74,12 +74,6 @@ def spread(ascending: FloatArray) -> Spread:
     )
 
 
-def known_ascending(values: FloatArray) -> FloatArray:
-    """Return the values that are not NaN, sorted."""
-    ordered = np.sort(values)  # NaN sorts to the end
-    return ordered[: ordered.size - np.count_nonzero(np.isnan(ordered))]
-
-
 def share_at_most(ascending: FloatArray, limit: float) -> float | None:
     """Return the share of a sorted sample that is ``limit`` or less; None where it is empty."""
     if not ascending.size:

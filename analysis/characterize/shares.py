@@ -11,12 +11,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
-from gpuplan.analysis.characterize.durations import known_ascending, percentile
+from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.jobs import (
     SECONDS_PER_HOUR,
     FloatArray,
     IntArray,
     JobArrays,
+    known_ascending,
 )
 from gpuplan.analysis.schema import STATES
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.characterize.durations import known_ascending
 from gpuplan.analysis.fits.families import (
     Distribution,
     fit_exponential,
@@ -20,7 +19,7 @@ from gpuplan.analysis.fits.likelihood import Vuong, vuong
 from gpuplan.analysis.fits.pareto import ParetoTail, fit_tail
 from gpuplan.analysis.fits.sample import FloatArray, Sample, positive_sample
 from gpuplan.analysis.fits.splice import splice
-from gpuplan.analysis.jobs import job_arrays
+from gpuplan.analysis.jobs import job_arrays, known_ascending
 from gpuplan.analysis.trace import Trace
 
 LEAST_VALUES = 10

@@ -25,9 +25,10 @@ from gpuplan.analysis.reading.batch import Batch, Refused
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
 from gpuplan.analysis.reading.outcome import BatchOutcome
-from gpuplan.analysis.reading.plan import EARLY, ReadingPlan
+from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.reading.tally import EARLY
 from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
 from gpuplan.analysis.version import gpuplan_version
 

@@ -14,18 +14,9 @@ import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.states import SLURM
-from gpuplan.analysis.reading.plan import (
-    EARLY,
-    Field,
-    ReadingPlan,
-    Rule,
-    Tally,
-    count,
-    number,
-    states,
-    text,
-)
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 from gpuplan.analysis.schema import CANONICAL
 

@@ -8,18 +8,10 @@ import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.mapped import table_plan
-from gpuplan.analysis.reading.batch import Rows
-from gpuplan.analysis.reading.delimited import open_table
-from gpuplan.analysis.reading.parquets import open_parquet
 from gpuplan.analysis.reading.plan import ReadingPlan
-from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.tabular import open_rows
 from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, Provenance
-
-
-def _open(stream: SourceStream) -> Rows:
-    if Head(stream.path, stream.head).is_parquet:
-        return open_parquet(stream)
-    return open_table(stream)
 
 
 def _plan(sight: SourceContext) -> ReadingPlan:
@@ -53,7 +45,7 @@ CANONICAL_FORMAT = LogFormat(
     source="gpuplan ingest, or your own tool",
     recognizes=_recognizes,
     plan=_plan,
-    open=_open,
+    open=open_rows,
     takes_zone=True,
     columns=REQUIRED,
 )

@@ -17,8 +17,9 @@ from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.gavel_throughputs import read_throughputs
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, made_id, number, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, text
 from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number, seconds
 
 SHORT = (

@@ -13,16 +13,9 @@ from gpuplan.analysis.log_formats.states import ANY, SLURM_SUFFIX
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.parquets import open_parquet
-from gpuplan.analysis.reading.plan import (
-    EARLY,
-    Field,
-    ReadingPlan,
-    Tally,
-    count,
-    made_id,
-    states,
-)
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, made_id, states
 from gpuplan.analysis.reading.source import Head, SourceStream, likely_separator
+from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import (
     MILLIS_ABOVE,
     RELATIVE_BELOW_S,

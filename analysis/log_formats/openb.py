@@ -12,8 +12,9 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, number, states, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
 from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds, seconds_between
 from gpuplan.analysis.schema import CANONICAL
 

@@ -19,8 +19,9 @@ from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, Sour
 from gpuplan.analysis.log_formats.pai_sample import SAMPLE_COLUMNS, is_sample, sample_plan
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, number, states, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream, split_line
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 
 JOBS, TASKS, INSTANCES, TAGS = (

@@ -9,7 +9,8 @@ import polars as pl
 
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import SourceContext
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, count, number, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 
 SAMPLE_COLUMNS = ("job_id", "submit_time", "num_cpu", "num_gpu", "gpu_type", "duration", "user")

@@ -15,20 +15,11 @@ from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_co
 from gpuplan.analysis.log_formats.states import PHILLY
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
-from gpuplan.analysis.reading.plan import (
-    EARLY,
-    Field,
-    ReadingPlan,
-    Rule,
-    Tally,
-    made_id,
-    number,
-    states,
-    text,
-)
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
 from gpuplan.analysis.reading.records import Cell, open_records
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment
 from gpuplan.analysis.schema import CANONICAL
 

@@ -32,18 +32,10 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 )
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
-from gpuplan.analysis.reading.plan import (
-    EARLY,
-    Field,
-    ReadingPlan,
-    Rule,
-    Tally,
-    count,
-    number,
-    text,
-)
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.records import open_records
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
+from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import is_number
 from gpuplan.analysis.schema import CANONICAL, SUBMIT_TYPE
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from gpuplan.analysis.log_formats.states import SLURM, SLURM_SHORT
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
-from gpuplan.analysis.reading.plan import Tally
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
 from gpuplan.analysis.schema import CANONICAL
 

@@ -10,8 +10,9 @@ import polars as pl
 
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, count, number, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 from gpuplan.analysis.schema import CANONICAL
 

@@ -14,8 +14,9 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally, number, states, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import check_zone, is_number, seconds
 from gpuplan.analysis.schema import CANONICAL
 

@@ -19,19 +19,11 @@ from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.states import WANDB
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
-from gpuplan.analysis.reading.plan import (
-    Field,
-    ReadingPlan,
-    Rule,
-    Tally,
-    made_id,
-    number,
-    states,
-    text,
-)
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, states, text
 from gpuplan.analysis.reading.records import Cell, open_records, parsed
 from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, seconds_between
 
 GPU_COUNT_NAMES = (

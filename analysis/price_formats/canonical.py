@@ -6,7 +6,6 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_names
-from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, need
 from gpuplan.analysis.price_formats.plan import rules, told
 from gpuplan.analysis.price_formats.schema import (
@@ -21,6 +20,7 @@ from gpuplan.analysis.price_formats.schema import (
 )
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.tabular import open_rows
 from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "provider", "kind")
@@ -94,5 +94,5 @@ CANONICAL_PRICES = PriceFormat(
     source="gpuplan prices, or your own tool",
     recognizes=_recognizes,
     plan=_plan,
-    open=CANONICAL_FORMAT.open,
+    open=open_rows,
 )

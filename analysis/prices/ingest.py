@@ -25,11 +25,7 @@ from gpuplan.analysis.price_formats.format import (
     PriceSight,
     Skip,
 )
-from gpuplan.analysis.price_formats.registry import (
-    PRICE_FORMATS,
-    price_format_named,
-    unknown_prices,
-)
+from gpuplan.analysis.price_formats.registry import PRICE_FORMATS, price_format_named
 from gpuplan.analysis.price_formats.schema import (
     METADATA_KEY,
     PRICE,
@@ -38,6 +34,7 @@ from gpuplan.analysis.price_formats.schema import (
     PriceSource,
 )
 from gpuplan.analysis.prices.duplicates import SOURCE_NUMBER, without_repeats
+from gpuplan.analysis.prices.unknown_files import unknown_prices
 from gpuplan.analysis.reading.batch import Batch
 from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes

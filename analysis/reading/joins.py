@@ -6,16 +6,13 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.reading.batch import Refused
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.schema import CANONICAL
-
-if TYPE_CHECKING:
-    from gpuplan.analysis.reading.plan import Tally  # which knows joins
 
 KEY = ("job_id", "owner")
 FIRST = "order"

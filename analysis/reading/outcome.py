@@ -16,7 +16,8 @@ import polars as pl
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.reading.batch import ROW, Batch, Refused
 from gpuplan.analysis.reading.joins import KEY
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, Tally
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_skipped
 from gpuplan.analysis.schema import DEFAULTS
 

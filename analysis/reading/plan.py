@@ -12,6 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.reading.batch import ROW
 from gpuplan.analysis.reading.joins import Join
+from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.schema import CANONICAL
 
 TEXT = "text"
@@ -59,23 +60,6 @@ class Rule:
     source: str
     expected: str
     broken: pl.Expr
-
-
-EARLY = "jobs that start before their submission (no wait recorded)"
-"""What a `Tally` of waits below 0 is called."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tally:
-    """Something to count over the kept rows and to tell in a note, ``<what>: <count>``.
-
-    Attributes:
-        what: what is counted.
-        counted: true in the rows to count; over fields and canonical columns.
-    """
-
-    what: str
-    counted: pl.Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.clock import US
-from gpuplan.analysis.characterize.durations import known_ascending, share_at_most, spread
+from gpuplan.analysis.characterize.durations import share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
-from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import HOUR_S, hourly_dispersion
 from gpuplan.analysis.synth.model import Reference

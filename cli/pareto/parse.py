@@ -19,14 +19,15 @@ from gpuplan.cli.pareto.options import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.prices.quote import Quote
-    from gpuplan.planner.frontier.model.job_classes import ClassOptions
+    from gpuplan.planner.frontier.model.class_options import ClassOptions
     from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.speedup.model import SpeedupModel
 
 
 def choices_of(scaling: ScalingChoice, width: WidthChoice, *, scale_work: float) -> ClassOptions:
     """Return how the trace becomes a workload. Raises `UsageError`."""
-    from gpuplan.planner.frontier.model.job_classes import ClassOptions, parse_weights, parse_widths
+    from gpuplan.planner.frontier.model.class_options import ClassOptions
+    from gpuplan.planner.frontier.model.job_classes import parse_weights, parse_widths
 
     horizon, rescale = scaling.horizon, scaling.rescale
     return ClassOptions(

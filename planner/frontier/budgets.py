@@ -13,9 +13,9 @@ from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.planner.frontier.budget import Budget, within
 from gpuplan.planner.frontier.methods.registry import Solved
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import ClassOptions
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH

@@ -13,9 +13,10 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.budget import MONTH_H, Budget, requested_jct
 from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import ClassOptions, ClassWorkload, workload_of
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster

@@ -6,24 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gpuplan.planner.runs.dominance import same_point
 from gpuplan.planner.sweep.ski_rental import HOUR_S
 from gpuplan.simkit.workload import FloatArray, IntArray
 
 NEARLY = 0.10
 """A mean JCT within this share of the least one is as good as the least."""
-
-
-def non_dominated(cost: FloatArray, jct: FloatArray) -> list[int]:
-    """Return the points that no other is at least as good as in both and better in one, by cost."""
-    front: list[int] = []
-    for index in map(int, np.lexsort((jct, cost))):
-        if not front or jct[index] < jct[front[-1]] or _equal(index, front[-1], cost, jct):
-            front.append(index)
-    return front
-
-
-def _equal(one: int, other: int, cost: FloatArray, jct: FloatArray) -> bool:
-    return bool(cost[one] == cost[other] and jct[one] == jct[other])
 
 
 def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | None:
@@ -34,7 +22,7 @@ def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | No
     front = [
         point
         for place, point in enumerate(front)
-        if not place or not _equal(point, front[place - 1], cost, jct)
+        if not place or not same_point(point, front[place - 1], cost, jct)
     ]
     if len(front) < 3:
         return None

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.bootstrap import interval
-from gpuplan.planner.sweep.pareto_front import best_of, knee_of, non_dominated, objective
+from gpuplan.planner.runs.dominance import non_dominated
+from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
 from gpuplan.planner.sweep.reference_policy import Against, Rival, set_against
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.ski_rental import HOUR_S, SkiRental

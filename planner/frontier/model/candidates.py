@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile
-
-if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.job_classes import ClassOptions
 
 MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
 

@@ -1,0 +1,77 @@
+"""What a user may say about the job classes of a plan: grouping, widths, weights, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.planner.frontier.model.class_labels import CLASS_COLUMNS
+from gpuplan.simkit.workload import MOST_GPUS
+
+LEAST_HORIZON_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClassOptions:
+    """How a trace becomes a workload.
+
+    Attributes:
+        class_by: column that tells classes apart, one of `CLASS_COLUMNS`.
+        horizon_s: time over which the jobs arrive; None for the span of their submissions.
+        rescale_s: time of a start or a change of width, for every class; None for what the
+            profile measured, or 0 where there is none.
+        max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
+        widths: the candidate widths; None for every whole one from the least measured.
+        scale_work: factor on job sizes that come from a profile and not from the trace.
+        weights: what an hour of a class' jobs counts in the objective, by class; 1 for others.
+        limits: widest candidate in GPUs of some classes, instead of ``max_width``.
+        caps_s: most seconds that the jobs of some classes may take on average.
+        width_step: candidate widths are its multiples, as where GPUs come in whole nodes; None
+            for 1. A class that can use no more than a part of one gets one.
+    """
+
+    class_by: str = "job_class"
+    horizon_s: float | None = None
+    rescale_s: float | None = None
+    max_width: int | None = None
+    widths: tuple[int, ...] | None = None
+    scale_work: float = 1.0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    caps_s: Mapping[str, float] = field(default_factory=dict)
+    width_step: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.class_by not in CLASS_COLUMNS:
+            raise UsageError(
+                f"--class-by {self.class_by!r}: expected one of {', '.join(CLASS_COLUMNS)}"
+            )
+        if self.horizon_s is not None and not self.horizon_s >= LEAST_HORIZON_S:
+            raise UsageError(f"--horizon must be at least 1 s, got {self.horizon_s:g} s")
+        if self.rescale_s is not None and not 0 <= self.rescale_s < float("inf"):
+            raise UsageError(f"--rescale must be at least 0 s, got {self.rescale_s:g}")
+        if self.max_width is not None and self.max_width < 1:
+            raise UsageError(f"--max-width must be at least 1 GPU, got {self.max_width}")
+        for width in self.widths or ():
+            if not 1 <= width <= MOST_GPUS:
+                raise UsageError(
+                    f"--widths: a width is 1 to {MOST_GPUS:,} GPUs, got {shortened(str(width))}"
+                )
+        for name, weight in self.weights.items():
+            if not 0 < weight < float("inf"):
+                raise UsageError(f"--weight {name}={weight:g}: a weight must be above 0")
+        for name, limit in self.limits.items():
+            if limit < 1:
+                raise UsageError(f"--limit {name}={limit}: a limit is at least 1 GPU")
+        for name, cap_s in self.caps_s.items():
+            if not 0 < cap_s < float("inf"):
+                raise UsageError(f"--require {name}: a time must be above 0 s, got {cap_s:g}")
+        if self.width_step is not None and self.width_step < 1:
+            raise UsageError(f"--width-step must be at least 1 GPU, got {self.width_step}")
+        if self.width_step is not None and self.widths is not None:
+            raise UsageError("--width-step and --widths both say which widths may be had: give one")
+
+    def most_gpus(self, job_class: str) -> int | None:
+        """Return the most GPUs that a job of a class may get; None where nobody said."""
+        return self.limits.get(job_class, self.max_width)
