@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
 from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration
 from gpuplan.cli.gates.gates import GateFailed
+from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
 COLUMNS = (Column("name", "name"), Column("jobs", "jobs", show_count), Column("p50_s", "median"))

@@ -74,7 +74,8 @@ def register(app: typer.Typer) -> None:
         ] = None,
     ) -> None:
         """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
-        from gpuplan.cli.documents.emit import check_output, emit
+        from gpuplan.cli.documents.emit import emit
+        from gpuplan.cli.options.outputs import check_output
 
         check_output(output, picture=True, rows=False, inputs=[*trace, priced.prices])
         priced.check()

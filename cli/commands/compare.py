@@ -10,7 +10,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table, trace_input
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
-from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
     MOST_GPUS,
@@ -31,7 +31,6 @@ EXAMPLE = (
     "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
     "--plot compare.svg"
 )
-USUAL = ("allpass", "serverless-only", "serverful-only", "hpa")
 
 
 def register(app: typer.Typer) -> None:
@@ -53,7 +52,7 @@ def compare(
             help="A policy of gpuplan list policies, with settings of its own after a colon: "
             "fixed:threshold_s=60,capacity=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
             "May be repeated; ratios refer to the first. "
-            f"Default: {', '.join(USUAL)}.",
+            f"Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
             show_default=False,
@@ -90,7 +89,7 @@ def compare(
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
-    contenders = read_contenders(policy or USUAL, settings or [], gpus)
+    contenders = read_contenders(policy or DEFAULT_POLICIES, settings or [], gpus)
     runner = engine.build()
     if market.checkpoints is not None:
         check_checkpoints({one.label: one.effective() for one in contenders})

@@ -85,12 +85,13 @@ def diff(
     from gpuplan.cli.diff.read import read_versions
     from gpuplan.cli.diff.show import report_of
     from gpuplan.cli.documents.annotations import announce
-    from gpuplan.cli.documents.emit import check_output, emit
+    from gpuplan.cli.documents.emit import emit
     from gpuplan.cli.documents.junit import as_junit
     from gpuplan.cli.documents.study import Document
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.formats.units import parse_share
     from gpuplan.cli.gates.gates import allowing, raise_tripped
+    from gpuplan.cli.options.outputs import check_output
 
     output = Output(output_format=output_format, out=out)
     share = parse_share(tolerance, "--tolerance")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     Output,
     OutputFormat,

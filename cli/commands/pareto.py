@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Report, trace_input
+from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
 from gpuplan.cli.pareto.options import (
     ComparedChoice,

@@ -10,9 +10,10 @@ import typer
 
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import check_output, emit
+from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Input, Report, Table
 from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
+from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,

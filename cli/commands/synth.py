@@ -139,7 +139,8 @@ def register(app: typer.Typer) -> None:
         allow_unchecked: AllowUnchecked = False,
     ) -> None:
         """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
-        from gpuplan.cli.documents.emit import check_output, emit
+        from gpuplan.cli.documents.emit import emit
+        from gpuplan.cli.options.outputs import check_output
 
         out = the_only(outs)
         output = Output(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -13,22 +13,13 @@ from typing import TextIO
 from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.analysis.files import (
     atomic_output,
-    check_writable,
-    files_named_in,
-    is_stream,
     spare,
 )
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, output_files
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
-TEXT_SUFFIXES = {
-    ".json": ResultFormat.json,
-    ".md": ResultFormat.md,
-    ".csv": ResultFormat.csv,
-    ".txt": ResultFormat.table,
-}
-PICTURE_SUFFIXES = (".svg", ".png")
 _collected: ContextVar[list[Report] | None] = ContextVar("collected", default=None)
 
 
@@ -41,62 +32,6 @@ def collecting() -> Iterator[list[Report]]:
         yield reports
     finally:
         _collected.reset(token)
-
-
-def check_output(
-    output: Output,
-    *,
-    picture: bool,
-    rows: bool,
-    inputs: Collection[Path | str | None] = (),
-    others: Iterable[Path | None] = (),
-) -> None:
-    """Refuse an output that cannot be made, before the work and not after it.
-
-    Args:
-        output: the options.
-        picture: whether the command draws one.
-        rows: whether the command has rows for a Parquet file.
-        inputs: what the command reads, also as part of a text (``table:FILE``); None and what is no
-            file are passed over.
-        others: files the command writes beside those of ``output``.
-
-    Raises:
-        OutputError: a file that cannot be written, is an input, or is given twice.
-        UsageError: a suffix that names no form this command has, or a condition that cannot be
-            read.
-    """
-    kinds = [
-        *TEXT_SUFFIXES,
-        *([".parquet"] if rows else []),
-        *(PICTURE_SUFFIXES if picture else ()),
-    ]
-    for path in output.out or ():
-        if path.suffix.lower() not in kinds and not _has_form_of_stdout(path):
-            raise UsageError(
-                f"--output {path}: no form is named {path.suffix!r}; "
-                f"expected one of {', '.join(kinds)}"
-            )
-    for plot in output.plot or ():
-        if not picture:
-            raise UsageError("--plot: this command has no picture")
-        if plot.suffix.lower() not in PICTURE_SUFFIXES:
-            raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
-    if output.fail_if:
-        from gpuplan.cli.gates.gates import read_condition
-
-        for condition in output.fail_if:
-            read_condition(condition)
-    written = [*_files(output), *(path for path in others if path is not None)]
-    named = files_named_in(*(text for text in inputs if isinstance(text, str)))
-    spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
-    for path in written:
-        check_writable(path)
-
-
-def _has_form_of_stdout(path: Path) -> bool:
-    """Return whether a file takes the form of ``--output-format``: /dev/stdout, a pipe."""
-    return not path.suffix and is_stream(path)
 
 
 def emit(report: Report, output: Output) -> None:
@@ -114,7 +49,7 @@ def emit(report: Report, output: Output) -> None:
     if reports is not None:
         reports.append(report)
         return
-    spare(_files(output), (Path(source.path) for source in report.inputs))
+    spare(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
     for warning in report.warnings:
@@ -136,10 +71,6 @@ def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> 
     gates = allowing(check(report.results, conditions), allow_unchecked)
     announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
     raise_tripped(gates)
-
-
-def _files(output: Output) -> list[Path]:
-    return [*(output.out or ()), *(output.plot or ())]
 
 
 def write_stdout(text: str) -> None:

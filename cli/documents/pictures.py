@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study import Picture
+from gpuplan.cli.documents.picture import Picture
 from gpuplan.cli.formats.escape import html
 
 if TYPE_CHECKING:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.documents.picture import Picture
+
 if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report, Table
     from gpuplan.cli.gates.gates import GateResult
@@ -40,27 +42,6 @@ class TableGrid:
     title: str
     headings: tuple[Heading, ...]
     rows: tuple[tuple[TableCell, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A drawn figure.
-
-    Attributes:
-        name: of its files, without a suffix.
-        title: a few words.
-        description: what it shows, for who cannot see it.
-        svg: a file of its own.
-        inline: the same for a page: with hover values, and colours by names of the page's style.
-        png: a file of its own.
-    """
-
-    name: str
-    title: str
-    description: str
-    svg: str
-    inline: str
-    png: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT
+from gpuplan.cli.formats.model_names import model_name
 from gpuplan.cli.formats.units import show_duration
-from gpuplan.cli.tables.fit_tables import model_name
 
 if TYPE_CHECKING:
     from gpuplan.analysis.fits import Fits

@@ -48,3 +48,7 @@ def some_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
         ]
 
     return offer
+
+
+DEFAULT_POLICIES = ("allpass", "serverless-only", "serverful-only", "hpa")
+"""The policies that ``compare`` runs where none is named."""

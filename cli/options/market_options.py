@@ -11,8 +11,8 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import check_output
 from gpuplan.cli.formats.report import Input
+from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import Output
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class TimelineChoice:
 
         Raises:
             UsageError: another kind of file than can be written.
-            OutputError: as `gpuplan.cli.documents.emit.check_output`.
+            OutputError: as `gpuplan.cli.options.outputs.check_output`.
         """
         check_output(
             output,

@@ -76,14 +76,14 @@ class Common:
         return [text for key, text in last.items() if key not in set_there]
 
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
-        from gpuplan.cli.commands.compare import USUAL
+        from gpuplan.cli.options.completion import DEFAULT_POLICIES
         from gpuplan.cli.options.policy_specs import taken
         from gpuplan.planner.registry import POLICIES
 
         sizes = SIZES if options.get("gpus") is not None else ()  # a study's own counts first
         shared = [f"{key}={value}" for key, value in self.clouds.items() if key not in sizes]
         if command == "compare":
-            given = options.get("policy") or USUAL
+            given = options.get("policy") or DEFAULT_POLICIES
             texts = given if isinstance(given, list | tuple) else [given]
             names = [str(text).partition(":")[0].strip() for text in texts]
             known = [POLICIES[name] for name in names if name in POLICIES]

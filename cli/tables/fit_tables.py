@@ -4,28 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.formats.model_names import MODEL_NAMES
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 
 if TYPE_CHECKING:
     from gpuplan.analysis.fits import Fits, TraceFits
 
-NAMES = {
-    "exponential": "exponential",
-    "lognormal": "lognormal",
-    "weibull": "Weibull",
-    "gamma": "gamma",
-    "pareto": "Pareto",
-    "hyperexponential2": "hyper-exponential, 2 phases",
-    "hyperexponential3": "hyper-exponential, 3 phases",
-}
 LEAST_P = 1e-4
-
-
-def model_name(name: str) -> str:
-    """Return the name of a model as people read it."""
-    body, _, tail = name.partition("_")
-    return f"{NAMES[body]} body, Pareto tail" if tail else NAMES[name]
 
 
 def in_words(name: str, parameters: dict[str, Any]) -> str:
@@ -37,7 +23,9 @@ def in_words(name: str, parameters: dict[str, Any]) -> str:
         case "lognormal":
             return f"lognormal with median {time['median_s']}, sigma {parameters['sigma']:.3g}"
         case "weibull" | "gamma":
-            return f"{NAMES[name]} with shape {parameters['shape']:.3g}, scale {time['scale_s']}"
+            return (
+                f"{MODEL_NAMES[name]} with shape {parameters['shape']:.3g}, scale {time['scale_s']}"
+            )
         case "pareto":
             return f"Pareto above {time['threshold_s']} with index {parameters['index']:.3g}"
     if "means_s" in parameters:
@@ -47,7 +35,7 @@ def in_words(name: str, parameters: dict[str, Any]) -> str:
     body = name.partition("_")[0]
     rest = in_words(body, parameters["body"]).partition(" with ")[2]
     return (
-        f"{NAMES[body]} body ({rest}), Pareto tail above {time['threshold_s']} with index "
+        f"{MODEL_NAMES[body]} body ({rest}), Pareto tail above {time['threshold_s']} with index "
         f"{parameters['index']:.3g}"
     )
 

@@ -1,0 +1,78 @@
+"""Forms and files of output: which there are, and their check before the work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.files import check_writable, files_named_in, is_stream, spare
+from gpuplan.cli.options.shared_options import Output, ResultFormat
+
+TEXT_SUFFIXES = {
+    ".json": ResultFormat.json,
+    ".md": ResultFormat.md,
+    ".csv": ResultFormat.csv,
+    ".txt": ResultFormat.table,
+}
+PICTURE_SUFFIXES = (".svg", ".png")
+
+
+def check_output(
+    output: Output,
+    *,
+    picture: bool,
+    rows: bool,
+    inputs: Collection[Path | str | None] = (),
+    others: Iterable[Path | None] = (),
+) -> None:
+    """Refuse an output that cannot be made, before the work and not after it.
+
+    Args:
+        output: the options.
+        picture: whether the command draws one.
+        rows: whether the command has rows for a Parquet file.
+        inputs: what the command reads, also as part of a text (``table:FILE``); None and what is no
+            file are passed over.
+        others: files the command writes beside those of ``output``.
+
+    Raises:
+        OutputError: a file that cannot be written, is an input, or is given twice.
+        UsageError: a suffix that names no form this command has, or a condition that cannot be
+            read.
+    """
+    kinds = [
+        *TEXT_SUFFIXES,
+        *([".parquet"] if rows else []),
+        *(PICTURE_SUFFIXES if picture else ()),
+    ]
+    for path in output.out or ():
+        if path.suffix.lower() not in kinds and not has_form_of_stdout(path):
+            raise UsageError(
+                f"--output {path}: no form is named {path.suffix!r}; "
+                f"expected one of {', '.join(kinds)}"
+            )
+    for plot in output.plot or ():
+        if not picture:
+            raise UsageError("--plot: this command has no picture")
+        if plot.suffix.lower() not in PICTURE_SUFFIXES:
+            raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
+    if output.fail_if:
+        from gpuplan.cli.gates.gates import read_condition
+
+        for condition in output.fail_if:
+            read_condition(condition)
+    written = [*output_files(output), *(path for path in others if path is not None)]
+    named = files_named_in(*(text for text in inputs if isinstance(text, str)))
+    spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
+    for path in written:
+        check_writable(path)
+
+
+def has_form_of_stdout(path: Path) -> bool:
+    """Return whether a file takes the form of ``--output-format``: /dev/stdout, a pipe."""
+    return not path.suffix and is_stream(path)
+
+
+def output_files(output: Output) -> list[Path]:
+    return [*(output.out or ()), *(output.plot or ())]
