@@ -18,7 +18,7 @@ from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
-from gpuplan.planner.runs.timelines import timeline_frame, together
+from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.workload import MICROS, FloatArray
@@ -75,7 +75,7 @@ class PolicyOutcome:
         results: the headline numbers of its `Simulation`, and those that all policies have.
         jct_s: job completion times, ascending; shape (n,).
         warnings: what a reader must know, of the simulation.
-        timeline: of `gpuplan.planner.runs.timelines.timeline_frame`; None where nobody asked.
+        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
     """
 
     label: str
@@ -231,7 +231,7 @@ def _replayed(
         results=common_results(jobs, run, frame) | run.results,
         jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
-        timeline=timeline_frame(run.detail) if timelines else None,
+        timeline=run.timeline() if timelines else None,
     )
 
 

@@ -12,16 +12,9 @@ import os
 import signal
 import sys
 
-INTERRUPTED = 130
+from gpuplan.cli.app.interrupts import State, stopped
+
 AGAIN_S = 0.01
-stopped: list[int] = []
-"""The signals that have come so far."""
-
-
-class State:
-    """Whether a command runs, which can be left in order."""
-
-    running = False
 
 
 def run() -> None:

@@ -15,7 +15,7 @@ from gpuplan.analysis.errors import GpuplanError, brief
 from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli.app import messages
-from gpuplan.cli.app.console import INTERRUPTED, State, stopped
+from gpuplan.cli.app.interrupts import INTERRUPTED, State, stopped
 from gpuplan.cli.app.lazy import LazyGroup
 
 USAGE = 2

@@ -82,7 +82,6 @@ def simulate(
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import price
-    from gpuplan.planner.runs.timelines import timeline_frame
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
@@ -126,7 +125,7 @@ def simulate(
         figure=figure,
         frame=result.to_frame,
     )
-    timeline.write(lambda: timeline_frame(result.detail))
+    timeline.write(result.timeline)
     emit(report, output)
 
 

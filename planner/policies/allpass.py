@@ -63,6 +63,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
         results=results,
         rows=partial(job_frame, jobs, run),
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
+        timeline=partial(timeline_frame, run),
         detail=run,
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,14 @@ def simulate(
         UsageError: settings that no run can have, or a job wider than the capacity of a policy
             that has nowhere else to put it.
     """
-    from gpuplan.planner.policies.allpass import check_fits, job_frame, measure, replay, warnings_of
+    from gpuplan.planner.policies.allpass import (
+        check_fits,
+        job_frame,
+        measure,
+        replay,
+        timeline_frame,
+        warnings_of,
+    )
 
     elastic = ELASTIC[policy]
     if not elastic.has_containers:  # nobody leaves one, so nothing is saved and loaded
@@ -190,6 +198,7 @@ def simulate(
         results={key: value for key, value in results.items() if key not in elastic.hidden},
         rows=rows,
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
+        timeline=partial(timeline_frame, run),
         detail=run,
     )
 

@@ -66,6 +66,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
             *_without_effect(policy, settings, cluster),
             *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
         ),
+        timeline=partial(timeline_frame, run),
         detail=run,
     )
 
@@ -189,3 +190,19 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, bill: ClusterBill) -> pl.DataFra
 def _mean_over_time(run: ClusterRun, values: Any) -> float:
     time_s = (run.time_us - run.time_us[0]) / MICROS
     return time_average(time_s, values.astype(np.float64), run.makespan_us / MICROS)
+
+
+def timeline_frame(run: ClusterRun) -> pl.DataFrame:
+    """Return a row per change of a run.
+
+    Columns: ``time_s`` after the first submission, ``queued`` jobs and ``used_gpus`` from then on.
+    """
+    found = pl.DataFrame(
+        {
+            "time_s": (run.time_us - run.time_us[0]) / MICROS,
+            "queued": run.waiting,
+            "used_gpus": run.used,
+        }
+    )
+    changed = pl.any_horizontal(pl.col("queued", "used_gpus").diff().fill_null(1) != 0)
+    return found.filter(changed)

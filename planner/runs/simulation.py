@@ -25,6 +25,8 @@ class Simulation:
             ``jqt_s``, ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after
             the first submission.
         warnings: what a reader of the results must know.
+        timeline: makes a row per change over time: ``time_s`` after the first submission, ``queued``
+            jobs, and what the policy adds.
         detail: the simulator's own result, for pictures.
     """
 
@@ -33,6 +35,7 @@ class Simulation:
     results: dict[str, Any]
     rows: Callable[[], pl.DataFrame]
     warnings: tuple[str, ...]
+    timeline: Callable[[], pl.DataFrame]
     detail: Any
 
     def summary(self) -> dict[str, Any]:

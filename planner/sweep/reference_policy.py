@@ -12,7 +12,6 @@ import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks, interval
 from gpuplan.planner.compare import Contender, common_results
-from gpuplan.planner.runs.timelines import timeline_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
 from gpuplan.planner.sweep.ski_rental import HOUR_S
@@ -30,7 +29,7 @@ class Rival(Judged):
         resampled: bills (US dollars) and mean completion times (seconds) over resamples of the
             trace, each of shape (resamples,); None where nobody asked.
         warnings: what a reader must know.
-        timeline: of `gpuplan.planner.runs.timelines.timeline_frame`; None where nobody asked.
+        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
     """
 
     label: str
@@ -73,7 +72,7 @@ def replay_rival(
         results={key: run.results.get(key, value) for key, value in common.items()},
         resampled=resampled,
         warnings=tuple(f"{contender.label}: {warning}" for warning in run.warnings),
-        timeline=timeline_frame(run.detail) if timelines else None,
+        timeline=run.timeline() if timelines else None,
     )
 
 
