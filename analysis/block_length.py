@@ -10,9 +10,8 @@ whose width is twice the lag from which on correlations are within noise.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from gpuplan.analysis.arrays import FloatArray
 
 LEAST_BLOCKS = 10
 """Fewer values than this many are too few for any blocks."""

@@ -21,11 +21,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-CountArray = NDArray[np.int32]
+from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
 
 NORMAL = NormalDist()
 AT_ONCE = 256

@@ -10,13 +10,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gpuplan.analysis.schema import (
-    CENTURY_S,
-    FIRST_SUBMIT,
-    LAST_SUBMIT,
-    LEAST_SHARE,
-    MAX_GPUS,
-)
+from gpuplan.analysis.schema import FIRST_SUBMIT, LAST_SUBMIT, LEAST_SHARE, MAX_GPUS
+from gpuplan.analysis.time_units import CENTURY_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.schema import STATES
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
+from gpuplan.analysis.time_units import HOUR_S
 
 NAMES = ("user", "group", "job_class")
 """Columns of names that many jobs share."""
@@ -31,8 +29,6 @@ COLUMNS = (
     *NAMES,
 )
 """Canonical columns that a characterization reads."""
-
-SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ class JobArrays:
     @property
     def gpu_hours(self) -> float | None:
         """GPU time of all timed jobs; None where no job is timed."""
-        return float(self.gpu_s.sum()) / SECONDS_PER_HOUR if self.timed_jobs else None
+        return float(self.gpu_s.sum()) / HOUR_S if self.timed_jobs else None
 
     def timed_gpu(self, part: slice = slice(None)) -> BoolArray:
         """Return where a job, or one of a range of them, is timed and holds GPUs."""

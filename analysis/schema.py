@@ -53,8 +53,6 @@ REQUIRED = ("submit_time", "duration_s", "num_gpus")
 MAX_GPUS = 1e7
 """GPUs that a job may hold; a larger number is a unit or a column mistaken."""
 
-CENTURY_S = 100 * 365.25 * 86400.0
-"""Seconds that a run, a wait or a deadline may take."""
 
 FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
 LAST_SUBMIT = datetime(9999, 12, 31, tzinfo=UTC)

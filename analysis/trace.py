@@ -20,7 +20,6 @@ from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
 from gpuplan.analysis.schema import (
     CANONICAL,
-    CENTURY_S,
     DEFAULTS,
     LAST_SUBMIT,
     LEAST_S,
@@ -30,6 +29,7 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
+from gpuplan.analysis.time_units import CENTURY_S
 from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from benchmarks import plain_cluster
 from benchmarks.bench_allpass import first_jobs, seren_like
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.workload import IntArray
 
 JOBS, SLICE, LOAD = 1_000_000, 20_000, 0.9
 BARS = {False: ">= 1,000,000 jobs/s", True: ">= 200,000 jobs/s"}

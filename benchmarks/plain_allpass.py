@@ -12,7 +12,8 @@ from heapq import heappop, heappush
 import numpy as np
 
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.workload import Workload, to_micros
+from gpuplan.simkit.time import to_micros
+from gpuplan.simkit.workload import Workload
 
 (
     FINISH_SERVERLESS,

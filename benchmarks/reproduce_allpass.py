@@ -37,7 +37,7 @@ from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.synth import PRESETS, Request, preset_model, synthesize
 from gpuplan.analysis.trace import read_trace
 from gpuplan.simkit.allpass.parameters import RENTAL_DRAWS, Allpass
-from gpuplan.simkit.workload import MICROS
+from gpuplan.simkit.time import MICROS
 
 SEEDS = 30
 PHILLY = Path(__file__).resolve().parents[2] / "shared/data/philly/philly_jobs_a.csv.gz"

@@ -18,7 +18,7 @@ from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
-from gpuplan.simkit.workload import MICROS
+from gpuplan.simkit.time import MICROS
 
 JOBS, POOL = 200, 20_000  # sampled, out of so many
 WORKERS = 30

@@ -20,8 +20,9 @@ from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import distribution
-from gpuplan.simkit.workload import MICROS, FloatArray
+from gpuplan.simkit.time import MICROS
 
 
 @dataclass(frozen=True, slots=True)

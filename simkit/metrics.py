@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.simkit.workload import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray
 
 PERCENTILES = (50, 90, 95, 99)
 

@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-IntArray: TypeAlias = NDArray[np.int64]
-FloatArray: TypeAlias = NDArray[np.float64]
-BoolArray: TypeAlias = NDArray[np.bool_]
-
-MICROS = 1_000_000
-"""Microseconds in a second: time inside a kernel is whole microseconds, so that sums are exact."""
-
-MICROS_PER_HOUR = 3600.0 * MICROS
-
-FOREVER = 1 << 60
-"""A time no simulation reaches, in microseconds (36,000 years)."""
-
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.time import FOREVER, to_micros
 
 MOST_GPUS = 1 << 24
 """GPUs that a run may hold: to tell so many apart takes about 1 GB."""
-
-
-class TimeOverflow(ValueError):
-    """Times so long that whole microseconds could leave the range of 64 bits.
-
-    Attributes:
-        longest: the parameter that takes most of them; None where that are the jobs.
-    """
-
-    def __init__(self, problem: str, longest: str | None = None) -> None:
-        super().__init__(problem)
-        self.longest = longest
-
-
-def to_micros(seconds: Any) -> IntArray:
-    """Return seconds as whole microseconds, rounded half up; what is infinite is `FOREVER`."""
-    scaled = np.floor(np.asarray(seconds, np.float64) * MICROS + 0.5)
-    return np.minimum(scaled, float(FOREVER)).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

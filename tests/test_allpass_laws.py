@@ -11,7 +11,8 @@ from support_allpass import run_twin
 
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp, price_ladder
 from gpuplan.simkit.allpass.simulator import run_allpass
-from gpuplan.simkit.workload import Workload, to_micros
+from gpuplan.simkit.time import to_micros
+from gpuplan.simkit.workload import Workload
 
 
 def seren_like(jobs, days, seed, *, gangs=(1, 1, 1, 2, 4, 8), median_s=120.0):

@@ -15,7 +15,8 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.renting.market import Market
-from gpuplan.simkit.workload import FOREVER, Workload
+from gpuplan.simkit.time import FOREVER
+from gpuplan.simkit.workload import Workload
 
 NO_DELAY = StartUp(0, 0)
 S = 1_000_000

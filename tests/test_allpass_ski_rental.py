@@ -11,7 +11,8 @@ from gpuplan.planner.sweep.ski_rental import serverful_price, ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.renting.market import Market
-from gpuplan.simkit.workload import Workload, to_micros
+from gpuplan.simkit.time import to_micros
+from gpuplan.simkit.workload import Workload
 
 ONE_PRICE = Allpass(controller="fixed", marketplace_prices=(), conventional_price=1.29)
 JOBS = st.lists(

@@ -12,7 +12,8 @@ from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import enough_gpus, run_cluster
-from gpuplan.simkit.workload import MICROS, Workload
+from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.workload import Workload
 
 pytestmark = pytest.mark.kernels
 

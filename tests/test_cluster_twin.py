@@ -11,7 +11,8 @@ from support_cluster import run_twin, segments_of, without_repeats
 
 from gpuplan.simkit.cluster.parameters import ORDERS, PUBLISHED, Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
-from gpuplan.simkit.workload import MICROS, Workload
+from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.workload import Workload
 
 pytestmark = pytest.mark.kernels
 

@@ -11,7 +11,8 @@ from gpuplan.simkit.allpass.parameters import PRICING_RULES, Allpass, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.renting.billing import hold
 from gpuplan.simkit.renting.market import Market
-from gpuplan.simkit.workload import FOREVER, Workload
+from gpuplan.simkit.time import FOREVER
+from gpuplan.simkit.workload import Workload
 
 HOUR = 3_600_000_000
 

@@ -8,12 +8,13 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S
 from gpuplan.planner.registry import POLICIES, allpass
 from gpuplan.planner.runs.settings import SettingError, check_widest, setting_error
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.workload import TimeOverflow, Workload
+from gpuplan.simkit.time import TimeOverflow
+from gpuplan.simkit.workload import Workload
 
 WIDEST = "the widest job takes 4 GPUs at once and would never start"
 NARROWER = "allow at least 4, or leave wide jobs out with --where 'num_gpus <= {}'"

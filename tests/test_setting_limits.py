@@ -8,11 +8,12 @@ from gpuplan.cli.options.market_options import MOST_GPUS as OPTION_MOST
 from gpuplan.cli.options.settings import parse_settings, show_setting
 from gpuplan.planner.policies.allpass_settings import SETTINGS as ALLPASS_SETTINGS
 from gpuplan.planner.registry import POLICIES
-from gpuplan.simkit.allpass.parameters import CENTURY_S, Allpass, StartUp, price_ladder
+from gpuplan.simkit.allpass.parameters import Allpass, StartUp, price_ladder
 from gpuplan.simkit.allpass.scalers import next_threshold
 from gpuplan.simkit.allpass.simulator import _rules
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD
+from gpuplan.simkit.time import CENTURY_S
 from gpuplan.simkit.workload import MOST_GPUS
 
 EVERY = {name: one for policy in POLICIES.values() for name, one in policy.settings.items()}

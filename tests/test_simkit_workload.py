@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from gpuplan.simkit.metrics import distribution, time_average
-from gpuplan.simkit.workload import FOREVER, Workload, to_micros
+from gpuplan.simkit.time import FOREVER, to_micros
+from gpuplan.simkit.workload import Workload
 
 
 def build(**changes):

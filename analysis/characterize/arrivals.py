@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.arrays import IntArray
 from gpuplan.analysis.characterize.chunks import chunks, run_lengths
 from gpuplan.analysis.characterize.clock import HOUR_US, US, is_zone, local_time
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
-from gpuplan.analysis.jobs import IntArray, JobArrays
+from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import Provenance
 
 QUARTER_US = 900 * US

@@ -26,8 +26,9 @@ from gpuplan.analysis.characterize.durations import (
 from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
-from gpuplan.analysis.jobs import SECONDS_PER_HOUR, JobArrays, job_arrays, known_ascending
+from gpuplan.analysis.jobs import JobArrays, job_arrays, known_ascending
 from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.time_units import HOUR_S
 from gpuplan.analysis.trace import Trace
 
 NOT_STARTED = STATES.index("not_started")
@@ -163,7 +164,7 @@ def _notes(trace: Trace, jobs: JobArrays, *, include_running: bool) -> tuple[str
     running = int(np.count_nonzero(jobs.censored))
     if running and not include_running:
         so_far = trace.jobs["duration_s"].to_numpy()[jobs.censored]
-        held = float(np.nansum(so_far * jobs.num_gpus[jobs.censored])) / SECONDS_PER_HOUR
+        held = float(np.nansum(so_far * jobs.num_gpus[jobs.censored])) / HOUR_S
         notes.append(
             f"left out of durations, GPU time and load: {running:,} still running, with "
             f"{held:,.0f} GPU-hours so far; --include-running counts them"

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from scipy.special import kolmogorov
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.bootstrap import interval
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
-from gpuplan.analysis.jobs import FloatArray, job_arrays, known_ascending
+from gpuplan.analysis.jobs import job_arrays, known_ascending
 from gpuplan.analysis.trace import Trace
 
 

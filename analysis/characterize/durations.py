@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.characterize.chunks import counts_and_sums
-from gpuplan.analysis.jobs import FloatArray, JobArrays
+from gpuplan.analysis.jobs import JobArrays
 
 CDF_POINTS = 101
 SHORT_S = (60.0, 600.0)

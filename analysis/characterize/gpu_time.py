@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.jobs import SECONDS_PER_HOUR, FloatArray, JobArrays
+from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.time_units import HOUR_S
 
 LORENZ_POINTS = 101
 
@@ -54,7 +56,7 @@ def gpu_time(jobs: JobArrays) -> GpuTime:
     del duration_s
     gpu_s.sort()  # its own copy; in place
     return GpuTime(
-        gpu_hours=total / SECONDS_PER_HOUR,
+        gpu_hours=total / HOUR_S,
         top10pct_longest_share=top10,
         top1pct_longest_share=top1,
         gini=gini(gpu_s),

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
 from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import (
     Blocks,
-    CountArray,
     Studentized,
     at_least,
     draw_blocks,
@@ -39,13 +39,8 @@ from gpuplan.analysis.characterize.time_resamples import (
     resampled_rhythm,
 )
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.jobs import (
-    SECONDS_PER_HOUR,
-    FloatArray,
-    IntArray,
-    JobArrays,
-    job_arrays,
-)
+from gpuplan.analysis.jobs import JobArrays, job_arrays
+from gpuplan.analysis.time_units import HOUR_S
 from gpuplan.analysis.trace import Trace
 
 MOST_RESAMPLES = 10_000  # all are held at once: of a million jobs in a day, some 3 GB
@@ -231,7 +226,7 @@ def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     unit = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0  # C^2 has none; squares stay small
     gap = np.nan_to_num(gap_s) / (unit or 1.0)
     gpu_s = jobs.gpu_s if jobs.timed_gpu().any() else np.full(jobs.jobs, np.nan)
-    hours = gpu_s * (jobs.jobs / SECONDS_PER_HOUR)
+    hours = gpu_s * (jobs.jobs / HOUR_S)
     moments = np.stack([known, gap, gap**2])
     zero = (gap_s == 0).astype(np.float64)
     return {

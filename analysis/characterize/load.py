@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import chunks
-from gpuplan.analysis.jobs import FloatArray, IntArray, JobArrays
+from gpuplan.analysis.jobs import JobArrays
 
 US = 1e6
 PARTS_PER_GPU = 1e6

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import run_lengths
 from gpuplan.analysis.characterize.clock import HOUR_US, local_time
-from gpuplan.analysis.jobs import FloatArray, IntArray
 
 DAY_H, WEEK_H = 24, 168
 LONGEST_PERIOD_H = 2 * WEEK_H

@@ -10,16 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.characterize.durations import percentile
-from gpuplan.analysis.jobs import (
-    SECONDS_PER_HOUR,
-    FloatArray,
-    IntArray,
-    JobArrays,
-    known_ascending,
-)
+from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.schema import STATES
+from gpuplan.analysis.time_units import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,7 @@ class _Tally:
         return Share(
             jobs=jobs,
             share_jobs=jobs / int(self.jobs.sum()),
-            gpu_hours=gpu_s / SECONDS_PER_HOUR if self.timed else None,
+            gpu_hours=gpu_s / HOUR_S if self.timed else None,
             share_gpu_hours=gpu_s / total if total > 0 else None,
         )
 

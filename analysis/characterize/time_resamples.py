@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.block_length import ENOUGH_BLOCKS, LEAST_BLOCKS, block_length
 from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.characterize.arrivals import BURST_QUANTILE, poisson_quantile
@@ -24,7 +25,7 @@ from gpuplan.analysis.characterize.seasonality import (
     hourly_series,
     most_hours,
 )
-from gpuplan.analysis.jobs import FloatArray, IntArray, JobArrays
+from gpuplan.analysis.jobs import JobArrays
 
 LEAST_CELLS = 10 * LEAST_BLOCKS
 HELD_SHARES = (0.5, 0.95)

@@ -15,7 +15,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, gammainc, gammaincc, gammaln, ndtr, polygamma
 
-from gpuplan.analysis.fits.sample import FloatArray, Sample
+from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.fits.sample import Sample
 
 LOG_ROOT_TAU = 0.5 * float(np.log(2 * np.pi))
 NEWTON_STEPS = 30

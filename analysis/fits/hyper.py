@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.fits.sample import FloatArray, Sample
+from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.fits.sample import Sample
 
 GROUPED_STEPS = 3000
 WHOLE_STEPS = 4

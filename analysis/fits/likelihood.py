@@ -13,7 +13,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from gpuplan.analysis.fits.sample import FloatArray, Sample
+from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.fits.sample import Sample
 
 FIRST_STEP = 0.25
 

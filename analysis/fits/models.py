@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.fits.families import (
     Distribution,
     fit_exponential,
@@ -17,7 +18,7 @@ from gpuplan.analysis.fits.families import (
 from gpuplan.analysis.fits.hyper import fit_hyperexponential
 from gpuplan.analysis.fits.likelihood import Vuong, vuong
 from gpuplan.analysis.fits.pareto import ParetoTail, fit_tail
-from gpuplan.analysis.fits.sample import FloatArray, Sample, positive_sample
+from gpuplan.analysis.fits.sample import Sample, positive_sample
 from gpuplan.analysis.fits.splice import splice
 from gpuplan.analysis.jobs import job_arrays, known_ascending
 from gpuplan.analysis.trace import Trace

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.fits.families import LOG_ROOT_TAU
 from gpuplan.analysis.fits.likelihood import Vuong, maximize, vuong
-from gpuplan.analysis.fits.sample import FloatArray, Sample
+from gpuplan.analysis.fits.sample import Sample
 
 LEAST_TAIL = 50
 """Fewer values are no ground for an index (Clauset et al., section 3.4)."""

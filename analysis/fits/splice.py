@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.fits.families import Body, Gamma, Lognormal, Weibull
 from gpuplan.analysis.fits.likelihood import maximize
 from gpuplan.analysis.fits.pareto import ParetoTail, pareto_log_density
-from gpuplan.analysis.fits.sample import FloatArray, Sample
+from gpuplan.analysis.fits.sample import Sample
 
 LEAST_BODY = 10
 LEAST_DISTINCT = 3

@@ -25,7 +25,7 @@ from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
 from gpuplan.analysis.reading.records import Cell, parsed, plain, text
 from gpuplan.analysis.reading.source import SourceStream, read_all
-from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S
 
 FOLDER = re.compile(r"([a-z]+)-(\d{2})-(\d{2})-(\d{4})")
 FILE = re.compile(r"([a-z]+-[a-z]+-\d[a-z]?)_([a-z0-9]+)_(\d{1,4})\.json")

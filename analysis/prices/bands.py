@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import HOUR_US, PriceBook
-from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
+from gpuplan.analysis.prices.hourly import HourlyPrices
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)

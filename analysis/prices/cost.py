@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.jobs import job_arrays
-from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
+from gpuplan.analysis.prices.hourly import HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
+from gpuplan.analysis.time_units import HOUR_S
 from gpuplan.analysis.trace import Trace
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that a bill reads."""
 US_PER_S = 1e6
-SECONDS_PER_HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +129,13 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Ho
 
     def of(gpu_type: str | None) -> HourlyDemand:
         mine = np.array([name == gpu_type for name in named])[codes] & chosen
-        duration_h, gpus = jobs.duration_s[mine] / SECONDS_PER_HOUR, jobs.num_gpus[mine]
+        duration_h, gpus = jobs.duration_s[mine] / HOUR_S, jobs.num_gpus[mine]
         count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
         if not calendar:
             none = np.zeros(0)
             return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.submit_us[mine] / US_PER_S / SECONDS_PER_HOUR
-        start_h += np.nan_to_num(jobs.queue_s[mine]) / SECONDS_PER_HOUR
+        start_h = jobs.submit_us[mine] / US_PER_S / HOUR_S
+        start_h += np.nan_to_num(jobs.queue_s[mine]) / HOUR_S
         return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 
     types = {name for name, some in zip(named, found, strict=True) if some}

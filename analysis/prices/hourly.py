@@ -6,14 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import OFFER
 from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import PriceBook, stretches
-from gpuplan.analysis.prices.hourly import FloatArray, IntArray
 from gpuplan.analysis.prices.supply import availability_steps
 
 MOST_PRICES = 20_000_000

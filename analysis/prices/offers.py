@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
 from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
-from gpuplan.analysis.prices.hourly import FloatArray, HourlyPrices
+from gpuplan.analysis.prices.hourly import HourlyPrices
 
 STALE_DAYS = 90.0
 HOURS_PER_DAY = 24

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.prices.book import HOUR_US, PriceBook, stretches
-from gpuplan.analysis.prices.hourly import FloatArray, IntArray
 
 DAY_US = 24 * HOUR_US
 

@@ -20,12 +20,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
 from gpuplan.analysis.characterize.clock import US, is_zone
-from gpuplan.analysis.synth.curve import FloatArray, fit_curve
+from gpuplan.analysis.synth.curve import fit_curve
 from gpuplan.analysis.synth.dependence import (
     MOST_SHARED,
-    IntArray,
     fit_memory,
     long_weight,
     memory_scores,

@@ -17,9 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from gpuplan.analysis.arrays import FloatArray
 
 SPACING = 0.01
 TAIL_SHARE = 0.001

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.synth.curve import DurationCurve
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 MEMORY_JOBS = (2.0, 16.0, 128.0, 1024.0)
 LAGS = tuple(2**k for k in range(11))

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import CANONICAL, STATES
 from gpuplan.analysis.synth.arrivals import draw_submissions
-from gpuplan.analysis.synth.curve import DurationCurve, FloatArray
+from gpuplan.analysis.synth.curve import DurationCurve
 from gpuplan.analysis.synth.dependence import (
-    IntArray,
     ascending,
     crowd_of,
     even_scores,

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.jobs import IntArray, JobArrays, job_arrays
+from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.jobs import JobArrays, job_arrays
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import clock_step_s, fit_arrivals
 from gpuplan.analysis.synth.compare import measure
-from gpuplan.analysis.synth.curve import DurationCurve, FloatArray, fit_curve
+from gpuplan.analysis.synth.curve import DurationCurve, fit_curve
 from gpuplan.analysis.synth.dependence import (
     CROWD_JOBS,
     CROWDS,

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.synth.curve import DurationCurve, FloatArray, fit_curve
-from gpuplan.analysis.synth.dependence import IntArray, strata
+from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.synth.curve import DurationCurve, fit_curve
+from gpuplan.analysis.synth.dependence import strata
 
 HOUR_S = 3600.0
 SPREADS = (0.05, 20.0)

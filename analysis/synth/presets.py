@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.schema import STATES as STATE_NAMES
-from gpuplan.analysis.synth.curve import DurationCurve, FloatArray, curve_through
+from gpuplan.analysis.synth.curve import DurationCurve, curve_through
 from gpuplan.analysis.synth.dependence import Shared, fit_shifts, on_one_curve
 from gpuplan.analysis.synth.model import (
     ArrivalModel,
@@ -23,10 +24,10 @@ from gpuplan.analysis.synth.model import (
     WorkloadModel,
 )
 from gpuplan.analysis.synth.published import PUBLISHED, Published
+from gpuplan.analysis.time_units import DAY_S
 
 PRESETS = tuple(sorted(PUBLISHED))
 
-DAY_S = 86400.0
 USERS = 300
 GPUS_PER_NODE = 8
 TAIL_FROM = 0.998

@@ -13,9 +13,8 @@ from functools import lru_cache
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.clock import US, local_time
-from gpuplan.analysis.synth.curve import FloatArray
-from gpuplan.analysis.synth.dependence import IntArray
 
 HOUR_S = 3600
 DAY_H, WEEK_H = 24, 168

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S
 from gpuplan.analysis.user_tables.cells import Rule, read_cells
 from gpuplan.analysis.words import listed
 

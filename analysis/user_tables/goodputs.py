@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.schema import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S
 from gpuplan.analysis.user_tables.cells import Rule, check_shares, read_cells
 from gpuplan.analysis.user_tables.throughputs import EPOCH, MOST, WORK_SHARE, above_zero
 

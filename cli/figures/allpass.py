@@ -14,7 +14,8 @@ from gpuplan.cli.figures.palette import KINDS, look_of
 from gpuplan.cli.figures.steps import draw_steps, finish_timelines, time_axis
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
 from gpuplan.simkit.allpass.simulator import AllpassRun, Timeline
-from gpuplan.simkit.workload import MICROS, FloatArray
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import MICROS
 
 
 def draw_timeline(run: AllpassRun, policy: str = "allpass") -> Figure:

@@ -10,7 +10,7 @@ from gpuplan.cli.figures.palette import look_of
 from gpuplan.cli.figures.steps import draw_steps, finish_timelines, time_axis
 from gpuplan.cli.figures.style import INK, SETTINGS, new_figure
 from gpuplan.simkit.cluster.simulator import ClusterRun
-from gpuplan.simkit.workload import MICROS
+from gpuplan.simkit.time import MICROS
 
 
 def draw_cluster(run: ClusterRun, policy: str = "fifo") -> Figure:

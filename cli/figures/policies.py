@@ -21,7 +21,7 @@ from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
 from gpuplan.planner.compare import PolicyComparison
-from gpuplan.simkit.workload import FloatArray
+from gpuplan.simkit.arrays import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
 NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.96)  # where a curve's name may stand

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gpuplan.cli.figures.style import SOFT
-from gpuplan.simkit.workload import FloatArray
+from gpuplan.simkit.arrays import FloatArray
 
 STEPS = 800  # as many as a picture has columns to show
 DAYS_FROM_S = 172_800.0

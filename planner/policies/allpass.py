@@ -21,7 +21,7 @@ from gpuplan.simkit.allpass.reclaim import NeverDone
 from gpuplan.simkit.allpass.simulator import AllpassRun, run_allpass
 from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
 from gpuplan.simkit.renting.pool import MOST_GANG, TooWide
-from gpuplan.simkit.workload import FOREVER, MICROS, TimeOverflow
+from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow
 
 FEWER_WORKERS = {
     "literal": (("scaling",), "set scaling=bounded, or a lower capacity"),

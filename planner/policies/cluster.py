@@ -29,7 +29,8 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
 from gpuplan.simkit.metrics import distribution, time_average
-from gpuplan.simkit.workload import MICROS, MICROS_PER_HOUR, TimeOverflow, Workload
+from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
+from gpuplan.simkit.workload import Workload
 
 
 def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simulation:

@@ -12,10 +12,11 @@ from gpuplan.planner.policies.allpass_settings import parameters_from, settings_
 from gpuplan.planner.policies.cluster_settings import RENTED
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster.simulator import ClusterRun
 from gpuplan.simkit.renting.billing import hold
 from gpuplan.simkit.renting.market import MOST_USD
-from gpuplan.simkit.workload import MICROS_PER_HOUR, FloatArray
+from gpuplan.simkit.time import MICROS_PER_HOUR
 
 SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
 """Of what `settings_of` tells, all that a cluster pays by."""

@@ -27,8 +27,8 @@ from gpuplan.planner.pricing.price_selection import (
 )
 from gpuplan.planner.runs.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.parameters import price_ladder
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.renting.market import MOST_USD, Market
-from gpuplan.simkit.workload import FloatArray
 
 MARKET_KINDS = ("marketplace", "spot")
 TIERS = {  # kind of price -> the setting that names its provider, and the one that is its price

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.simkit.workload import FloatArray
+from gpuplan.simkit.arrays import FloatArray
 
 
 def non_dominated(cost: FloatArray, jct: FloatArray) -> list[int]:

@@ -13,10 +13,11 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
-from gpuplan.simkit.workload import MICROS, IntArray, Workload, to_micros
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
+from gpuplan.simkit.workload import Workload
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
-CENTURY_S = 100 * 365.25 * 86_400
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.simkit.arrays import FloatArray
 
-FloatArray = NDArray[np.float64]
 DEFAULT_MAX_WIDTH = 64
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.speedup.functions import FloatArray, SpeedupFunction
+from gpuplan.planner.speedup.functions import SpeedupFunction
+from gpuplan.simkit.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.user_tables.goodputs import read_goodputs
-from gpuplan.planner.speedup.functions import FloatArray, MeasuredSpeedup, measured_curve
+from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.simkit.arrays import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 MOST_GPUS = 1024  # widths beyond are not tried; few jobs can fill so many
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuplan.planner.runs.dominance import same_point
-from gpuplan.planner.sweep.ski_rental import HOUR_S
-from gpuplan.simkit.workload import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.time import HOUR_S
 
 NEARLY = 0.10
 """A mean JCT within this share of the least one is as good as the least."""

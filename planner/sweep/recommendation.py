@@ -19,7 +19,8 @@ from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
 from gpuplan.planner.sweep.reference_policy import Against, Rival, set_against
 from gpuplan.planner.sweep.scenario import SweepPoint
-from gpuplan.planner.sweep.ski_rental import HOUR_S, SkiRental
+from gpuplan.planner.sweep.ski_rental import SkiRental
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from gpuplan.analysis.bootstrap import Blocks, interval
 from gpuplan.planner.compare import Contender, common_results
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
-from gpuplan.planner.sweep.ski_rental import HOUR_S
-from gpuplan.simkit.workload import FloatArray
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)

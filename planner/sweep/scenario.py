@@ -18,7 +18,8 @@ from gpuplan.planner.policies.allpass import measure, replay, timeline_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.workload import MICROS, FloatArray
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import MICROS
 
 SERVERFUL_USD = ("cost_marketplace_usd", "cost_conventional_usd", "mean_marketplace_usd_per_gpu_h")
 """The results that grow in proportion to the prices of rented workers."""

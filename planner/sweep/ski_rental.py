@@ -24,9 +24,10 @@ import numpy as np
 
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.allpass.simulator import overheads_us
-from gpuplan.simkit.workload import MICROS, FloatArray, Workload, to_micros
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S, MICROS, to_micros
+from gpuplan.simkit.workload import Workload
 
-HOUR_S = 3600.0
 ROUNDING = 1e-12
 """A saving within this share of the cost is none."""
 

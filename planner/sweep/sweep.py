@@ -23,7 +23,8 @@ from gpuplan.planner.sweep.reference_policy import Rival, replay_rival
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
-from gpuplan.simkit.workload import MICROS, Workload
+from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.workload import Workload
 
 RESAMPLES = 200
 

@@ -53,7 +53,7 @@ from gpuplan.simkit.renting.pool import (
     rent,
     take_idle,
 )
-from gpuplan.simkit.workload import FOREVER
+from gpuplan.simkit.time import FOREVER
 
 KINDS = (
     "finish_serverless",  # a job ends in its container

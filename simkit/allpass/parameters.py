@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD, Market
-from gpuplan.simkit.workload import MICROS, MOST_GPUS, IntArray, Workload, to_micros
+from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
+from gpuplan.simkit.workload import MOST_GPUS, Workload
 
 CONTROLLERS = ("adaptive", "fixed")
 THRESHOLD_RULES = ("live", "admission")
@@ -20,8 +22,6 @@ RENTAL_DRAWS = 1 << 14
 """Start-up times drawn per kind of provider; a run that rents more often takes them again."""
 LONGEST_S = 100 * 86_400.0
 """Longest time that the scalers look ahead, or back."""
-CENTURY_S = 100 * 365.25 * 86_400.0
-"""Longest time that may be set: one added to another stays within int64 microseconds."""
 MOST_KEPT = 1_000_000
 """Workers that may always be kept: they are rented one by one, whether jobs come or not."""
 WINDOW_STEP_S = 60.0

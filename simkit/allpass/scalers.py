@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.workload import MICROS
+from gpuplan.simkit.time import MICROS
 
 
 class ScalingRules(NamedTuple):

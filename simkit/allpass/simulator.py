@@ -11,19 +11,12 @@ from gpuplan.simkit.allpass.buffers import LOST, TIMELINE, Buffers
 from gpuplan.simkit.allpass.kernel import replay
 from gpuplan.simkit.allpass.parameters import WINDOW_STEP_S, Allpass, Draws
 from gpuplan.simkit.allpass.scalers import ScalingRules
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.renting import pool
 from gpuplan.simkit.renting.billing import billed_us, billed_usd
 from gpuplan.simkit.renting.market import NANOS
-from gpuplan.simkit.workload import (
-    FOREVER,
-    MICROS_PER_HOUR,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    TimeOverflow,
-    Workload,
-    to_micros,
-)
+from gpuplan.simkit.time import FOREVER, MICROS_PER_HOUR, TimeOverflow, to_micros
+from gpuplan.simkit.workload import Workload
 
 LEAST_ROOM = 1 << 12
 """Rentals and ticks there is room for at first, however few the jobs."""

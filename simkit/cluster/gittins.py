@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuplan.simkit.workload import IntArray
+from gpuplan.simkit.arrays import IntArray
 
 
 def gittins_levels(sizes: IntArray, levels: int) -> tuple[IntArray, IntArray]:

@@ -23,7 +23,7 @@ from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.nodes import give_back, has_room, lease, new_places, try_back
-from gpuplan.simkit.workload import FOREVER
+from gpuplan.simkit.time import FOREVER
 
 STATIC, REMAINING, LEVELS = range(3)  # what a key is made of
 

@@ -6,19 +6,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.cluster import kernel, reference, reference_queues
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
-from gpuplan.simkit.workload import (
-    FOREVER,
-    MICROS,
-    FloatArray,
-    IntArray,
-    TimeOverflow,
-    Workload,
-    to_micros,
-)
+from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
+from gpuplan.simkit.workload import Workload
 
 SORTED_AS_PUBLISHED = {
     "width": reference.NARROWEST,

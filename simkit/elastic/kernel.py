@@ -14,7 +14,7 @@ import numpy as np
 from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.workload import FOREVER
+from gpuplan.simkit.time import FOREVER
 
 NOTHING, END, READY, SUBMIT, RETURN = range(5)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import FINISH, HELD, RESCALES, START, ElasticRules, Paths, replay
-from gpuplan.simkit.workload import FOREVER, FloatArray, IntArray, TimeOverflow
+from gpuplan.simkit.time import FOREVER, TimeOverflow
 
 NO_LIMIT = 1 << 40
 """``max_nodes`` of a cluster without a limit."""

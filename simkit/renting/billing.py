@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.market import Market
-from gpuplan.simkit.workload import MICROS_PER_HOUR, FloatArray, IntArray, to_micros
+from gpuplan.simkit.time import MICROS_PER_HOUR, to_micros
 
 
 @dataclass(frozen=True, slots=True)

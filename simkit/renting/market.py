@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.simkit.workload import FOREVER, FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.time import FOREVER
 
 NANOS = 1_000_000_000
 """Prices inside the kernel are whole billionths of a dollar, so that sums are exact."""

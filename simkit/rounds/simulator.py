@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.rounds import loop
 from gpuplan.simkit.rounds.shares import STARTS
-from gpuplan.simkit.workload import FloatArray, IntArray, to_micros
+from gpuplan.simkit.time import to_micros
 
 SHARES = {"equal": loop.EQUAL, "pollux": loop.POLLUX}
 

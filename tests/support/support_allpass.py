@@ -9,7 +9,7 @@ from support_allpass_twin import Twin
 
 from gpuplan.simkit.allpass.simulator import overheads_us
 from gpuplan.simkit.renting.market import NANOS
-from gpuplan.simkit.workload import MICROS_PER_HOUR
+from gpuplan.simkit.time import MICROS_PER_HOUR
 
 
 def run_twin(workload, parameters, draws):

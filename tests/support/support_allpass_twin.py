@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuplan.simkit.allpass.simulator import overheads_us
 from gpuplan.simkit.renting.market import NANOS, Market
-from gpuplan.simkit.workload import FOREVER, to_micros
+from gpuplan.simkit.time import FOREVER, to_micros
 
 ORDER = [
     "finish serverless",

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gpuplan.simkit.cluster.gittins import gittins_levels
-from gpuplan.simkit.workload import MICROS, Workload, to_micros
+from gpuplan.simkit.time import MICROS, to_micros
+from gpuplan.simkit.workload import Workload
 
 
 @dataclass

@@ -12,13 +12,13 @@ from math import ceil
 import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.arrivals import FloatArray, IntArray
 from gpuplan.planner.frontier.model.exact import JobClass
-from gpuplan.planner.frontier.model.job_classes import HOUR_S, ClassWorkload
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_of
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.rounds.simulator import ElasticJobs, RoundsPolicy, run_rounds
-from gpuplan.simkit.workload import MICROS, to_micros
+from gpuplan.simkit.time import HOUR_S, MICROS, to_micros
 
 INTERVAL_S = 60.0
 BAND = 0.05

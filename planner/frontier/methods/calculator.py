@@ -24,8 +24,7 @@ from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
-
-FloatArray = NDArray[np.float64]
+from gpuplan.simkit.arrays import FloatArray
 
 ALL_BITS = 12  # up to 2 ** 12 configurations are all tried
 

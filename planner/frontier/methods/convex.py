@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.frontier.methods.limits import refuse_caps
@@ -18,8 +17,6 @@ from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_front
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, total_along
 from gpuplan.planner.frontier.model.plan import Plan
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

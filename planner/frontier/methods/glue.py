@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from gpuplan.simkit.arrays import FloatArray
+
 Glue = tuple[int, ...]
 
 

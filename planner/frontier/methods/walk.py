@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuplan.planner.frontier.methods.glue import Glue
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.extreme_points import class_hull
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.jit import kernel
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

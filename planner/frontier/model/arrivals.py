@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from gpuplan.simkit.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

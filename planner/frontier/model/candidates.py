@@ -6,8 +6,8 @@ import numpy as np
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile
+from gpuplan.simkit.arrays import FloatArray
 
 MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely a slip
 

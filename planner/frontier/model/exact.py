@@ -19,9 +19,7 @@ from gpuplan.planner.frontier.model.extreme_points import class_hull
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from gpuplan.simkit.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.jit import kernel
 
-FloatArray = NDArray[np.float64]
 PathArray = NDArray[np.int32]
 
 RELATIVE = 1e-12  # differences below this share of a total are rounding, not structure

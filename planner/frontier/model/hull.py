@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
-
-FloatArray = NDArray[np.float64]
+from gpuplan.simkit.arrays import FloatArray
 
 TOLERANCE = 1e-12  # relative; a budget or a cap this little under a vertex is the vertex, rounded
 NO_SHARE = 1e-9  # of the jobs of a class: rounding, as where 2x the load is a vertex

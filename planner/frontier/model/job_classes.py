@@ -16,8 +16,9 @@ from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_labels import labelled, refuse_many
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import JobClass
-from gpuplan.planner.speedup.functions import FloatArray
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 from gpuplan.simkit.workload import MOST_GPUS
 
 COLUMNS = (
@@ -30,7 +31,6 @@ COLUMNS = (
     "user",
     "group",
 )
-HOUR_S = 3600.0
 NAMED = 10  # classes that an error lists
 
 

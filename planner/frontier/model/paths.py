@@ -9,13 +9,11 @@ from math import ceil
 import numpy as np
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.frontier.model.arrivals import FloatArray, IntArray
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import Paths
-from gpuplan.simkit.workload import to_micros
-
-HOUR_S = 3600.0
+from gpuplan.simkit.time import HOUR_S, to_micros
 
 
 @dataclass(frozen=True, slots=True)

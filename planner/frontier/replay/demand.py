@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.arrivals import FloatArray, IntArray
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import epoch_hours, plan_paths
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.simkit.arrays import FloatArray, IntArray
 
 TAIL = 36.0  # the law is cut where a bound on the rest is exp(-TAIL), about 2e-16
 QUANTILES = (0.5, 0.95, 0.99)

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.arrivals import FloatArray
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import HOUR_S, time_per_work
+from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, assign_paths, replay_plan
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 BINS = 240  # of the time line
 

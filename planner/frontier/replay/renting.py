@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.frontier.model.paths import HOUR_S
 from gpuplan.simkit.elastic.kernel import ElasticRules
 from gpuplan.simkit.elastic.simulator import NO_LIMIT
-from gpuplan.simkit.workload import to_micros
+from gpuplan.simkit.time import HOUR_S, to_micros
 
 OVERFLOWS = {
     "queue": "jobs wait for their width, first come, first served",

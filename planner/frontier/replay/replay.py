@@ -11,14 +11,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals, FloatArray, IntArray
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import HOUR_S, WidthPath, path_tables, plan_paths
+from gpuplan.planner.frontier.model.paths import WidthPath, path_tables, plan_paths
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
 from gpuplan.simkit.elastic.simulator import run_widths
-from gpuplan.simkit.workload import MICROS, TimeOverflow, to_micros
+from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
 OUTLASTS = 1.5  # times the horizon
 

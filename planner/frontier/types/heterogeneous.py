@@ -18,12 +18,13 @@ from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.exact import FloatArray, Frontier, JobClass, solve_frontier
+from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.arrays import FloatArray
 
 MONTH_H = 730.0
 

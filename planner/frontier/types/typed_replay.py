@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.arrivals import FloatArray
-from gpuplan.planner.frontier.model.job_classes import HOUR_S, ClassWorkload
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
 from gpuplan.planner.frontier.replay.plan_replay import BINS, over_time, planned_jct_s
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_types
 from gpuplan.planner.frontier.types.heterogeneous import TypedPlan
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)

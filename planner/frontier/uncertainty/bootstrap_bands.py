@@ -18,11 +18,12 @@ import polars as pl
 from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, share_hint
 from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals, FloatArray
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE, total_along
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import HOUR_S
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 RESAMPLES = 400
 LEVELS = (50.0, 99.9)

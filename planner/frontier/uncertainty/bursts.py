@@ -16,14 +16,15 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.frontier.model.arrivals import ClassArrivals, FloatArray
+from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.model.paths import HOUR_S
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.demand import demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand, range_band
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 SCVS = (1.0, 2.0, 5.0, 10.0, 20.0)
 REPLICAS = 5

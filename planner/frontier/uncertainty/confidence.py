@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.planner.frontier.model.arrivals import FloatArray
 from gpuplan.planner.frontier.study import FrontierStudy
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
     Bands,
@@ -17,6 +16,7 @@ from gpuplan.planner.frontier.uncertainty.bootstrap_bands import (
 )
 from gpuplan.planner.frontier.uncertainty.bursts import BurstSensitivity, burst_sensitivity
 from gpuplan.planner.frontier.uncertainty.sensitivity import SpeedupSensitivity, speedup_sensitivity
+from gpuplan.simkit.arrays import FloatArray
 
 GRID = 60  # budgets of the ribbon
 Progress = Callable[[float], None]

@@ -15,11 +15,11 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.frontier.model.arrivals import FloatArray
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
+from gpuplan.simkit.arrays import FloatArray
 
 ERROR = 0.2
 
