@@ -103,11 +103,11 @@ def test_the_autoscaler_acts_on_a_tenth_and_not_on_a_thirtieth():
 
 def test_bills_by_hand():
     # 4 GPUs from 0 to 100 s, 2 more from 30 to 50 s; billed in minutes: 4 x 120 + 2 x 60.
-    time_s, gpus = np.array([0.0, 30, 50, 100]), np.array([4, 6, 4, 0])
+    time_us, gpus = np.array([0, 30, 50, 100]) * 1_000_000, np.array([4, 6, 4, 0])
     minutes = RentedCluster(billing_s=60, billed_from="request")
-    assert billed_gpu_h(time_s, gpus, minutes, waits=0) * 3600 == pytest.approx(600)
+    assert billed_gpu_h(time_us, gpus, minutes, waits=0) * 3600 == pytest.approx(600)
     seconds = RentedCluster(billed_from="ready")
-    assert billed_gpu_h(time_s, gpus, seconds, waits=25) * 3600 == pytest.approx(4 * 75)
+    assert billed_gpu_h(time_us, gpus, seconds, waits=25) * 3600 == pytest.approx(4 * 75)
 
 
 @pytest.mark.parametrize("seed", range(3))

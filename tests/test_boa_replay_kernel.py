@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from support_boa_replay import paths_of, rules_of, twin
 
 from gpuplan.simkit.elastic.simulator import NO_LIMIT, run_widths
+from gpuplan.simkit.renting.billing import billed_gpu_us
 
 
 def run(submit, path_of, work, paths, **changes):
@@ -27,16 +28,16 @@ def line(found):
 def test_a_job_waits_for_its_node_and_the_node_stays_a_while():
     # 100 us of work on 2 GPUs at twice the speed, a start of 10: it holds 2 GPUs from 90 to 150.
     path = paths_of(([2], [0], [[0.5]], 10))
-    delays = {"node_gpus": 4, "provision_us": 90, "release_us": 60, "billing_us": 100}
+    delays = {"node_gpus": 4, "provision_us": 90, "release_us": 60}
     found = run([0], [0], [100], path, **delays, horizon_us=500)
     assert (found.start_us.tolist(), found.finish_us.tolist()) == ([90], [150])
     assert (found.rescales.tolist(), found.held_gpu_us.tolist()) == ([1], [120])
     assert line(found) == [(90, 4), (210, 0)]
-    assert found.billed_gpu_us == 4 * 200  # 120 us in units of 100
+    assert billed_gpu_us(found.lease_us, found.lease_gpus, 100) == 4 * 200  # 120 us in units of 100
     assert found.level_us[:3].tolist() == [350, 0, 150] and found.level_us.sum() == 500
     found = run([0], [0], [100], path, **delays, from_request=True)
     assert line(found) == [(0, 4), (210, 0)]
-    assert found.billed_gpu_us == 4 * 300
+    assert billed_gpu_us(found.lease_us, found.lease_gpus, 100) == 4 * 300
 
 
 @pytest.mark.kernels
@@ -139,13 +140,12 @@ def instances(draw):
         "node_gpus": node_gpus,
         "provision_us": draw(st.integers(0, 12)),
         "release_us": draw(st.integers(0, 12)),
-        "billing_us": draw(st.integers(1, 20)),
         "from_request": draw(st.booleans()),
         "max_nodes": draw(st.one_of(st.just(NO_LIMIT), st.integers(6 // node_gpus + 1, 8))),
         "squeeze": draw(st.booleans()),
         "horizon_us": draw(st.integers(1, 60)),
     }
-    return submit, path_of, work, paths_of(*paths), rules
+    return submit, path_of, work, paths_of(*paths), rules, draw(st.integers(1, 20))
 
 
 @settings(max_examples=100)
@@ -179,7 +179,6 @@ def test_kernel_and_twin_agree_on_hundreds_of_jobs(seed):
         "node_gpus": (1, 4)[seed % 2],
         "provision_us": 90,
         "release_us": int(rng.integers(0, 300)),
-        "billing_us": 60,
         "max_nodes": (NO_LIMIT, 20)[seed // 2],
         "squeeze": seed == 3,
         "horizon_us": 9000,
@@ -187,12 +186,12 @@ def test_kernel_and_twin_agree_on_hundreds_of_jobs(seed):
     submit = np.sort(rng.integers(0, 10_000, count)).tolist()
     path_of = rng.integers(0, 3, count).tolist()
     work = rng.exponential(1500, count).tolist()
-    agree(submit, path_of, work, paths, rules)
+    agree(submit, path_of, work, paths, rules, 60)
 
 
-def agree(submit, path_of, work, paths, rules):
+def agree(submit, path_of, work, paths, rules, billing_us):
     found = run(submit, path_of, work, paths, **rules)
-    jobs, rented, levels, bill = twin(submit, path_of, work, paths, rules_of(**rules))
+    jobs, rented, levels, bill = twin(submit, path_of, work, paths, rules_of(**rules), billing_us)
     assert found.start_us.tolist() == [job.start for job in jobs]
     assert found.finish_us.tolist() == [job.finish for job in jobs]
     assert found.rescales.tolist() == [job.rescales for job in jobs]
@@ -203,7 +202,7 @@ def agree(submit, path_of, work, paths, rules):
             changed.append((time, gpus))
         before = gpus
     assert line(found) == changed
-    assert found.billed_gpu_us == bill
+    assert billed_gpu_us(found.lease_us, found.lease_gpus, billing_us) == bill
     for level, time in enumerate(found.level_us.tolist()):
         extra = max(0, rules["horizon_us"] - max(rented)) if level == 0 else 0
         assert time == levels.get(level, 0) + extra
@@ -212,11 +211,11 @@ def agree(submit, path_of, work, paths, rules):
 @settings(max_examples=200)
 @given(instances())
 def test_laws_of_every_replay(instance):
-    submit, path_of, work, paths, rules = instance
+    submit, path_of, work, paths, rules, billing_us = instance
     found = run(submit, path_of, work, paths, **rules)
     rented = int(np.dot(found.gpus[:-1], np.diff(found.time_us)))
     assert found.held_gpu_us.sum() <= rented  # nobody computes on GPUs that are not rented
-    assert rented <= found.billed_gpu_us
+    assert rented <= billed_gpu_us(found.lease_us, found.lease_gpus, billing_us)
     assert (found.gpus % rules["node_gpus"] == 0).all()
     assert found.gpus.max(initial=0) <= rules["max_nodes"] * rules["node_gpus"]
     assert (found.start_us >= submit).all() and (found.finish_us >= found.start_us).all()

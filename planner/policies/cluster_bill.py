@@ -89,7 +89,7 @@ def bill_of(run: ClusterRun, terms: Terms) -> ClusterBill:
     gpu_h = run.makespan_us * run.cluster.gpus / MICROS_PER_HOUR
     if terms.usd_per_gpu_h is not None:
         return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h)
-    rent = hold(terms.rented, run.cluster.gpus, run.makespan_us)
+    rent = hold(terms.rented.rental_terms, run.cluster.gpus, run.makespan_us)
     parts = {
         "marketplace": float(rent.billed_usd[: rent.offers].sum()),
         "conventional": float(rent.billed_usd[rent.offers :].sum()),

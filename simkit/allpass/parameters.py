@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.renting.billing import RentalTerms
 from gpuplan.simkit.renting.market import MOST_OFFERS, MOST_USD, Market
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import MOST_GPUS, Workload
@@ -276,6 +277,17 @@ class Allpass:
     def offers(self) -> Market:
         """The marketplace, whether it changes or not."""
         return self.market or Market.constant(self.marketplace_prices)
+
+    @property
+    def rental_terms(self) -> RentalTerms:
+        """What rented workers are billed by."""
+        return RentalTerms(
+            offers=self.offers,
+            conventional_price=self.conventional_price,
+            pricing=self.pricing,
+            billing_step_s=self.billing_step_s,
+            minimum_billing_s=self.minimum_billing_s,
+        )
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -332,7 +332,7 @@ def _rentals(workers: IntArray, bills: FloatArray, parameters: Allpass) -> Renta
         busy_us=workers[pool.BUSY].copy(),
         reclaimed=workers[pool.RECLAIMED] > 0,
         metered_usd=metered,
-        billed_usd=billed_usd(parameters, metered, release - request, last_price),
+        billed_usd=billed_usd(parameters.rental_terms, metered, release - request, last_price),
     )
 
 

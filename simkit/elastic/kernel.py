@@ -32,7 +32,6 @@ class ElasticRules(NamedTuple):
     node_gpus: int
     provision_us: int
     release_us: int
-    billing_us: int
     from_request: bool
     max_nodes: int
     squeeze: bool
@@ -79,18 +78,24 @@ def run_on(work: float, path: int, epoch: int, at: int, left: int, paths: Any) -
 
 
 @kernel
-def end_leases(leases: Any, last: int, nodes: int, now: int, rules: Any) -> Any:
-    """Return nodes, the latest rented first; return the number of leases left and the bill."""
-    bill = 0
+def end_leases(leases: Any, last: int, nodes: int, now: int, returned: Any, count: int) -> Any:
+    """Return nodes, the latest rented first.
+
+    Returns:
+        the number of leases left, the table of returned leases, rows (time held, nodes), and the
+        number of its rows.
+    """
     while nodes:
         part = min(nodes, leases[last - 1, 1])
-        units = -((leases[last - 1, 0] - now) // rules.billing_us)  # rounded up
-        bill += part * units * rules.billing_us
+        if count == returned.shape[0]:
+            returned = grown(returned)
+        returned[count, 0], returned[count, 1] = now - leases[last - 1, 0], part
+        count += 1
         nodes -= part
         leases[last - 1, 1] -= part
         if leases[last - 1, 1] == 0:
             last -= 1
-    return last, bill * rules.node_gpus
+    return last, returned, count
 
 
 @kernel
@@ -108,7 +113,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
     Returns:
         the table of jobs, of which the first four columns are results (``HELD`` in GPU x us); the
         time line (time, GPUs rented from then on); the time within the horizon at each level of
-        demand; the bill in GPU x us.
+        demand; the leases of nodes, rows (time held, nodes), in the order of their ends.
     """
     n = submit.size
     gpus = rules.node_gpus
@@ -119,13 +124,14 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
     orders = np.zeros((64, 2), np.int64)  # (ready at, nodes), in the order of both
     idle = np.zeros((64, 2), np.int64)  # (since, nodes), the longest idle first
     leases = np.zeros((64, 2), np.int64)  # (since, nodes) of ready nodes, the latest last
+    returned = np.zeros((64, 2), np.int64)  # (time held, nodes) of ended leases
     timeline = np.zeros((64, 2), np.int64)
     level_us = np.zeros((64, 1), np.int64)
     next_job = queue_head = queue_tail = order_head = order_tail = idle_head = idle_tail = 0
     lease_count = changes = 0
     nodes = ordered = idle_nodes = 0
     held = demand = rented = 0  # GPUs; demand is what jobs hold or wait for
-    clock = bill = 0
+    clock = returns = 0
     while True:
         now, kind = FOREVER, NOTHING
         if ends[0, 0]:
@@ -204,12 +210,13 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
             queue[queue_tail, 0] = job
             queue_tail += 1
         else:
-            returned = idle[idle_head, 1]
+            unused = idle[idle_head, 1]
             idle_head += 1
-            idle_nodes -= returned
-            nodes -= returned
-            lease_count, cost = end_leases(leases, lease_count, returned, now, rules)
-            bill += cost
+            idle_nodes -= unused
+            nodes -= unused
+            lease_count, returned, returns = end_leases(
+                leases, lease_count, unused, now, returned, returns
+            )
 
         while queue_head < queue_tail:  # serve the queue, its head first
             job = queue[queue_head, 0]
@@ -286,4 +293,4 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
                 changes += 1
     if rules.horizon_us > clock:
         level_us[0, 0] += rules.horizon_us - clock
-    return jobs, timeline[:changes], level_us[:, 0], bill
+    return jobs, timeline[:changes], level_us[:, 0], returned[:returns]

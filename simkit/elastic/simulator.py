@@ -26,7 +26,8 @@ class WidthRun:
         time_us: when the GPUs rented change, ascending; shape (k,).
         gpus: GPUs rented from then on, 0 at the end; shape (k,).
         level_us: time within the horizon in which jobs held or waited for 0, 1, 2, ... GPUs.
-        billed_gpu_us: the bill.
+        lease_us, lease_gpus: time held and GPUs of each lease, in the order of their ends; shape
+            (leases,); `gpuplan.simkit.renting.billing.billed_gpu_us` bills them.
     """
 
     start_us: IntArray
@@ -36,7 +37,8 @@ class WidthRun:
     time_us: IntArray
     gpus: IntArray
     level_us: IntArray
-    billed_gpu_us: int
+    lease_us: IntArray
+    lease_gpus: IntArray
 
 
 def run_widths(
@@ -75,7 +77,7 @@ def run_widths(
     if least.max() > room or paths.width.min() < 1:
         raise ValueError(f"widths must be within 1..{room} GPUs, got {least.max()}")
     _check_range(submit_us, work_us, paths, rules)
-    jobs, timeline, level_us, billed = replay(submit_us, path_of, work_us, paths, rules)
+    jobs, timeline, level_us, leases = replay(submit_us, path_of, work_us, paths, rules)
     return WidthRun(
         start_us=jobs[:, START].copy(),
         finish_us=jobs[:, FINISH].copy(),
@@ -84,7 +86,8 @@ def run_widths(
         time_us=timeline[:, 0],
         gpus=timeline[:, 1],
         level_us=level_us,
-        billed_gpu_us=int(billed),
+        lease_us=leases[:, 0],
+        lease_gpus=leases[:, 1] * rules.node_gpus,
     )
 
 
@@ -94,7 +97,7 @@ def _check_range(
     """Refuse what could leave the range of int64: all jobs one by one, on the widest width."""
     slowest = float(paths.time_per_work.max()) * float(work_us.sum())
     pauses = float(work_us.size) * float(paths.time_per_work.shape[1] + 1)
-    overhead = float(rules.provision_us) + float(rules.release_us) + float(rules.billing_us)
+    overhead = float(rules.provision_us) + float(rules.release_us)
     each = overhead + float(paths.rescale_us.max())
     gpus = float(paths.width.max()) + rules.node_gpus
     if (float(submit_us[-1]) + slowest + pauses * each) > FOREVER or gpus * (

@@ -1,4 +1,7 @@
-"""What rented workers are billed, and what those cost that are held for a whole run."""
+"""The bill of rented GPUs: metered time, whole billing steps, least time, leases of a time line.
+
+Allpass, clusters, width plans and autoscaled baselines are all billed here.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.time import MICROS_PER_HOUR, to_micros
+
+
+@dataclass(frozen=True, slots=True)
+class RentalTerms:
+    """Prices and billing rules of rented GPUs.
+
+    Attributes:
+        offers: the marketplace.
+        conventional_price: US dollars per GPU-hour where the marketplace has no offer left.
+        pricing: ``request`` keeps the price of the request, ``in-force`` follows the market.
+        billing_step_s: time a rental is billed in, rounded up; 0 bills the time held.
+        minimum_billing_s: least time a rental is billed for.
+    """
+
+    offers: Market
+    conventional_price: float
+    pricing: str
+    billing_step_s: float
+    minimum_billing_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +48,20 @@ class Rent:
     billed_usd: FloatArray
 
 
-def hold(parameters: Allpass, workers: int, held_us: int) -> Rent:
+def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
     """Rent workers as a run begins and hold them, whatever becomes of their offers.
 
-    They are the cheapest offers of the marketplace there are then, and for the rest of the
-    conventional cloud, as for the pool of Allpass. Offers of the marketplace are taken first, also
-    where they are dearer.
+    The cheapest offers of the marketplace at the start come first, even where they cost more than
+    the conventional cloud, which supplies the rest: the rule of the pool of Allpass.
     """
-    market = parameters.offers
+    market = terms.offers
     offers = min(workers, int(market.offers[0]))
-    price = np.full(workers, float(parameters.conventional_price))
+    price = np.full(workers, float(terms.conventional_price))
     price[:offers] = market.price[:offers]
     metered, last = price * held_us / MICROS_PER_HOUR, price.copy()
-    if parameters.pricing == "in-force":
+    if terms.pricing == "in-force":
         metered[:offers], last[:offers] = _in_force(market, price[:offers], held_us)
-    return Rent(offers, metered, billed_usd(parameters, metered, held_us, last))
+    return Rent(offers, metered, billed_usd(terms, metered, held_us, last))
 
 
 def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
@@ -65,14 +85,14 @@ def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArr
 
 
 def billed_usd(
-    parameters: Allpass, metered_usd: FloatArray, held_us: IntArray | int, last_usd: FloatArray
+    terms: RentalTerms, metered_usd: FloatArray, held_us: IntArray | int, last_usd: FloatArray
 ) -> FloatArray:
     """Return bills for whole billing steps and the least time billed.
 
     What is billed beyond the time held has the price of its end.
     """
     held = np.asarray(held_us, np.int64)
-    billed = billed_us(held, parameters.billing_step_s, parameters.minimum_billing_s)
+    billed = billed_us(held, terms.billing_step_s, terms.minimum_billing_s)
     bills: FloatArray = metered_usd + (billed - held) / MICROS_PER_HOUR * last_usd
     return bills
 
@@ -83,3 +103,44 @@ def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
     whole = -(-held_us // step) * step if step else held_us
     billed: IntArray = np.maximum(whole, to_micros(least_s))
     return billed
+
+
+def leases_of(time_us: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the leases behind a time line of rented GPUs; what was rented last goes back first.
+
+    Args:
+        time_us: when the number of GPUs changes, ascending; shape (k,).
+        gpus: GPUs rented from then on; 0 at the end; shape (k,).
+
+    Returns:
+        Time held (microseconds) and GPUs of each lease, in the order of their ends.
+    """
+    rented: list[tuple[int, int]] = []  # since when, GPUs
+    held: list[tuple[int, int]] = []
+    now = 0
+    for at, count in zip(time_us.tolist(), gpus.tolist(), strict=True):
+        if count > now:
+            rented.append((at, count - now))
+        while now > count:
+            since, together = rented.pop()
+            back = min(together, now - count)
+            if together > back:
+                rented.append((since, together - back))
+            held.append((at - since, back))
+            now -= back
+        now = count
+    table = np.array(held, np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def billed_gpu_us(held_us: IntArray, gpus: IntArray, step_us: int, free_us: int = 0) -> int:
+    """Return the GPU time billed for leases, in GPU x microseconds.
+
+    Args:
+        held_us: time held of each lease; shape (k,).
+        gpus: its GPUs; shape (k,).
+        step_us: time that is billed in, rounded up; >= 1.
+        free_us: time at the beginning of each lease that is not billed.
+    """
+    billed = -(-np.maximum(held_us - free_us, 0) // step_us) * step_us
+    return int((billed.astype(object) * gpus).sum())  # Python's integers: steps may be long

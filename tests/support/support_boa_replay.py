@@ -20,7 +20,6 @@ def rules_of(**changes):
         node_gpus=1,
         provision_us=0,
         release_us=0,
-        billing_us=1,
         from_request=False,
         max_nodes=1 << 40,
         squeeze=False,
@@ -83,7 +82,7 @@ class Job:
         return floor(self.work * self.times[self.epoch][at] + 0.5)
 
 
-def twin(submit, path_of, work, paths, rules):
+def twin(submit, path_of, work, paths, rules, billing_us=1):
     """(start, finish, rescales, held) of each job, rented GPUs at each instant, levels, bill."""
     jobs = [
         Job(
@@ -154,7 +153,7 @@ def twin(submit, path_of, work, paths, rules):
             while idle and idle[0] + rules.release_us == now:
                 idle.pop(0)
                 length = now - leases.pop()
-                bill += g * -(-length // rules.billing_us) * rules.billing_us
+                bill += g * -(-length // billing_us) * billing_us
 
         while queue:
             job = queue[0]

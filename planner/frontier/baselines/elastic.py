@@ -7,7 +7,6 @@ Where they depart from the originals: docs/boa.md, "Baselines".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 import numpy as np
 
@@ -17,8 +16,9 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.renting.billing import billed_gpu_us, leases_of
 from gpuplan.simkit.rounds.simulator import ElasticJobs, RoundsPolicy, run_rounds
-from gpuplan.simkit.time import HOUR_S, MICROS, to_micros
+from gpuplan.simkit.time import HOUR_S, MICROS, MICROS_PER_HOUR, to_micros
 
 INTERVAL_S = 60.0
 BAND = 0.05
@@ -93,7 +93,7 @@ def run_elastic(
         held_gpu_h=float(run.held_us.sum()) / MICROS / HOUR_S,
         time_s=time_s,
         gpus=run.gpus,
-        billed_gpu_h=billed_gpu_h(time_s, run.gpus, cluster, waits=policy.provision_s),
+        billed_gpu_h=billed_gpu_h(run.time_us, run.gpus, cluster, waits=policy.provision_s),
     )
 
 
@@ -119,28 +119,16 @@ def elastic_jobs(workload: ClassWorkload, *, believed: Sequence[JobClass] = ()) 
 
 
 def billed_gpu_h(
-    time_s: FloatArray, gpus: IntArray, cluster: RentedCluster, *, waits: float
+    time_us: IntArray, gpus: IntArray, cluster: RentedCluster, *, waits: float
 ) -> float:
     """Return the GPU-hours billed for a time line of rented GPUs; the last rented goes first.
 
-    ``waits`` is the time until a node is ready; it is not billed where the bill begins then.
+    ``waits`` is the time in seconds until a node is ready; it is not billed where the bill begins
+    when a node is ready.
     """
-    free_s = waits if cluster.billed_from == "ready" else 0.0
-    rented: list[tuple[float, int]] = []  # since when, GPUs
-    now, billed_s = 0, 0.0
-    for at, count in zip(time_s.tolist(), gpus.tolist(), strict=True):
-        if count > now:
-            rented.append((at, count - now))
-        while now > count:
-            since, held = rented.pop()
-            back = min(held, now - count)
-            if held > back:
-                rented.append((since, held - back))
-            lasted_s = max(0.0, at - since - free_s)
-            billed_s += back * ceil(lasted_s / cluster.billing_s - 1e-9) * cluster.billing_s
-            now -= back
-        now = count
-    return billed_s / HOUR_S
+    free_us = int(to_micros(waits)) if cluster.billed_from == "ready" else 0
+    step_us = int(to_micros(cluster.billing_s))
+    return billed_gpu_us(*leases_of(time_us, gpus), step_us, free_us) / MICROS_PER_HOUR
 
 
 def autoscaling(cluster: RentedCluster, target: float) -> RoundsPolicy:

@@ -70,7 +70,6 @@ def rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
         node_gpus=cluster.node_gpus,
         provision_us=int(to_micros(cluster.provision_s)),
         release_us=int(to_micros(cluster.release_s)),
-        billing_us=int(to_micros(cluster.billing_s)),
         from_request=cluster.billed_from == "request",
         max_nodes=NO_LIMIT if limit is None else limit // cluster.node_gpus,
         squeeze=cluster.overflow == "squeeze" and limit is not None,

@@ -19,6 +19,7 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
 from gpuplan.simkit.elastic.simulator import run_widths
+from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
 OUTLASTS = 1.5  # times the horizon
@@ -336,7 +337,8 @@ def replay_paths(
         held_gpu_h=float(run.held_gpu_us.sum()) / gpu_us_per_h,
         time_s=run.time_us / MICROS,
         gpus=run.gpus,
-        billed_gpu_h=run.billed_gpu_us / gpu_us_per_h,
+        billed_gpu_h=billed_gpu_us(run.lease_us, run.lease_gpus, int(to_micros(cluster.billing_s)))
+        / gpu_us_per_h,
         demand_s=run.level_us / MICROS,
     )
 
