@@ -1,1 +1,1 @@
-"""Traces and prices: schema, errors, ingest and characterization. Never imports simkit."""
+"""What a log and a price history say: schema, errors, reading, statistics. Knows no simulator."""

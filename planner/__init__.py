@@ -1,1 +1,1 @@
-"""Plans from traces: speedups, exact budget frontiers, threshold sweeps and replays."""
+"""Plans and replays of traces. Knows no terminal."""

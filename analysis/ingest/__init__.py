@@ -1,1 +1,1 @@
-"""Bring any supported job log into the canonical schema."""
+"""Bring job logs into one canonical trace."""

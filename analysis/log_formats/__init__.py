@@ -1,1 +1,1 @@
-"""Log formats."""
+"""The job-log formats: one file each, listed in `registry`."""

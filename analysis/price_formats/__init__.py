@@ -1,1 +1,1 @@
-"""Price formats."""
+"""The price formats: one file each, listed in `registry`."""

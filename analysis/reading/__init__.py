@@ -1,1 +1,1 @@
-"""Reading."""
+"""Read files of any origin into checked rows; shared by job logs and price lists."""

@@ -1,1 +1,1 @@
-"""User tables."""
+"""Small tables that users write by hand: throughputs, goodput parameters, checkpoints."""

@@ -1,1 +1,1 @@
-"""App."""
+"""The application: entry point, command loading, messages, progress."""

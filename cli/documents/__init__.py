@@ -1,1 +1,1 @@
-"""Documents."""
+"""Results of several studies as one document: page, Markdown, JSON, JUnit."""

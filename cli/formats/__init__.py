@@ -1,1 +1,1 @@
-"""Formats."""
+"""Numbers, units and tables as text: terminal, Markdown, CSV, JSON."""

@@ -1,1 +1,1 @@
-"""Gates."""
+"""Conditions on results that decide the exit code."""

@@ -1,1 +1,1 @@
-"""Options."""
+"""Options that several commands share, and how their values are read."""

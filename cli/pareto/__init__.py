@@ -1,1 +1,1 @@
-"""What ``gpuplan pareto`` takes and shows: its options, headline, warnings and tables."""
+"""Options, tables and text of ``gpuplan pareto``."""

@@ -1,1 +1,1 @@
-"""Tables."""
+"""Tables for people, by subject."""

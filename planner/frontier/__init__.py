@@ -1,1 +1,1 @@
-"""Frontier."""
+"""What completion time does each GPU budget buy (BOA)."""

@@ -1,1 +1,1 @@
-"""Pricing."""
+"""From price tables to the prices a replay pays."""

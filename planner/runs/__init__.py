@@ -1,1 +1,1 @@
-"""Runs."""
+"""What every replay has: jobs, deadlines, settings, results, time lines."""

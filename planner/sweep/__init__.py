@@ -1,1 +1,1 @@
-"""Sweep."""
+"""Serverless thresholds: many replays of one trace and what they recommend."""

@@ -1,1 +1,1 @@
-"""Allpass: every job starts on serverless GPUs, long ones move on to rented workers."""
+"""The simulator of serverless GPUs with a pool of rented workers (Allpass)."""

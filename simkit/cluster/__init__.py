@@ -1,1 +1,1 @@
-"""One cluster of GPUs: one kernel for every classic scheduling policy."""
+"""The simulator of one queue on one cluster."""

@@ -1,1 +1,1 @@
-"""Elastic."""
+"""The simulator of fixed-width plans on rented nodes (BOA)."""

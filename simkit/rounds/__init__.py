@@ -1,1 +1,1 @@
-"""Elastic policies that share a cluster anew in every round."""
+"""The simulator of policies that share a cluster anew in every round."""

@@ -1,1 +1,1 @@
-"""Baselines."""
+"""Policies that plans are compared with."""

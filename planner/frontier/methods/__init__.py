@@ -1,1 +1,1 @@
-"""Methods."""
+"""Other ways to make a plan: the paper's calculator and a convex program."""

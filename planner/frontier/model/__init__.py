@@ -1,1 +1,1 @@
-"""Model."""
+"""Job classes, their choices of width, and the exact frontier."""

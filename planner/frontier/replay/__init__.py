@@ -1,1 +1,1 @@
-"""Replay."""
+"""Plans replayed on the jobs of their trace."""

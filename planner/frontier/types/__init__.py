@@ -1,1 +1,1 @@
-"""Types."""
+"""Plans over several GPU types, in dollars."""

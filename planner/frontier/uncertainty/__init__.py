@@ -1,1 +1,1 @@
-"""Uncertainty."""
+"""How far to trust a frontier: bootstrap bands, wrong speedups, bursts, other laws."""
