@@ -155,8 +155,8 @@ def price(
 ) -> tuple[list[Contender], tuple[str, ...]]:
     """Return contenders with the prices of one book, each as it pays, and where those come from.
 
-    Arguments are those of `gpuplan.planner.pricing.price_settings.with_prices`; ``beside`` is the GPU of
-    what else they are compared with, and its label.
+    Arguments are those of `gpuplan.planner.pricing.price_settings.with_prices`; ``beside`` is the
+    GPU of what else they are compared with, and its label.
 
     Raises:
         UsageError: as there, or the prices would be of several GPUs.

@@ -1,7 +1,7 @@
 """Gates on changes: ``knee.mean_jct_s > +10%``, ``cost_usd > +$50``, ``utilization < -5pp``.
 
-A condition is written as in `gpuplan.cli.gates.gates`, and its value is a change, new less old: in per
-cent of the old value, in percentage points for a share, or in the unit of the field. It has a
+A condition is written as in `gpuplan.cli.gates.gates`, and its value is a change, new less old: in
+per cent of the old value, in percentage points for a share, or in the unit of the field. It has a
 sign, so that nobody takes it for a limit on the value itself. What one of the two lacks cannot be
 checked, and then the gate fails unless ``--allow-unchecked`` accepts that.
 """

@@ -1,4 +1,4 @@
-"""Gates of a document: conditions on the fields of all its studies; see `gpuplan.cli.gates.gates`."""
+"""Gates of a document: conditions on the fields of its studies; see `gpuplan.cli.gates.gates`."""
 
 from __future__ import annotations
 

@@ -75,4 +75,5 @@ def has_form_of_stdout(path: Path) -> bool:
 
 
 def output_files(output: Output) -> list[Path]:
+    """Return the files that the options of a command ask for."""
     return [*(output.out or ()), *(output.plot or ())]

@@ -25,8 +25,8 @@ class Simulation:
             ``jqt_s``, ``gpu_s``, ``cost_usd`` and what the policy adds. Times are seconds after
             the first submission.
         warnings: what a reader of the results must know.
-        timeline: makes a row per change over time: ``time_s`` after the first submission, ``queued``
-            jobs, and what the policy adds.
+        timeline: makes a row per change over time: ``time_s`` after the first submission,
+            ``queued`` jobs, and what the policy adds.
         detail: the simulator's own result, for pictures.
     """
 

@@ -30,8 +30,9 @@ class Trial:
         planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
             once.
         law: how many GPUs jobs ask for in the long run, with Poisson arrivals.
-        above_max_gpus_share: share of the time in which jobs ask for more than `RentedCluster.max_gpus`,
-            in a replay without that limit, whose queue would add to the demand; None without one.
+        above_max_gpus_share: share of the time in which jobs ask for more than
+            `RentedCluster.max_gpus`, in a replay without that limit, whose queue
+            would add to the demand; None without one.
         single_rented_gpus: GPUs rented on average with nodes of one GPU.
     """
 

@@ -231,8 +231,8 @@ def burst_sensitivity(
         cluster: how GPUs are rented.
         scvs: C^2 of the gaps, each at least 1.
         replicas: draws at each C^2, at least 1.
-        cap_gpus: what demand is compared with; None for `RentedCluster.max_gpus`, or without one for
-            what is enough in 95% of the time with Poisson arrivals.
+        cap_gpus: what demand is compared with; None for `RentedCluster.max_gpus`, or without one
+            for what is enough in 95% of the time with Poisson arrivals.
         cycle_h: mean time of a stay at the high and one at the low rate; None for a twelfth of the
             horizon, or more if the largest C^2 needs it.
         rng: draws orders and arrivals.
