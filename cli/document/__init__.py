@@ -1,1 +1,0 @@
-"""Studies joined into one document: a page, a comment, the JSON contract, pictures, test cases."""
