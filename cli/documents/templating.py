@@ -13,7 +13,7 @@ from gpuplan.cli.formats.escape import visible_lines
 @cache
 def _environment(is_page: bool) -> Environment:
     return Environment(
-        loader=PackageLoader("gpuplan.cli.document"),
+        loader=PackageLoader("gpuplan.cli.documents"),
         autoescape=is_page,
         finalize=_shown if is_page else None,
         undefined=StrictUndefined,

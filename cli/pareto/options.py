@@ -28,7 +28,7 @@ class ClassBy(StrEnum):
 
 
 class MethodName(StrEnum):
-    """Methods of `gpuplan.planner.boa.methods`, here by name so that help needs no solver."""
+    """Methods of `gpuplan.planner.frontier.methods`, here by name so that help needs no solver."""
 
     exact = "exact"
     convex = "convex"
