@@ -44,8 +44,10 @@ def run_inside(
         most_bytes: the largest file it may write, for lack of a small disk; standard output is
             lost then.
     """
+    from gpuplan.cli.app import messages
     from gpuplan.cli.app.main import main
 
+    messages.manners = type(messages.manners)()  # what the run before was told is forgotten
     here = os.getcwd()
     started = _cpu_s()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

@@ -95,7 +95,7 @@ PATHS = (
     *("x\ty.parquet", "a\nb.parquet", "-", "--", "-o", "x", "x.", ".parquet", "ü.parquet"),
     *("\udcff.parquet", "\udcff", "a b.parquet", "*.parquet", "x.PARQUET", "x.parquet.gz"),
     *("~", "~nobody/x", "$HOME/x", "file://x.parquet", "s3://bucket/x.parquet", "C:\\x"),
-    *("\x1b[31m.parquet", "nul", "x.json", "x.md", "x.csv", "x.svg", "x.png", "x.txt", "x.xml"),
+    *("\x1b[31m.parquet", "nul", "x.json", "x.md", "x.csv", "x.svg", "x.png", "x.txt", "x.toml"),
     *("./x.json", "in/../x.json", "../x.parquet", "http://127.0.0.1:9/x", "x?.csv", "[a].csv"),
 )
 """Names relative to the folder of a case; none leaves the folder of its worker."""

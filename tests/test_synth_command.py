@@ -129,3 +129,16 @@ def test_mistakes_are_told(gpuplan, tmp_path, monkeypatch, arguments, code, says
 def test_the_help_ends_with_an_example(gpuplan):
     code, text, _ = gpuplan("synth", "--help")
     assert code == 0 and "Example: gpuplan synth --preset kalos" in text
+
+
+def test_a_model_that_cannot_be_saved_leaves_no_trace(gpuplan, trace, tmp_path, monkeypatch):
+    from gpuplan.analysis.synth.model import WorkloadModel
+
+    def full(model):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(WorkloadModel, "to_json", full)
+    out, model = tmp_path / "s.parquet", tmp_path / "m.json"
+    code, _, err = gpuplan("synth", "--like", trace, "--jobs", 50, "-o", out, "--save-model", model)
+    assert code == 3 and "No space left" in err
+    assert [path.name for path in tmp_path.iterdir()] == [trace.name]

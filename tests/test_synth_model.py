@@ -1,5 +1,7 @@
 """A model is stored and read back, or refused."""
 
+import json
+
 import pytest
 from support_synth import (
     rows,
@@ -63,3 +65,43 @@ def test_a_damaged_model_is_refused(original, tmp_path, damage):
     (tmp_path / "m.json").write_text(damage(fit_model(original).to_json()))
     with pytest.raises(InputError, match=r"m\.json"):
         read_model(tmp_path / "m.json")
+
+
+@pytest.mark.parametrize(
+    ("spot", "value"),
+    [
+        (("reference", "states"), {"unknown": None}),
+        (("reference", "gpu_cdf", 0, 0), None),
+        (("reference", "gpu_time_cdf", 0), [1.0]),
+        (("reference", "by_hour"), "x"),
+        (("holdings", 0, "priority"), "x"),
+        (("holdings", 0, "share"), float("nan")),
+        (("holdings",), []),
+        (("cells", 0, "num_gpus"), 1e300),
+        (("cells", 0), None),
+        (("states", "cpu"), []),
+        (("states", "gpu", 0, 0), None),
+        (("arrivals", "mean_gap_s"), float("nan")),
+        (("arrivals", "step_s"), True),
+        (("owners", "count"), 1.5),
+        (("owners", "stay"), [1.0]),
+        (("source",), 7),
+    ],
+)
+def test_a_value_that_no_model_has_is_refused(original, tmp_path, spot, value):
+    stored = json.loads(fit_model(original).to_json())
+    node = stored
+    for key in spot[:-1]:
+        node = node[key]
+    node[spot[-1]] = value
+    (tmp_path / "m.json").write_text(json.dumps(stored))
+    with pytest.raises(InputError, match="does not hold the numbers of a model"):
+        read_model(tmp_path / "m.json")
+
+
+def test_laws_with_points_of_their_own_are_compared(original, tmp_path):
+    stored = json.loads(fit_model(original).to_json())
+    stored["reference"]["gpu_time_cdf"][0][0] = 0.25
+    (tmp_path / "m.json").write_text(json.dumps(stored))
+    result = synthesize(read_model(tmp_path / "m.json"), Request(50), tmp_path / "a.parquet")
+    assert "gpu_time_cdf.distance" in {row.statistic.key for row in result.compared}

@@ -205,7 +205,7 @@ def compare(
     A distance is the largest difference of two distribution functions at the reference's points,
     or half the sum of the differences of shares (hours, days, states).
     """
-    points = [gpus for gpus, _ in to.gpu_cdf or to.gpu_time_cdf]
+    points = sorted({gpus for gpus, _ in (*to.gpu_cdf, *to.gpu_time_cdf)})
     with_load = "load.p95_gpus" in to.statistics
     here = measure(jobs, users, zone, points, with_load=with_load)
     apart = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import types
 import typing
 from dataclasses import MISSING, fields, is_dataclass
@@ -14,13 +15,16 @@ import numpy as np
 from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import read_small
-from gpuplan.analysis.schema import STATES, UNREADABLE
+from gpuplan.analysis.schema import MAX_GPUS, PRIORITIES, STATES, UNREADABLE
 from gpuplan.analysis.synth.dependence import CROWD_SCORES
 from gpuplan.analysis.synth.draw import draw, to_frame
 from gpuplan.analysis.synth.model import MODEL_VERSION, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
 
 TRIAL_JOBS = 100
+MOST_SHOWN = 40  # characters of a value in an error
+LEAVES = {float: "a number", int: "a whole number", str: "a text"}
+"""What the fields of a model hold, for errors."""
 
 
 def read_model(path: Path) -> WorkloadModel:
@@ -83,7 +87,15 @@ def _check(model: WorkloadModel) -> None:
     bursting = model.arrivals.bursting
     if bursting is not None and not 0 < bursting < 1:
         raise ValueError("the share of jobs in bursts is not between 0 and 1")
+    if any(not 0 <= row.num_gpus <= MAX_GPUS for row in (*model.cells, *model.holdings)):
+        raise ValueError(f"GPUs are not between 0 and {MAX_GPUS:,.0f}")
+    if not model.holdings or any(
+        holding.priority not in (None, *PRIORITIES) for holding in model.holdings
+    ):
+        raise ValueError(f"a holding has not the priority {' or '.join(PRIORITIES)}")
     rows = (*model.states.gpu, *model.states.cpu, model.states.untimed)
+    if {len(model.states.gpu), len(model.states.cpu)} != {len(model.states.edges_s) + 1}:
+        raise ValueError("the states of jobs do not fit their durations")
     if any(len(row) != len(STATES) for row in rows):
         raise ValueError(f"a row of states has not {len(STATES)} shares")
     zone, start = model.arrivals.time_zone, model.arrivals.start
@@ -104,9 +116,21 @@ def _build(kind: Any, stored: Any) -> Any:
         inner = next(part for part in typing.get_args(kind) if part is not type(None))
         return _build(inner, stored)
     if origin is tuple:
-        inner = typing.get_args(kind)[0]
-        return tuple(_build(inner, item) for item in stored)
+        kinds = typing.get_args(kind)
+        if not isinstance(stored, list):
+            raise ValueError(f"found {_shown(stored)} in place of a list")
+        if kinds[-1] is Ellipsis:
+            kinds = (kinds[0],) * len(stored)
+        if len(kinds) != len(stored):
+            raise ValueError(f"found {len(stored)} values in place of {len(kinds)}")
+        return tuple(_build(inner, item) for inner, item in zip(kinds, stored, strict=True))
+    if origin is dict:
+        if not isinstance(stored, dict):
+            raise ValueError(f"found {_shown(stored)} in place of an object")
+        return {name: _build(typing.get_args(kind)[1], value) for name, value in stored.items()}
     if is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(stored, dict):
+            raise ValueError(f"found {_shown(stored)} in place of an object")
         hints = typing.get_type_hints(kind)
         if unknown := set(stored) - {f.name for f in fields(kind)}:
             raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
@@ -114,4 +138,15 @@ def _build(kind: Any, stored: Any) -> Any:
         if missing := [name for name in needed if name not in stored]:
             raise ValueError(f"no field {missing[0]!r}")
         return kind(**{name: _build(hints[name], value) for name, value in stored.items()})
+    accepted = (int, float) if kind is float else kind
+    if isinstance(stored, bool) or not isinstance(stored, accepted):
+        raise ValueError(f"found {_shown(stored)} in place of {LEAVES[kind]}")
+    if kind is float and not math.isfinite(stored):
+        raise ValueError(f"found {_shown(stored)} in place of a number")
     return float(stored) if kind is float else stored
+
+
+def _shown(stored: Any) -> str:
+    """Return a value of JSON, cut short."""
+    text = json.dumps(stored)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,8 +157,11 @@ def register(app: typer.Typer) -> None:
         from gpuplan.analysis.synth.write import RECORDED
 
         request = Request(jobs, seed, days, start and start.date())
-        with messages.progress("drawing"):
+        with messages.progress("drawing"), ExitStack() as files:
             described, sources, trace = _model(like, preset, model)
+            if save_model is not None:  # kept where the trace can be written too
+                temporary = files.enter_context(atomic_output(save_model))
+                temporary.write_text(described.to_json(), encoding="utf-8", newline="\n")
             result = synthesize(
                 described,
                 request,
@@ -166,8 +170,6 @@ def register(app: typer.Typer) -> None:
                 recorded=None if trace is None else trace.jobs.select(RECORDED),
             )
         if save_model is not None:
-            with atomic_output(save_model) as temporary:
-                temporary.write_text(described.to_json(), encoding="utf-8", newline="\n")
             messages.note(f"wrote {save_model}")
         parameters: dict[str, Any] = {
             "like": like and str(like),

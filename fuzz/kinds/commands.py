@@ -147,8 +147,8 @@ def paths(rng: Random) -> Draft:
     def finish(case: Case, rng: Random) -> None:
         complete(case, command, rng)
         case.written |= {"made", "gpuplan-demo", "scenario.toml"}
-        if command == "init":
-            case.written |= {name for name in case.arguments[1:] if name not in case.files}
+        for word in case.arguments[1:]:  # any of them may have become the value of an option
+            case.written |= names_of(word) - set(case.files)
 
     return Draft(case, steps, finish)
 
