@@ -13,7 +13,7 @@ from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.app.manual import manual
 from gpuplan.cli.documents.view import TITLES
 from gpuplan.cli.documents.write import FORMS
-from gpuplan.cli.options.shared_options import completion
+from gpuplan.cli.options import completion
 from gpuplan.planner.frontier.baselines.registry import BASELINES
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup

@@ -9,7 +9,8 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.time_units import CENTURY_S
-from gpuplan.planner.registry import POLICIES, allpass
+from gpuplan.planner.policies import allpass
+from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.settings import SettingError, check_widest, setting_error
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass

@@ -222,10 +222,11 @@ def draw_submissions(
         memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
     )
     levels_seed = int(rng.integers(2**63))
-    shape = ArrivalShape(arrivals, origin_s, origin_s + span_s)
     grouped = arrivals.hours if span_s > 2 * HOUR_S else None
     if grouped is not None and grouped.dispersion <= 1:  # no hour stands out
         grouped = None
+    by_pattern = grouped is not None
+    shape = ArrivalShape(arrivals, origin_s, origin_s + span_s, by_pattern=by_pattern)
 
     def path(zero_share: float, power: float, clock: Busy) -> IntArray:
         zeros = min(round(zero_share * (count - 1)), count - 2)
@@ -256,7 +257,10 @@ class ArrivalShape:
     turn (Deming and Stephan, Annals of Mathematical Statistics 11, 1940).
     """
 
-    def __init__(self, arrivals: ArrivalModel, first_s: float, last_s: float) -> None:
+    def __init__(
+        self, arrivals: ArrivalModel, first_s: float, last_s: float, *, by_pattern: bool = False
+    ) -> None:
+        self.by_pattern = by_pattern
         self.first_s, self.rates = first_s, rates_of(arrivals)
         self.hours = clock_over(arrivals, first_s, last_s)
         self.clock = busy_time(self.hours, self.rates, first_s)
@@ -296,8 +300,8 @@ class ArrivalShape:
         )
 
     def turn(self) -> None:
-        """Set the clock to the rates as they have been turned."""
-        if self.turned:
+        """Set the clock to the rates as they have been turned; a pattern needs no other clock."""
+        if self.turned and not self.by_pattern:
             by_hour, by_weekday = self.factors
             rates = self.rates * np.outer(by_weekday, by_hour)
             self.clock = busy_time(self.hours, rates, self.first_s)
