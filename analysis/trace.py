@@ -278,10 +278,7 @@ def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
     except pl.exceptions.PolarsError as error:
         raise _bad_predicate(where, error) from error
     except PredicateTooLarge as error:
-        raise UsageError(
-            f"--where {shortened(where)!r}: {error}\n"
-            "  next: compare one column with many values by IN, as in num_gpus IN (1, 2, 4)"
-        ) from error
+        raise UsageError(f"--where {shortened(where)!r}: {error}\n  next: {error.hint}") from error
     for kind in kinds:
         if kind != pl.Boolean():
             raise _bad_predicate(where, f"gives {kind}, not true or false")

@@ -62,6 +62,14 @@ WHERE = (
     " or ".join(f"num_gpus = {i}" for i in range(300)),
     "(" * 200 + "true" + ")" * 200,
     "not " * 500 + "true",
+    *("not " * 39 + "true", "not(" * 39 + "true" + ")" * 39, "(not " * 39 + "true" + ")" * 39),
+    "nullif(" * 18 + "num_gpus" + ",1)" * 18 + "=1",
+    "left(" * 18 + "user" + ",num_gpus::int)" * 18 + "='a'",
+    "(" * 18 + "num_gpus" + " between 0 and 1)::int" * 18 + "=1",
+    "(" * 18 + "num_gpus" + " in (1,2,3,num_gpus))::int" * 18 + "=1",
+    "num_gpus" + " in (1,2,3,num_gpus)" * 8,
+    "(case " * 12 + "num_gpus" + " when 1 then 2 when 3 then 4 when 5 then 6 end)" * 12 + "=1",
+    "nullif(/*)*/" * 18 + "num_gpus" + ",1)" * 18 + "=1",
 )
 VALID: dict[str, tuple[str, ...]] = {
     "--set": SETS,

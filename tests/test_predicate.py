@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.predicate import (
     MOST_DEPTH,
+    MOST_LEVELS,
     MOST_TERMS,
     PredicateTooLarge,
     read_predicate,
@@ -70,7 +71,7 @@ TERMS = st.sampled_from(
         lambda inner: st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(
             lambda parts: f"({parts[0]} {parts[1]} {parts[2]}) {parts[1]} NOT ({parts[2]})"
         ),
-        max_leaves=12,
+        max_leaves=6,
     )
 )
 def test_a_split_predicate_is_that_of_polars(text):
@@ -98,6 +99,67 @@ def test_a_split_predicate_is_that_of_polars(text):
 def test_a_predicate_that_would_take_too_long_is_refused(text, says):
     with pytest.raises(PredicateTooLarge, match=says):
         read_predicate(text)
+
+
+def nested(opens: str, inside: str, closes: str, times: int) -> str:
+    return opens * times + inside + closes * times
+
+
+NESTED = {
+    "nullif": nested("nullif(", "num_gpus", ",1)", 18) + "=1",
+    "quoted": nested('"nullif"(', "num_gpus", ",1)", 18) + "=1",
+    "left": nested("left(", "state", ",num_gpus::int)", 18) + "='a'",
+    "between": nested("(", "num_gpus", " between 0 and 1)::int", 18) + "=1",
+    "in": nested("(", "num_gpus", " in (1,2,3,num_gpus))::int", 18) + "=1",
+    "wide in": nested("(", "1", f" in ({'1,' * 99}num_gpus))::int", 3) + "=1",
+    "in a row": "num_gpus" + " in (1,2,3,num_gpus)" * 8,
+    "between in a row": "num_gpus" + " between 0 and 1" * 18,
+    "case": nested("(case ", "num_gpus", " when 1 then 2 when 3 then 4 when 5 then 6 end)", 12)
+    + "=1",
+    "wide case": nested("(case ", "num_gpus", " when 1 then 2" * 12 + " end)", 5) + "=1",
+    "(not": nested("(not ", "num_gpus=1", ")", 39),
+    "not(": nested("not(", "num_gpus=1", ")", 39),
+    "not": "not " * 39 + "num_gpus=1",
+    "unclosed": "(not " * 39,
+    "one too many": nested("not(", "num_gpus=1", ")", MOST_LEVELS + 1),
+    "in a chain": repeated("num_gpus = 1", 30, " or ") + " or " + "not " * 39 + "num_gpus=1",
+    "comment": "nullif(/*)*/" * 18 + "num_gpus" + ",1)" * 18 + "=1",
+    "string": r"e'\'' = state and " + nested("nullif(", "num_gpus", ",1)", 18) + "=1",
+}
+
+
+@pytest.mark.parametrize("text", NESTED.values(), ids=NESTED)
+def test_nesting_that_multiplies_is_refused_before_polars_reads_it(text, monkeypatch):
+    read = []
+    monkeypatch.setattr(pl, "sql_expr", read.append)
+    with pytest.raises(PredicateTooLarge, match=r"has .* at most .* are allowed"):
+        read_predicate(text)
+    assert read == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (nested("(", "num_gpus = 3", ")", MOST_DEPTH), [3]),
+        (nested("not (", "num_gpus = 3", ")", MOST_LEVELS), [3]),
+        (nested("nullif(", "num_gpus", ",1)", MOST_LEVELS) + " = 3", [3]),
+        ("not not num_gpus = 3 and not (num_gpus between 4 and 5)", [3]),
+        (repeated("not (not (not num_gpus = 3))", 14, " and "), [*range(3), *range(4, 40)]),
+        ("num_gpus in (" + "1," * 2000 + "num_gpus) and num_gpus < 2", [0, 1]),
+        ("upper(substr(coalesce(state, 'x'), 1, 1)) in ('A') and num_gpus < 3", [1, 2]),
+    ],
+    ids=["parentheses", "not", "functions", "between", "chain", "wide", "text"],
+)
+def test_what_is_nested_up_to_the_limits_is_evaluated(text, expected):
+    assert kept(text) == expected
+
+
+def test_the_command_line_says_how_to_nest_less(gpuplan, ten):
+    code, out, told = gpuplan("characterize", ten, "--where", NESTED["nullif"])
+    assert (code, out) == (2, "")
+    told = " ".join(told.split())
+    assert "18 functions, CASE, BETWEEN, IN or NOT inside each other; at most 8" in told
+    assert "next: use fewer" in told and "join conditions by AND" in told
 
 
 @pytest.fixture
