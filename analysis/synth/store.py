@@ -87,7 +87,8 @@ def _check(model: WorkloadModel) -> None:
     bursting = model.arrivals.bursting
     if bursting is not None and not 0 < bursting < 1:
         raise ValueError("the share of jobs in bursts is not between 0 and 1")
-    if any(not 0 <= row.num_gpus <= MAX_GPUS for row in (*model.cells, *model.holdings)):
+    gpus = [cell.num_gpus for cell in model.cells] + [held.num_gpus for held in model.holdings]
+    if any(not 0 <= number <= MAX_GPUS for number in gpus):
         raise ValueError(f"GPUs are not between 0 and {MAX_GPUS:,.0f}")
     if not model.holdings or any(
         holding.priority not in (None, *PRIORITIES) for holding in model.holdings

@@ -52,7 +52,7 @@ MARKDOWN_BREAKS = (
 MARKDOWN_FIRST = re.compile(r"^(#{1,6}(?=\s|\0|$)|[-+](?=\s)|[-=]{2,}$|\d+(?=[.)](?:\s|$)))")
 """What begins a heading, an item or a rule where it begins a line."""
 MARKDOWN_EDGE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
-MARKDOWN_MATH = re.compile(r"\$(?!\d)")
+MARKDOWN_MATH = re.compile(r"\$(?![\d/])")
 
 
 def visible(text: str) -> str:
