@@ -117,7 +117,8 @@ class SweepPoint(Judged):
         resampled: over resamples of the trace; None where nobody asked.
         closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
         break_even_ratio: the value of ``own_price_ratio`` at which the bill is that of everything
-            serverless, above 0; None where no worker is rented, workers are free, or moving jobs never pays.
+            serverless, above 0; None where no worker is rented, workers are free, or moving jobs
+            never pays.
         never_pays: whether jobs are moved, and containers and checkpoints alone cost no less than
             everything serverless, so that moving them pays at no price.
         timeline: at these prices; None where nobody asked.
