@@ -154,8 +154,8 @@ def test_the_json_contract(gpuplan, lab):
     assert form["competitive_threshold_s"] == pytest.approx(
         42 * (2.10 + form["serverful_usd_per_gpu_h"]) / (2.10 - form["serverful_usd_per_gpu_h"])
     )
-    assert "200 of 400 jobs drawn" in err
-    assert any("200 of 400 jobs drawn" in text for text in document["warnings"])
+    assert "200 of 400 jobs sampled" in err
+    assert any("200 of 400 jobs sampled" in text for text in document["warnings"])
     assert "notes" not in results
 
 
