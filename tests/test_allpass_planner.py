@@ -81,9 +81,6 @@ def test_a_trace_that_cannot_be_replayed_says_why(tmp_path):
     cpu = write_trace(tmp_path / "cpu.parquet", [0, 1], [5.0, 5.0], [0.0, 0.0])
     with pytest.raises(InputError, match="no job has both GPUs and a duration"):
         jobs_from(cpu)
-    slow = write_trace(tmp_path / "long.parquet", [0, 1], [5.0, 3e9], job_id=["a", "b"])
-    with pytest.raises(InputError, match=r"job b has 2\.7e\+10 s, more than a century"):
-        jobs_from(slow, (9.0, 9.0))  # its deadline
     with pytest.raises(UsageError, match="deadline-factor"):
         jobs_from(cpu, (3.0, 1.0))
 

@@ -11,6 +11,7 @@ from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
+YEAR_S = 365.25 * 86_400
 DURATIONS = [10.0, 20.0, 30.0, 100.0, 50.0]
 LOG = {
     "job_class": ["a", "a", "a", "b", "c"],
@@ -96,3 +97,34 @@ def test_commands_that_replay_infer_deadlines(gpuplan, tmp_path):
         assert "9 in 10 jobs of their class" in told
     code, _, told = gpuplan("sweep", path, *infer, "--deadline-factor", 3)
     assert code == 2 and "leave out --deadline-factor" in told
+
+
+@pytest.mark.parametrize("rule", ["given", "drawn", "inferred"])
+def test_deadlines_that_are_not_given_end_at_a_century(tmp_path, rule):
+    long = 31 * YEAR_S
+    path = write_trace(tmp_path / "t.parquet", [0, 1], [long, 3.0 * long], queue_s=[99 * YEAR_S, 0])
+    factor = None if rule == "inferred" else (10.0, 10.0)
+    found, _ = slack_s(path, deadlines=rule, deadline_factor=factor)
+    assert found == [100 * YEAR_S] * 2
+
+
+def test_a_given_deadline_of_more_than_a_century_is_refused(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [10.0], deadline_s=[101 * YEAR_S])
+    with pytest.raises(InputError, match=r"found 3187317600\.0 .*at most a century"):
+        slack_s(path)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(
+    "command",
+    [("simulate",), ("compare", "--policy", "fifo:gpus=1"), ("sweep", "--threshold", "60")],
+)
+def test_a_job_of_decades_that_ingest_writes_is_replayed(gpuplan, tmp_path, command):
+    log, path = tmp_path / "log.csv", tmp_path / "t.parquet"
+    log.write_text(f"id,at,took,n\na,2020-01-01T00:00:00Z,{31 * YEAR_S:.0f},1\n")
+    columns = {"job_id": "id", "submit_time": "at", "duration_s": "took", "num_gpus": "n"}
+    maps = [word for name, own in columns.items() for word in ("--map", f"{name}={own}")]
+    assert gpuplan("ingest", log, "-o", path, *maps)[0] == 0
+    name, *options = command
+    code, _, err = gpuplan(name, path, *options, "--deadline-factor", 10)
+    assert code == 0, err

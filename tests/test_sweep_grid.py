@@ -346,3 +346,39 @@ def test_the_break_even_of_a_few_cheap_workers_is_below_one(jobs):
     left = found.reference.cost_usd - point.results["cost_serverless_usd"]
     assert point.price_ratio == pytest.approx(0.464 / 2.10)
     assert point.break_even_ratio == pytest.approx(left / spent * 0.464 / 2.10)
+
+
+@pytest.mark.parametrize("source", [(), ("--prices", "builtin")], ids=["defaults", "builtin"])
+def test_a_row_in_a_list_of_capacities_is_the_row_alone(gpuplan, lab, source):
+    asked = ("sweep", lab, "--threshold", "2m,10m", "--resamples", 0, "--value-of-time", 0, *source)
+
+    def results(capacities):
+        code, out, err = gpuplan(
+            *asked, "--capacity", capacities, "--output-format", "json", "--quiet"
+        )
+        assert code == 0, err
+        return json.loads(out)["results"]
+
+    def rows(found):
+        # The ratio of the case and the marks depend on what else is in the list.
+        shared = ("price_ratio", "non_dominated", "knee", "recommended")
+        return [{key: row[key] for key in row if key not in shared} for row in found["points"]]
+
+    each = {capacity: results(capacity) for capacity in ("6", "20", "none")}
+    both = results("6,20,none")
+    assert rows(both) == [row for alone in each.values() for row in rows(alone)]
+    own = {row["capacity"]: row["own_price_ratio"] for row in both["points"]}
+    assert own[6] < own[20] < own[None] == both["points"][0]["price_ratio"]
+    most = str(both["recommended"]["capacity"]).lower()
+    assert both["closed_form"] == each[most]["closed_form"]
+
+
+def test_break_even_does_not_depend_on_the_factor_of_a_price_ratio(jobs):
+    grid = SweepGrid([60.0], adaptive=False, capacities=[6, None], price_ratios=[0.3, 1.0])
+    low_6, low, high_6, high = sweep(jobs, Allpass(), grid, np.random.default_rng(1)).points
+    assert (low.own_price_ratio, high.own_price_ratio) == (0.3, 1.0)
+    for point, other in ((low_6, high_6), (low, high)):
+        assert point.break_even_ratio == pytest.approx(other.break_even_ratio)
+    for few, most in ((low_6, low), (high_6, high)):
+        expected = serverful_price(Allpass(capacity=6)) / serverful_price(Allpass())
+        assert few.own_price_ratio / most.own_price_ratio == pytest.approx(expected)

@@ -80,7 +80,8 @@ def sweep(
         str | None,
         typer.Option(
             help="Serverful over serverless price, one or a list such as 0.3,0.5,1: all serverful "
-            "prices are scaled until the median of the offers within --capacity has that ratio. "
+            "prices are scaled until the median of the offers within the greatest --capacity has "
+            "that ratio. "
             "Default: prices as set.",
             show_default=False,
         ),

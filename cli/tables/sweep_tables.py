@@ -33,6 +33,7 @@ ONLY_CSV = (
     "workers_peak",
     "closed_form_cost_usd",
     "closed_form_delay_s",
+    "own_price_ratio",
     "break_even_price_ratio",
 )
 TODAY = "today"

@@ -29,7 +29,9 @@ def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -
     if named := settings.get("gpu"):
         if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
             found = f"{the_prices(book)} have nothing of {named}, only {listed(every)}"
-            raise SettingError(["gpu"], found)
+            one = f"={every[0]}" if len(every) == 1 else " to one of these"
+            hint = f"set gpu{one}, or use a price table that has {named}"
+            raise SettingError(["gpu"], found, hint)
         return gpu_name(named)
     offered = gpus_offered(book, kinds) or every
     if len(offered) == 1:

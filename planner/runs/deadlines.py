@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.time_units import CENTURY_S
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.words import counted
 
@@ -49,6 +50,8 @@ def soft_deadlines(
       which 9 in 10 jobs of the class (`USUAL_SHARE`) were done when they were recorded; of all
       jobs where no job of the class has a recorded wait. Jobs still running count for nobody.
 
+    Drawn and inferred deadlines are at most a century, as the times of a trace are.
+
     Args:
         trace: for messages.
         jobs: those replayed, with ``at``, the place of each one's factor between the bounds, from 0
@@ -63,6 +66,7 @@ def soft_deadlines(
         return _inferred(trace, jobs)
     low, high = factor or USUAL_FACTOR
     found = (low + pl.col("at") * (high - low)) * pl.col("duration_s")
+    found = found.clip(upper_bound=CENTURY_S)
     count = jobs.height
     if rule == "given":
         found, count = pl.coalesce("deadline_s", found), jobs["deadline_s"].null_count()
@@ -95,4 +99,5 @@ def _inferred(trace: Trace, jobs: pl.DataFrame) -> tuple[pl.Series, tuple[str, .
     ]
     if alone:
         notes.append(f"{alone:,} of them that of all jobs: their class has no recorded wait")
-    return found.select(deadline_s=pl.coalesce("own", "all"))["deadline_s"], tuple(notes)
+    each = pl.coalesce("own", "all").clip(upper_bound=CENTURY_S)
+    return found.select(deadline_s=each)["deadline_s"], tuple(notes)

@@ -178,10 +178,7 @@ def _check_unit(trace: Trace, jobs: pl.DataFrame, column: str) -> None:
         job_id, found = worst.select("job_id", column).row(0)
         raise InputError(
             trace.path,
-            f"job {job_id} has {found:.3g} s, more than a century"
-            + (
-                "" if column == "duration_s" else " (given, or its duration times the factor drawn)"
-            ),
+            f"job {job_id} has {found:.3g} s, more than a century",
             column=column,
             expected="seconds",
             hint="check the unit of the log, or scale it: --scale-duration 0.001",

@@ -72,7 +72,8 @@ class Case:
         net_saving_usd: that less the worth of the longer completion times; None without a value of
             time.
         confidence: None where nobody asked.
-        closed_form: the ski-rental view at these prices and the recommended capacity.
+        closed_form: the ski-rental view at these prices and the recommended capacity, of which c2
+            is the median offer; the greatest where everything serverless is recommended.
         against: the recommended point less the rival; None where there is none.
     """
 
@@ -108,6 +109,7 @@ def choose(
     indices: range,
     everything: SweepPoint,
     forms: Mapping[int | None, SkiRental],
+    greatest: int | None,
     value_of_time: float | None,
     level: float | None,
     block_jobs: int,
@@ -119,7 +121,8 @@ def choose(
         points: all points of the sweep.
         indices: those of the case's price ratio; at least one.
         everything: all jobs serverless, a choice too.
-        forms: the closed form of each capacity, at any prices.
+        forms: the closed form of each capacity, at the prices of the case.
+        greatest: the capacity whose closed form goes with everything serverless.
         value_of_time: see `Case`.
         level: percent of the intervals; None for no confidence.
         block_jobs: jobs in a block of the resamples.
@@ -138,13 +141,13 @@ def choose(
     best = int(best_of(objective(cost, jct, jobs, value_of_time), jct))
     cheapest = int(best_of(cost, jct))
     saving = float(everything.cost_usd - cost[best])
-    price_ratio, form = some[0].price_ratio, forms[choices[best].capacity]
+    form = forms[choices[best].capacity if best else greatest]
     net = None
     if value_of_time is not None:
         later_h = jobs * (jct[best] - everything.mean_jct_s) / HOUR_S
         net = saving - value_of_time * float(later_h)
     return Case(
-        price_ratio=price_ratio,
+        price_ratio=some[0].price_ratio,
         value_of_time=value_of_time,
         non_dominated=tuple(indices[point] for point in front),
         knee=knee,
@@ -156,7 +159,7 @@ def choose(
         confidence=None
         if level is None
         else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
-        closed_form=form.at(price_ratio, value_of_time or 0.0),
+        closed_form=form.at(form.price_ratio, value_of_time or 0.0),
         against=None
         if rival is None
         else set_against(choices[best], rival, value_of_time, level, -(-jobs // block_jobs)),

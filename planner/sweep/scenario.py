@@ -110,12 +110,15 @@ class SweepPoint(Judged):
         policy: ``fixed`` or ``adaptive``.
         threshold_s: the threshold, at first where it adapts.
         capacity: most workers rented at once; None is no limit.
-        price_ratio: serverful over serverless price.
+        price_ratio: serverful over serverless price of the case it belongs to: the median of the
+            offers within the greatest capacity of the sweep.
+        own_price_ratio: the same of the offers within its own capacity.
         results: of `gpuplan.planner.policies.allpass.measure`.
         resampled: over resamples of the trace; None where nobody asked.
         closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
-        break_even_ratio: the price ratio at which the bill is that of everything serverless, above
-            0; None where no worker is rented, workers are free, or moving jobs never pays.
+        break_even_ratio: the value of ``own_price_ratio`` at which the bill is that of everything
+            serverless, above 0; None where no worker is rented, workers are free, or moving jobs
+            never pays.
         never_pays: whether jobs are moved, and containers and checkpoints alone cost no less than
             everything serverless, so that moving them pays at no price.
         timeline: at these prices; None where nobody asked.
@@ -125,6 +128,7 @@ class SweepPoint(Judged):
     threshold_s: float
     capacity: int | None
     price_ratio: float
+    own_price_ratio: float
     results: dict[str, Any]
     resampled: Resampled | None
     closed_form_cost_usd: float | None = None
@@ -147,25 +151,26 @@ class SweepPoint(Judged):
             **self.results,
             "closed_form_cost_usd": self.closed_form_cost_usd,
             "closed_form_delay_s": self.closed_form_delay_s,
+            "own_price_ratio": self.own_price_ratio,
             "break_even_price_ratio": self.break_even_ratio,
         }
 
 
 def point_of(
-    replayed: Replayed, form: SkiRental, own_usd: float, everything_usd: float
+    replayed: Replayed, form: SkiRental, price_ratio: float, factor: float, everything_usd: float
 ) -> SweepPoint:
-    """Return a replay as a point at the prices of the closed form.
+    """Return a replay as a point at other serverful prices.
 
     Args:
         replayed: at the prices of its parameters.
         form: of the same capacity, at the prices wanted.
-        own_usd: the serverful price of the parameters, which that of ``form`` is compared with.
+        price_ratio: of the case.
+        factor: the serverful prices wanted over those of the replay.
         everything_usd: bill of everything serverless.
     """
     rules, results = replayed.parameters, dict(replayed.results)
     resampled, timeline = replayed.resampled, replayed.timeline
-    if form.serverful_usd != own_usd:
-        factor = form.serverful_usd / own_usd
+    if factor != 1:
         results |= {
             key: None if results[key] is None else factor * results[key] for key in SERVERFUL_USD
         }
@@ -182,7 +187,8 @@ def point_of(
         policy=rules.controller,
         threshold_s=rules.threshold_s,
         capacity=rules.capacity,
-        price_ratio=form.price_ratio,
+        price_ratio=price_ratio,
+        own_price_ratio=form.price_ratio,
         results=results,
         resampled=resampled,
         timeline=timeline,

@@ -40,7 +40,8 @@ class SweepGrid:
         capacities: most workers rented at once, None for no limit; empty for the parameters' own.
         price_ratios: serverful over serverless price: all serverful prices are scaled until the
             median of the offers that the greatest capacity can take has that ratio; empty for the
-            parameters' own.
+            parameters' own. The closed form and the break-even of a smaller capacity are at the
+            median of the offers that it can take itself.
         values_of_time: US dollars per hour of one job, for the choice; None for the rule of
             `gpuplan.planner.sweep.pareto_front.NEARLY`.
     """
@@ -226,8 +227,8 @@ def sweep(
     """
     scenarios = grid.scenarios(base)
     check_fits(jobs, base)
-    own_usd = serverful_price(replace(base, capacity=_greatest(scenarios)))
-    _check_ratios(grid.price_ratios, base, own_usd)
+    greatest = _greatest(scenarios)
+    _check_ratios(grid.price_ratios, base, serverful_price(replace(base, capacity=greatest)))
     as_it_was = deepcopy(rng)
     draws = Draws.sample(base, jobs.workload.size, rng)
     block_jobs = _block_jobs(jobs.workload)
@@ -247,19 +248,17 @@ def sweep(
         engine=engine,
         progress=progress,
     )
-    forms: dict[int | None, SkiRental] = {}
-    for rules in (everything, *scenarios):
-        if rules.capacity not in forms:
-            forms[rules.capacity] = ski_rental(jobs.workload, rules, serverful_usd=own_usd)
-    own = forms[base.capacity].price_ratio
-    reference = point_of(alone, forms[base.capacity], own_usd, float(alone.results["cost_usd"]))
+    forms = {rules.capacity: ski_rental(jobs.workload, rules) for rules in _one_each(scenarios)}
+    own = forms[greatest].price_ratio
+    alone_usd = float(alone.results["cost_usd"])
+    reference = point_of(alone, forms[greatest], own, 1.0, alone_usd)
     points: list[SweepPoint] = []
     cases: list[Case] = []
     for ratio in dict.fromkeys(grid.price_ratios or (own,)):
-        begin = len(points)
-        at_ratio = {most: form.at(ratio, 0.0) for most, form in forms.items()}
+        begin, factor = len(points), 1.0 if ratio == own else ratio / own
+        at_ratio = {most: _scaled(form, factor, ratio, own) for most, form in forms.items()}
         points += [
-            point_of(each, at_ratio[each.parameters.capacity], own_usd, reference.cost_usd)
+            point_of(each, at_ratio[each.parameters.capacity], ratio, factor, alone_usd)
             for each in replayed
         ]
         cases += [
@@ -268,6 +267,7 @@ def sweep(
                 range(begin, len(points)),
                 reference,
                 at_ratio,
+                greatest,
                 value_of_time,
                 level,
                 block_jobs,
@@ -311,6 +311,20 @@ def _greatest(scenarios: Sequence[Allpass]) -> int | None:
     """Return the greatest capacity of all replays; None where one has no limit."""
     capacities = [rules.capacity for rules in scenarios]
     return None if None in capacities else max(most for most in capacities if most is not None)
+
+
+def _one_each(scenarios: Sequence[Allpass]) -> list[Allpass]:
+    """Return one of the replays of each capacity."""
+    return list({rules.capacity: rules for rules in scenarios}.values())
+
+
+def _scaled(form: SkiRental, factor: float, ratio: float, own: float) -> SkiRental:
+    """Return the closed form of a capacity with all serverful prices multiplied by a factor.
+
+    Where its own ratio is that of the greatest capacity, it has the wanted ratio to the last digit.
+    """
+    wanted = ratio if form.price_ratio == own else form.price_ratio * factor
+    return form.at(wanted, form.value_of_time)
 
 
 def _check_ratios(ratios: Sequence[float], base: Allpass, serverful_usd: float) -> None:
