@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -34,6 +35,12 @@ def _not_there(path: Path, error: OSError | ValueError) -> InputError:
     """Return what is wrong with a path that leads to nothing."""
     if isinstance(error, ValueError):
         return InputError(path, "is not a valid path (it has a NUL byte)", hint="check the path")
+    if error.errno == errno.ELOOP:
+        return InputError(
+            path,
+            "the links at this path form a loop",
+            hint="link it to a file, or name the file itself",
+        )
     if os.path.islink(path):
         return InputError(
             path,
@@ -165,6 +172,14 @@ def check_writable(path: Path) -> None:
     """
     if not is_stream(path):
         _new_beside(path).release()
+
+
+def is_stdout(path: Path) -> bool:
+    """Return whether a path is the file, pipe or device that standard output goes to."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except (OSError, ValueError):  # nothing there, standard output is closed, or no path at all
+        return False
 
 
 def is_stream(path: Path) -> bool:

@@ -46,6 +46,14 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.fixture(autouse=True)
+def own_manners():
+    """Let no test be quiet, verbose or debugging because one before it was."""
+    yield
+    if (messages := sys.modules.get("gpuplan.cli.app.messages")) is not None:
+        messages.manners.reset()
+
+
 @pytest.fixture
 def gpuplan(capfd: pytest.CaptureFixture[str]):
     """Run a command line in this process; returns (exit code, stdout, stderr)."""

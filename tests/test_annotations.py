@@ -33,7 +33,7 @@ def test_github_gets_a_command_per_gate_that_needs_a_look(capsys):
     assert err.splitlines() == [
         "::error title=gpuplan gate failed::jobs > 1 (jobs is 100, limit 1)",
         "::error title=gpuplan gate not checked::wait > 1s (wait_s has no value)",
-        "::error title=gpuplan gate cannot be checked::nobs > 1 (no field 'nobs' with a number; "
+        "::error title=gpuplan invalid gate::nobs > 1 (no field 'nobs' with a number; "
         "did you mean jobs?)",
     ]
 

@@ -393,3 +393,10 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(gpuplan, tmp_pat
 def test_a_wrong_value_is_told_in_plain_words(gpuplan, trace, options, says):
     code, _, err = gpuplan("characterize", trace, *options)
     assert code == 2 and says in err
+
+
+def test_a_command_is_not_quiet_because_one_before_it_was(gpuplan):
+    gpuplan("list", "formats", "--quiet", "--debug")
+    assert messages.manners.quiet and messages.manners.debug
+    code, _, err = gpuplan("list", "--no-such-option")
+    assert (code, messages.manners.quiet) == (2, False) and "Traceback" not in err

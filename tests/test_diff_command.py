@@ -36,16 +36,16 @@ def files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "x.json:1: is no JSON: Expecting value"),
-        ('{\n"a": }', "x.json:2: is no JSON"),
+        ("", "x.json:1: is not JSON: Expecting value"),
+        ('{\n"a": }', "x.json:2: is not JSON"),
         ("[]", "has no schema_version or no command or no gpuplan_version; expected JSON output"),
         ('{"schema_version": 1}', "has no command or no gpuplan_version"),
         ('{"a": NaN}', "NaN is no number of JSON"),
         ('{"a": 1e999}', "1e999 is no number of JSON, or too large"),
         (f'{{"a": {"9" * 400}}}', "is no number of JSON, or too large"),
-        ("[" * 100_000, "is no JSON output"),
+        ("[" * 100_000, "is not JSON output of gpuplan"),
         ("[" * 60 + "]" * 60, "it is more than 50 levels deep"),
-        (r'{"a": "\ud800"}', "is no JSON output: 'utf-8' codec can't encode"),
+        (r'{"a": "\ud800"}', "it has half of a surrogate pair"),
         (json.dumps(output("pareto", {}, schema_version=2)), "has schema_version 2; expected 1"),
         (json.dumps(output("pareto", [])), "it has no results"),
         (json.dumps(output("report", {}, studies=[{"name": "a"}])), "study 1 has no command"),
@@ -76,7 +76,7 @@ def test_a_pipe_is_read_and_so_is_a_mark_of_the_byte_order(tmp_path):
 def test_bytes_that_are_no_text_are_refused(tmp_path):
     path = tmp_path / "x.json"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is no JSON output"):
+    with pytest.raises(InputError, match=r"x\.json: is not JSON; expected JSON output of gpuplan"):
         read_versions(path, path)
 
 

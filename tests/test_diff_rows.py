@@ -155,9 +155,51 @@ def test_a_study_that_one_report_lacks_is_not_checked(gpuplan, tmp_path):
     assert gpuplan("diff", *paths, *gate, "--allow-unchecked")[0] == 0
 
 
-def test_rows_of_one_document_are_told_where_others_pass(gpuplan):
+def gate_on_cost(old, new):
+    (gate,) = check_changes(compared(old, new, "sweep"), ["points.cost > +1%"])
+    return gate
+
+
+def test_rows_that_the_new_document_lacks_are_not_checked():
     old = rows("points", sweep_row(60.0, 0.5, 1.0), sweep_row(90.0, 0.5, 1.0))
     new = rows("points", sweep_row(60.0, 0.5, 1.0), sweep_row(80.0, 0.5, 1.0))
-    (gate,) = check_changes(compared(old, new, "sweep"), ["points.cost > +1%"])
+    gate = gate_on_cost(old, new)
+    assert (gate.state, gate.value) == ("unchecked", None)
+    assert gate.detail.startswith(
+        "points.cost_usd: 1 of 2 rows cannot be compared (not in the new document: "
+    )
+    assert "threshold_s=90); the other rows pass: points[" in gate.detail
+    assert gate.detail.endswith("; 1 row is only in the new document, not checked")
+
+
+def test_a_row_that_trips_fails_whatever_is_missing():
+    old = rows("points", sweep_row(60.0, 0.5, 1.0), sweep_row(90.0, 0.5, 1.0))
+    gate = gate_on_cost(old, rows("points", sweep_row(60.0, 0.5, 2.0)))
+    assert (gate.state, gate.value) == ("failed", 1.0)
+    assert "1 of 2 rows cannot be compared (not in the new document: " in gate.detail
+
+
+def test_rows_that_only_the_new_document_has_are_counted():
+    old = rows("points", sweep_row(60.0, 0.5, 1.0))
+    new = rows("points", *(sweep_row(s, 0.5, 1.0) for s in (60.0, 80.0, 90.0)))
+    gate = gate_on_cost(old, new)
     assert gate.state == "passed"
-    assert gate.detail.endswith("; 2 of 3 rows are in one document only or have no value there")
+    assert gate.detail.endswith("; 2 rows are only in the new document, not checked")
+
+
+@pytest.mark.parametrize(("first", "second", "side"), [(1.0, None, "new"), (None, 1.0, "old")])
+def test_a_row_with_a_value_on_one_side_is_not_checked(first, second, side):
+    old = rows("points", sweep_row(60.0, 0.5, 1.0), sweep_row(90.0, 0.5, first))
+    new = rows("points", sweep_row(60.0, 0.5, 1.0), sweep_row(90.0, 0.5, second))
+    gate = gate_on_cost(old, new)
+    assert gate.state == "unchecked"
+    assert (
+        f"1 of 2 rows cannot be compared (without a value in the {side} document: " in gate.detail
+    )
+    assert gate_on_cost(old, old).state == "passed"
+
+
+def test_a_row_that_neither_document_has_is_not_checked():
+    old = rows("points", sweep_row(60.0, 0.5, 1.0))
+    (gate,) = check_changes(compared(old, old, "sweep"), ["points[600].cost > +1%"])
+    assert gate.state == "unchecked" and gate.detail.startswith("points has no row '600'")

@@ -61,7 +61,7 @@ def test_the_verdict_on_gates_counts_what_is_wrong():
     assert gates_verdict_of(one) == "The gate passed."
     gates = gates_of("pareto.mean_jct > 90m", "tight.mean_jct > 90m", "x > 1")
     assert gates_verdict_of(made.document(gates=gates)) == (
-        "1 of 3 gates cannot be checked; 1 of 3 gates failed."
+        "1 of 3 gates invalid; 1 of 3 gates failed."
     )
 
 

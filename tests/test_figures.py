@@ -50,6 +50,16 @@ def test_the_same_picture_gives_the_same_bytes(tmp_path):
         assert first.read_bytes() == again.read_bytes()
 
 
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_a_name_in_any_script_is_drawn_without_a_warning(tmp_path, recwarn, suffix):
+    figure = drawn()
+    figure.axes[0].set_title("\u65e5\u672c\u8a9e \u05d0\u05d1 \U0001f600")
+    save(figure, tmp_path / f"x{suffix}")
+    assert not recwarn.list
+    if suffix == ".svg":
+        assert "\u65e5\u672c\u8a9e" in (tmp_path / "x.svg").read_text(encoding="utf-8")
+
+
 def test_an_svg_swaps_paper_and_ink_where_the_reader_prefers_dark(tmp_path):
     path = tmp_path / "picture.svg"
     save(drawn(), path)

@@ -100,7 +100,7 @@ def test_a_field_without_a_value_fails_its_gate_unless_that_is_allowed(field, ca
         raise_tripped(gates)
     assert str(caught.value) == (
         f"gate not checked: {field} > 1 ({field} has no value)\n"
-        "  next: name a field that has a value, or add --allow-unchecked to pass without one"
+        "  next: name a field and a row that have a value, or add --allow-unchecked to pass without"
     )
     raise_tripped(allowing(gates, allow_unchecked=True))
     assert capsys.readouterr().err == (
@@ -205,12 +205,37 @@ def test_rows_are_named_by_what_tells_them_apart():
     ]
 
 
-def test_a_row_that_is_not_there_is_an_error():
-    (gate,) = check(COMPARED, ["policies[las].cost_usd > 1"])
-    assert (gate.state, gate.tripped) == ("error", False)
+def test_a_row_that_is_not_there_is_not_checked():
+    condition = "policies[las].cost_usd > 1"
+    (gate,) = check(COMPARED, [condition])
+    assert (gate.state, gate.path, gate.limit) == ("unchecked", "policies.cost_usd", 1.0)
     assert gate.detail == "policies has no row 'las'; there is fifo or las, wide"
+    with pytest.raises(GateFailed, match="gate not checked: policies"):
+        raise_tripped([gate])
+    raise_tripped(allowing([gate], allow_unchecked=True))
+    for one in (condition, f"a.{condition}"):
+        (gate,) = check_all({"a": COMPARED, "b": {"jobs": 1}}, [one])
+        assert (gate.state, gate.path) == ("unchecked", "a.policies.cost_usd"), gate
+    (gate,) = check_all({"a": COMPARED, "b": COMPARED}, [condition])
+    assert gate.state == "unchecked" and "b.policies has no row 'las'" in gate.detail
+
+
+@pytest.mark.parametrize(
+    "condition", ["policies[las].price > 1", "policies[las].cost_usd > 1h", "points > 1"]
+)
+def test_a_row_that_is_not_there_hides_no_mistake(condition):
+    (gate,) = check(COMPARED, [condition])
+    assert gate.state == "error"
+
+
+def test_brackets_on_what_is_no_list_are_an_error():
     (gate,) = check({"a": {"b": 1}}, ["a[x].b > 1"])
-    assert gate.detail == "a has no row 'x'; it has no rows by name"
+    assert (gate.state, gate.detail) == ("error", "a has no row 'x'; it has no rows by name")
+
+
+def test_rows_without_a_value_are_counted():
+    (gate,) = check(RESULTS, ["points.cost_usd > 30"])
+    assert gate.state == "passed" and gate.detail.endswith("; 1 of 3 rows has no value")
 
 
 def test_gates_over_several_studies_name_the_study():

@@ -103,7 +103,7 @@ def test_an_archive_in_an_archive_is_named(tmp_path):
 
 def test_the_only_member_is_meant(tmp_path):
     archive = zipped(tmp_path / "log.zip", {"log.csv": "a,b\n1,2\n"})
-    with pytest.raises(InputError, match=r"log\.zip!log\.csv: is no known job log"):
+    with pytest.raises(InputError, match=r"log\.zip!log\.csv: unrecognized log format"):
         ingest([archive], tmp_path / "t.parquet")
     columns = {"submit_time": "a", "num_gpus": "b"}
     result = ingest([archive], tmp_path / "t.parquet", choices=IngestOptions(columns))

@@ -120,7 +120,9 @@ def test_a_folder_without_a_log(tmp_path):
     with pytest.raises(InputError, match="no file that is a sia log"):
         ingest([logs], tmp_path / "t.parquet", source_format="sia")
     (logs / "NOTES.md").unlink()  # the only file must be meant
-    with pytest.raises(InputError, match=r"README\.md: is no known job log; it starts with '# a'"):
+    with pytest.raises(
+        InputError, match=r"README\.md: unrecognized log format; it starts with '# a'"
+    ):
         ingest([logs], tmp_path / "t.parquet")
 
 

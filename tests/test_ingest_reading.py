@@ -138,7 +138,7 @@ def test_progress_ends_at_one(tmp_path, tiny_blocks):
         (b"a;b;c\n1;2;3\n", "cells between semicolons.*\n  next: name its columns.*--map"),
         (b"a\tb\tc\n1\t2\t3\n", "cells between TABs"),
         (SIA_HEADER.encode() + b"\n\n\n", "header but no rows"),
-        (b"[]", "no known job log"),
+        (b"[]", "unrecognized log format"),
         (gzip.compress(SIA.encode(), mtime=0)[:-12], "damaged gzip"),
         (b"\x1f\x8b\x08\x00 and then text", "damaged gzip"),
         (b"\x28\xb5\x2f\xfd and then text", "damaged zstd"),
@@ -301,7 +301,7 @@ def test_the_command(gpuplan, tmp_path):
         (["--map", "user=a", "--map", "user=b"], 2, "already mapped to a"),
         (["--max-rejects", "lots"], 2, "expected a share"),
         (["--source-format", "slurm2"], 2, "did you mean slurm?"),
-        ([], 3, "is no known job log"),
+        ([], 3, "unrecognized log format"),
     ],
 )
 def test_the_command_refuses_with_a_message(gpuplan, tmp_path, options, code, says):
@@ -371,7 +371,7 @@ def test_a_table_without_its_header_is_told(tmp_path, forced):
     with pytest.raises(InputError, match="has no header; it starts with '1,ua,1") as raised:
         ingest_text(tmp_path, rows, source_format=forced)
     assert "next: put them before it: (echo 'NAME,NAME,...'; cat " in str(raised.value)
-    assert ("is no known job log, and has" in str(raised.value)) == (forced is None)
+    assert ("unrecognized log format: has no header" in str(raised.value)) == (forced is None)
     assert ("job_id, user, node_num" in str(raised.value)) == (forced is not None)
     with pytest.raises(InputError, match=r"\(echo 'name,time,application,num_replicas'; cat "):
         ingest_text(tmp_path, "a,1,bert,2\nb,2,bert,2\n", source_format="sia")

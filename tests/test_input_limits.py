@@ -66,7 +66,7 @@ def endless(tmp_path, monkeypatch):
 def test_an_endless_pipe_that_is_no_log_ends_after_its_first_bytes(tmp_path, endless, text):
     for take in (ingest, ingest_prices):
         pipe = endless(text)
-        with pytest.raises(InputError, match=r"^-: is no known (job log|price list)"):
+        with pytest.raises(InputError, match=r"^-: unrecognized (log|price) format"):
             take([STDIN], tmp_path / "t.parquet")
         assert pipe.taken == FIRST
 

@@ -87,7 +87,7 @@ def test_sampling_can_be_forced(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("a.csv", "a,b\n1,2\n", "is no known price list"),
+        ("a.csv", "a,b\n1,2\n", "unrecognized price format"),
         ("a.csv", "", "is empty"),
         ("a.csv", HEADER.encode("utf-16"), r"is UTF-16 text.*\n.*iconv -f UTF-16LE"),
         ("a.csv", HEADER.encode("utf-16-be"), r"is UTF-16 text.*\n.*iconv -f UTF-16BE"),

@@ -156,7 +156,7 @@ def test_a_table_without_a_column_of_prices(tmp_path):
                          limit=Limit.of("1"))  # fmt: skip
     assert result.prices.select(PRICE, "available").rows() == [(None, 4)]
     assert pl.read_parquet(result.rejects_file)["column"].to_list() == ["available"]
-    with pytest.raises(InputError, match="is no known price list"):
+    with pytest.raises(InputError, match="unrecognized price format"):
         ingest_text(tmp_path, text.replace("available", "left"))
 
 

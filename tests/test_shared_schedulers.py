@@ -179,12 +179,12 @@ def test_sia_and_pollux_workloads(shared, facts, folder):
     ("file", "says"),
     [
         ("gavel/throughputs_isolated.csv", "throughputs"),
-        ("gavel/simulation_throughputs.json.gz", "no known job log"),
+        ("gavel/simulation_throughputs.json.gz", "unrecognized log format"),
         ("acmetrace/cluster_summary.csv", "sums per trace"),
         ("acmetrace/cdf_gpu_job_duration.csv", "shares of jobs by duration"),
         ("acmetrace/cdf_gpu_count.csv", "shares of jobs by GPUs"),
-        ("dilu/bursty.txt", "no known job log"),
-        ("dilu/bs_sm_llama2.csv", "no known job log"),
+        ("dilu/bursty.txt", "unrecognized log format"),
+        ("dilu/bs_sm_llama2.csv", "unrecognized log format"),
     ],
 )
 def test_what_is_no_trace_is_refused(shared, tmp_path, file, says):

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import OutputError
-from gpuplan.analysis.files import atomic_output, check_writable, is_stream
+from gpuplan.analysis.files import atomic_output, check_writable, is_stdout, is_stream
 
 
 class Reader(threading.Thread):
@@ -102,8 +102,43 @@ def test_an_open_file_is_written_where_it_stands(lab, tmp_path, name):
         )
     assert (done.returncode, done.stderr) == (0, "")
     assert into.stat().st_ino == number
-    first, *rest = into.read_text().splitlines()
-    assert first == "before" and rest[: len(rest) // 2] == rest[len(rest) // 2 :]
+    first, header, *rest = into.read_text().splitlines()
+    assert first == "before" and header and rest and header not in rest
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "link.json"])
+def test_standard_output_as_a_file_gets_one_document(gpuplan, lab, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path("link.json").symlink_to("/dev/stdout")
+    words = ("characterize", lab, "-q", "--output-format", "json")
+    code, out, err = gpuplan(*words, "-o", name, "-o", "own.json")
+    assert (code, err) == (0, "") and json.loads(out) == json.loads(Path("own.json").read_text())
+
+
+def test_a_trace_on_standard_output_is_all_there_is(lab, tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("job_id,submit_time,duration_s,num_gpus\na,2024-01-01,60,1\n")
+    (tmp_path / "t.parquet").symlink_to("/dev/stdout")
+    words = [sys.executable, "-m", "gpuplan.cli", "ingest", log, "-o", tmp_path / "t.parquet"]
+    done = subprocess.run(words, capture_output=True, check=True)
+    assert pl.read_parquet(done.stdout)["job_id"].to_list() == ["a"]
+    assert done.stdout.endswith(b"PAR1")
+
+
+def test_a_pipe_that_is_standard_output_is_recognized(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writing, kept = os.open(pipe, os.O_WRONLY), os.dup(1)
+    try:
+        assert not is_stdout(pipe)
+        os.dup2(writing, 1)
+        assert is_stdout(pipe) and is_stdout(Path("/dev/stdout"))
+    finally:
+        os.dup2(kept, 1)
+        for number in (reading, writing, kept):
+            os.close(number)
+    assert not is_stdout(tmp_path / "none") and not is_stdout(Path("a\0b"))
 
 
 def test_what_is_no_file_is_refused_before_the_work(gpuplan, tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ def unknown_log(head: Head) -> InputError:
 def _unknown_log(head: Head) -> InputError:
     """Return the error for a file that may be a log: by its columns where it is a table."""
     names = head.table_columns
-    problem = f"is no known job log; it starts with {head.shown()}"
+    problem = f"unrecognized log format; it starts with {head.shown()}"
     hint = "gpuplan list formats tells the known ones; force one with --source-format NAME"
     if len(names) >= MIN_CELLS and head.line is not None:
         separator = likely_separator(head.line)

@@ -28,7 +28,7 @@ def unknown_prices(head: Head) -> InputError:
         or header_error(head, known)
         or InputError(
             head.path,
-            f"is no known price list; it starts with {head.shown()}",
+            f"unrecognized price format; it starts with {head.shown()}",
             expected=f"one of {_names()}",
             hint="force a format with --source-format NAME, or write a table with the columns "
             "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour,available",

@@ -35,7 +35,7 @@ def header_error(head: Head, formats: Mapping[str, Sequence[str]]) -> InputError
     header = ",".join(needed) if len(needed) == len(names) else "NAME,NAME,..."
     return InputError(
         head.path,
-        f"{'' if needed else 'is no known job log, and '}has no header; it starts with "
+        f"{'' if needed else 'unrecognized log format: '}has no header; it starts with "
         f"{head.shown()}",
         expected="the names of the columns in the first line"
         + (f", {', '.join(needed)} among them" if needed else ""),

@@ -83,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done; 1 a gate tripped; 2 usage; 3 the input is unusable; 4 infeasible; 130 interrupted;
     70 a bug of ours.
     """
+    messages.manners.reset()  # of a command before it in the same process
     try:
         return execute(arguments)
     except GpuplanError as error:

@@ -25,6 +25,10 @@ class Manners:
     verbose: bool = False
     debug: bool = False
 
+    def reset(self) -> None:
+        """Forget the options of a command."""
+        self.quiet = self.verbose = self.debug = False
+
 
 manners = Manners()
 

@@ -144,7 +144,7 @@ def compare(
         frame=found.to_frame,
     )
     timeline.write(found.timeline)
-    emit(report, output)
+    emit(report, output, [timeline.timeline])
 
 
 def _headline(found: PolicyComparison) -> str:

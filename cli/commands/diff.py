@@ -105,6 +105,6 @@ def diff(
         with atomic_output(junit) as temporary:
             document = Document(f"{old.name} to {new.name}", (), tuple(gates))
             temporary.write_text(as_junit(document), encoding="utf-8", newline="\n")
-    emit(report, output)
+    emit(report, output, [junit])
     announce(gates, lambda: as_markdown(report))
     raise_tripped(gates)

@@ -181,7 +181,7 @@ def register(app: typer.Typer) -> None:
             "max_rejects": max_rejects,
             "reference": reference,
         }
-        emit(_report(result, book, offered, parameters), output)
+        emit(_report(result, book, offered, parameters), output, written)
 
 
 def _report(

@@ -126,7 +126,7 @@ def simulate(
         frame=result.to_frame,
     )
     timeline.write(result.timeline)
-    emit(report, output)
+    emit(report, output, [timeline.timeline])
 
 
 def _headline(result: Simulation) -> str:

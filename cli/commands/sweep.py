@@ -270,7 +270,7 @@ def sweep(
         frame=found.to_frame,
     )
     timeline.write(found.timeline)
-    emit(report, output)
+    emit(report, output, [timeline.timeline])
 
 
 def _once(given: list[str] | None, option: str) -> str | None:

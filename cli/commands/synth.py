@@ -180,7 +180,7 @@ def register(app: typer.Typer) -> None:
             "start": start and start.date().isoformat(),
             "seed": seed,
         }
-        emit(_report(result, parameters, sources, trace), output)
+        emit(_report(result, parameters, sources, trace), output, written)
 
 
 def _check_choice(like: Path | None, preset: str | None, model: Path | None) -> None:

@@ -2,8 +2,10 @@
 
 A condition is written as in `gpuplan.cli.gates.gates`, and its value is a change, new less old: in
 per cent of the old value, in percentage points for a share, or in the unit of the field. It has a
-sign, so that nobody takes it for a limit on the value itself. What one of the two lacks cannot be
-checked, and then the gate fails unless ``--allow-unchecked`` accepts that.
+sign, so that nobody takes it for a limit on the value itself. A gate that no row trips is not
+checked where a row of the old document has no partner in the new one, or a value on one side only;
+then it fails unless ``--allow-unchecked`` accepts that. Rows that only the new document has are
+counted in the detail.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass, replace
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
 from gpuplan.cli.formats.units import show_between, show_in
-from gpuplan.cli.gates.fields import NoField, Numbers, ResultField, some
+from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
 from gpuplan.cli.gates.gates import Condition, GateResult, each, find, limit_of, read_condition
 
 
@@ -62,16 +64,16 @@ def check_changes(comparison: DocumentDiff, conditions: Sequence[str]) -> list[G
         _signed(condition)
         try:
             path, changes = comparable.named(condition.field)
-        except NoField:
+        except NoField as error:
             try:
                 path, changes = others.named(condition.field)
+            except NoRow as no_row:
+                raise (error if isinstance(error, NoRow) else no_row) from None
             except UsageError:
-                path, changes = "", []
-            if not changes:
-                raise
+                raise error from None
         return _judged(changes, path, condition)
 
-    return each(conditions, judged)
+    return each(conditions, judged, _limit)
 
 
 def _signed(condition: Condition) -> None:
@@ -79,12 +81,16 @@ def _signed(condition: Condition) -> None:
         raise UsageError("a change has a sign; write for example +10%, -5%, +$50 or +2h")
 
 
-def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateResult:
+def _limit(condition: Condition, path: str) -> float:
+    """Return the limit of a change in the unit of a field. Raises `UsageError`."""
     if condition.unit == "%":
-        limit = condition.value / 100
-    else:
-        # Points of a share are what a percentage is elsewhere.
-        limit = limit_of(replace(condition, unit=condition.unit.replace("pp", "%")), path)
+        return condition.value / 100
+    # Points of a share are what a percentage is elsewhere.
+    return limit_of(replace(condition, unit=condition.unit.replace("pp", "%")), path)
+
+
+def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateResult:
+    limit = _limit(condition, path)
     compared = [one for one in changes if one.change is not None]
     found = []
     for one in compared:
@@ -96,11 +102,42 @@ def _judged(changes: Sequence[Change], path: str, condition: Condition) -> GateR
     if not found:
         return GateResult(condition.text, name, None, limit, False, f"{name} {_why(changes)}")
     holds, _, value, one = max(found, key=lambda one: one[:2])
-    name = f"{one.study}.{one.address}" if one.study else one.address
-    detail = f"{name} {_went(one)}"
-    if left := sum((one.old is None) != (one.new is None) for one in changes):
-        detail += f"; {left} of {len(changes)} rows are in one document only or have no value there"
-    return GateResult(condition.text, name, value, limit, holds, detail)
+    address = f"{one.study}.{one.address}" if one.study else one.address
+    detail = f"{address} {_went(one)}"
+    one_sided = [one for one in changes if (one.old is None) != (one.new is None)]
+    added = [one for one in one_sided if one.old is None and not one.is_in_both]
+    missing = [one for one in one_sided if one not in added]
+    is_unchecked = bool(missing) and not holds
+    if missing:
+        not_compared = (
+            f"{len(missing)} of {len(changes) - len(added)} rows cannot be compared "
+            f"({_where_missing(missing)})"
+        )
+        if is_unchecked:
+            detail = f"{name}: {not_compared}; the other rows pass: {detail}"
+        else:
+            detail += f"; {not_compared}"
+    if added:
+        detail += f"; {_rows(len(added))} only in the new document, not checked"
+    if is_unchecked:
+        return GateResult(condition.text, name, None, limit, False, detail)
+    return GateResult(condition.text, address, value, limit, holds, detail)
+
+
+def _rows(count: int) -> str:
+    return "1 row is" if count == 1 else f"{count} rows are"
+
+
+def _where_missing(missing: Sequence[Change]) -> str:
+    """Return the rows that cannot be compared, by what is missing."""
+    found: dict[str, list[str]] = {}
+    for one in missing:
+        if not one.is_in_both:
+            problem = "not in the new document"
+        else:
+            problem = f"without a value in the {'old' if one.old is None else 'new'} document"
+        found.setdefault(problem, []).append(" / ".join(row.label for row in one.rows))
+    return "; ".join(f"{problem}: {some(labels, ' and ')}" for problem, labels in found.items())
 
 
 def _why(changes: Sequence[Change]) -> str:

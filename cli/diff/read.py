@@ -16,6 +16,7 @@ from gpuplan.cli.formats.nesting import check_depth
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
+OUTPUT = "JSON output of gpuplan"
 OF_ALL = ("schema_version", "command", "gpuplan_version")
 OF_A_STUDY = {"command": str, "inputs": list, "parameters": dict, "results": dict}
 
@@ -76,13 +77,18 @@ def _read(path: Path) -> Version:
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be told
     except json.JSONDecodeError as error:
         raise InputError(
-            path, f"is no JSON: {error.msg}", row=error.lineno, expected="JSON output", hint=NEXT
+            path, f"is not JSON: {error.msg}", row=error.lineno, expected=OUTPUT, hint=NEXT
         ) from error
+    except UnicodeDecodeError as error:
+        raise InputError(path, "is not JSON", expected=OUTPUT, hint=NEXT) from error
+    except UnicodeEncodeError as error:
+        problem = "is not JSON output of gpuplan: it has half of a surrogate pair"
+        raise InputError(path, problem, hint=NEXT) from error
     except (ValueError, RecursionError) as error:
-        raise InputError(path, f"is no JSON output: {error}", hint=NEXT) from error
+        raise InputError(path, f"is not {OUTPUT}: {error}", hint=NEXT) from error
     if not isinstance(document, dict) or any(name not in document for name in OF_ALL):
         raise InputError(
-            path, f"has no {' or no '.join(_missing(document))}", expected="JSON output", hint=NEXT
+            path, f"has no {' or no '.join(_missing(document))}", expected=OUTPUT, hint=NEXT
         )
     version = document["schema_version"]
     if version != JSON_SCHEMA_VERSION:
@@ -121,9 +127,7 @@ def _checked(path: Path, what: str, given: Any, kinds: Mapping[str, type]) -> di
     """Return an object that has what it must. Raises `InputError`."""
     for name, kind in kinds.items():
         if not isinstance(given, dict) or not isinstance(given.get(name), kind):
-            raise InputError(
-                path, f"{what} has no {name}", expected="JSON output of gpuplan", hint=NEXT
-            )
+            raise InputError(path, f"{what} has no {name}", expected=OUTPUT, hint=NEXT)
     checked: dict[str, Any] = given
     return checked
 

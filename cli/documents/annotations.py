@@ -61,7 +61,8 @@ def _github(gate: GateResult) -> str:
     if gate.state == "passed":
         return ""
     level = "error" if gate.fails else "warning"
-    title = escape.annotation_property(f"gpuplan gate {STATES[gate.state]}")
+    state = "invalid gate" if gate.state == "error" else f"gate {STATES[gate.state]}"
+    title = escape.annotation_property(f"gpuplan {state}")
     return f"::{level} title={title}::{escape.annotation(f'{gate.condition} ({gate.detail})')}\n"
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import (
-    atomic_output,
-    spare,
-)
+from gpuplan.analysis.files import atomic_output, is_stdout, spare
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, output_files
@@ -34,10 +31,16 @@ def collecting() -> Iterator[list[Report]]:
         _collected.reset(token)
 
 
-def emit(report: Report, output: Output) -> None:
-    """Write the report to standard output and to the files asked for, then check the gates.
+def emit(report: Report, output: Output, others: Iterable[Path | None] = ()) -> None:
+    """Write the report to standard output and to the files requested, then check the gates.
 
+    Where one of the files is standard output, as ``/dev/stdout``, nothing else is written there.
     Inside `collecting` the report is kept there instead.
+
+    Args:
+        report: the result.
+        output: the options.
+        others: files that the command writes beside those of ``output``.
 
     Raises:
         GateFailed: a ``--fail-if`` condition holds or could not be checked; everything has been
@@ -54,11 +57,14 @@ def emit(report: Report, output: Output) -> None:
         messages.note(note)
     for warning in report.warnings:
         messages.warn(warning)
+    written = [*output_files(output), *(path for path in others if path is not None)]
+    takes_stdout = any(map(is_stdout, written))  # before a file replaces another
     for plot in output.plot or ():
         _draw(report, plot)
     for path in output.out or ():
         _write(report, path, output.output_format)
-    write_stdout(_text(report, output.output_format, sys.stdout))
+    if not takes_stdout:
+        write_stdout(_text(report, output.output_format, sys.stdout))
     if output.fail_if:
         _judge(report, output.fail_if, output.allow_unchecked)
 

@@ -22,7 +22,7 @@ STATES = {
     "passed": "passed",
     "failed": "failed",
     "unchecked": "not checked",
-    "error": "cannot be checked",
+    "error": "invalid gate",
 }
 MOST_NAMED = 4
 """Studies named before a note that they share."""
@@ -103,7 +103,7 @@ def gates_verdict_of(document: Document) -> str:
         return ""
     states = [gate.state for gate in document.gates]
     told = [
-        f"{states.count(state)} of {count} {_gates(count)} {STATES[state]}"
+        f"{states.count(state)} of {count} {_gates(count)} {STATES[state].removesuffix(' gate')}"
         for state in WORST_FIRST
         if state != "passed" and state in states
     ]

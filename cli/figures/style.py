@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import io
 import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +158,7 @@ def svg_of(figure: Figure) -> str:
     """Return a figure as SVG that follows the reader's preference for dark pages."""
     buffer = io.BytesIO()
     _show_texts(figure)
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
     text = _shown(buffer.getvalue().decode())
     head, found, tail = text.partition(" <defs>")
@@ -166,9 +169,21 @@ def png_of(figure: Figure) -> bytes:
     """Return a figure as PNG."""
     buffer = io.BytesIO()
     _show_texts(figure)
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "gpuplan"})
     return buffer.getvalue()
+
+
+@contextmanager
+def _any_script() -> Iterator[None]:
+    """Silence what matplotlib says of names in a script that its font lacks, as CJK and emoji.
+
+    An SVG keeps them as text, which the reader's fonts show; a PNG has a box for each.
+    """
+    with warnings.catch_warnings():
+        for message in (r"Glyph \d+", "Matplotlib currently does not support"):
+            warnings.filterwarnings("ignore", message, UserWarning)
+        yield
 
 
 def _show_texts(figure: Figure) -> None:

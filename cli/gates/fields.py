@@ -147,6 +147,18 @@ class NoField(UsageError):
     """Nothing has the name; other errors say that several things have it."""
 
 
+class NoRow(NoField):
+    """The field is there, and its list has no such row: another result may have it.
+
+    Attributes:
+        path: of the field.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """The numbers of a result, found by name.
@@ -174,7 +186,8 @@ class Numbers:
                 ``policies[allpass].cost``.
 
         Raises:
-            NoField: no such field or row.
+            NoField: no such field.
+            NoRow: no such row in a list of rows with names.
             UsageError: several fields, or a group of them.
         """
         bare, wanted = _selectors(name)
@@ -194,8 +207,10 @@ class Numbers:
             if not kept:
                 group = ".".join(path.split(".")[:place])
                 labels = list(dict.fromkeys(row.label for _, row in at))
-                there = f"there is {some(labels, ' or ')}" if labels else "it has no rows by name"
-                raise NoField(f"{group} has no row {terms.strip()!r}; {there}")
+                problem = f"{group} has no row {terms.strip()!r}"
+                if not labels:
+                    raise NoField(f"{problem}; it has no rows by name")
+                raise NoRow(path, f"{problem}; there is {some(labels, ' or ')}")
             chosen = kept
         return chosen
 

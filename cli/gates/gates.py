@@ -6,7 +6,8 @@ only one field has it. A field inside a list (``points.cost_usd``) trips where a
 one in brackets (``policies[allpass].cost_usd``). Over several studies a path begins with the name
 of one. How fields are found is in `gpuplan.cli.gates.fields`.
 
-A gate that could not be checked fails too, unless ``--allow-unchecked`` accepts that.
+A gate that could not be checked fails too, unless ``--allow-unchecked`` accepts that: its field has
+no value, or the row in brackets is not there. A field that is not there makes the gate invalid.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.lookup import nearest
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.units import SECONDS_PER, show_apart, show_in
-from gpuplan.cli.gates.fields import NoField, Numbers, ResultField, fields_of, some, unit_of
+from gpuplan.cli.gates.fields import (
+    NoField,
+    NoRow,
+    Numbers,
+    ResultField,
+    fields_of,
+    some,
+    unit_of,
+)
 from gpuplan.cli.gates.row_keys import layout_of
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -44,7 +53,7 @@ LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": 
 """Words that people write for units, which conditions do not take."""
 
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
-UNCHECKED = "name a field that has a value, or add --allow-unchecked to pass without one"
+UNCHECKED = "name a field and a row that have a value, or add --allow-unchecked to pass without"
 WRITTEN = "the result itself has been written"
 
 
@@ -116,7 +125,7 @@ class GateResult:
 
     @property
     def state(self) -> Literal["passed", "failed", "unchecked", "error"]:
-        """``unchecked`` where the field has no value, ``error`` where there is no such field."""
+        """``unchecked`` without a value or a row, ``error`` without such a field."""
         if not self.path:
             return "error"
         if self.value is None:
@@ -161,15 +170,36 @@ def allowing(gates: Iterable[GateResult], allow_unchecked: bool) -> tuple[GateRe
     return tuple(replace(gate, may_be_unchecked=allow_unchecked) for gate in gates)
 
 
-def each(conditions: Sequence[str], judge: Callable[[Condition], GateResult]) -> list[GateResult]:
-    """Return the judgement on each condition; one that cannot be judged is a result as well."""
-    gates = []
-    for text in conditions:
+def each(
+    conditions: Sequence[str],
+    judge: Callable[[Condition], GateResult],
+    limit: Callable[[Condition, str], float] | None = None,
+) -> list[GateResult]:
+    """Return the judgement on each condition; one that cannot be judged is a result as well.
+
+    Args:
+        conditions: as given.
+        judge: returns what comes of a condition.
+        limit: returns the limit of a condition on a path, also of one whose row is not there; by
+            default `limit_of`.
+    """
+    return [_one(text, judge, limit or limit_of) for text in conditions]
+
+
+def _one(
+    text: str,
+    judge: Callable[[Condition], GateResult],
+    limit: Callable[[Condition, str], float],
+) -> GateResult:
+    try:
+        condition = _parsed(text)
         try:
-            gates.append(judge(_parsed(text)))
-        except UsageError as error:
-            gates.append(GateResult(text, "", None, None, False, str(error)))
-    return gates
+            return judge(condition)
+        except NoRow as error:
+            wanted = limit(condition, error.path)
+            return GateResult(text, error.path, None, wanted, False, str(error))
+    except UsageError as error:
+        return GateResult(text, "", None, None, False, str(error))
 
 
 def raise_tripped(
@@ -290,12 +320,17 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
     """Return the study and the path in it that a name means, and the numbers there.
 
     Raises:
-        UsageError: no field, several, a group of them, or no such row.
+        NoRow: no study has the row; the path begins with the study.
+        UsageError: no field, several, or a group of them.
     """
     first, _, rest = name.partition(".")
+    without_row: list[NoRow] = []
     if rest and first in studies:
         try:
             return (first, *studies[first].named(rest))
+        except NoRow as error:
+            without_row.append(_within(first, error))
+            wrong: list[UsageError] = []
         except UsageError as error:
             wrong = [UsageError(f"{first}: {error}")]
     else:
@@ -304,6 +339,8 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
     for study, numbers in studies.items():
         try:
             found.append((study, *numbers.named(name)))
+        except NoRow as error:
+            without_row.append(_within(study, error))
         except NoField as error:
             wrong.append(error)
         except UsageError as error:
@@ -315,6 +352,8 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
         unclear = [UsageError(f"{name} may be {some(paths, ' or ')}"), *unclear]
     if unclear:
         raise UsageError("; ".join(map(str, unclear)))
+    if without_row:
+        raise NoRow(without_row[0].path, "; ".join(map(str, without_row)))
     if (rest and first in studies) or len(studies) == 1:
         raise wrong[0]
     known = {
@@ -323,6 +362,11 @@ def find(studies: Mapping[str, Numbers], name: str) -> tuple[str, str, list[Resu
     path, fields = Numbers(known).named(name)  # names the nearest of all
     study, _, path = path.partition(".")
     return study, path, fields
+
+
+def _within(study: str, error: NoRow) -> NoRow:
+    """Return the error with the name of the study before its path; an empty name adds none."""
+    return NoRow(f"{study}.{error.path}", f"{study}.{error}") if study else error
 
 
 def _judged_as(
@@ -339,6 +383,8 @@ def _judged_as(
     detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
     if holding and len(found) > 1:
         detail += f" ({holding} of {len(found)} rows)"
+    if empty := len(fields) - len(found):
+        detail += f"; {empty} of {len(fields)} rows {'has' if empty == 1 else 'have'} no value"
     return GateResult(condition.text, prefix + path, value, limit, bool(holding), detail)
 
 

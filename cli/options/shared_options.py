@@ -91,8 +91,8 @@ AllowUnchecked = Annotated[
     bool,
     typer.Option(
         "--allow-unchecked",
-        help="Pass a gate that cannot be checked because its field has no value. Default: it "
-        "fails with 1.",
+        help="Pass a gate that cannot be checked because its field has no value or its "
+        "row is not there. Default: it fails with 1.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]

@@ -49,6 +49,7 @@ HOSTILE = (
     "[red]rich[/red]",
     "{{ 7 * 7 }}{% x %}",
     "/close",
+    "\u65e5\u672c\u8a9e \U0001f600",
 )
 """One name for each way to act in a terminal, a spreadsheet, a CI log, Markdown, HTML or XML."""
 
