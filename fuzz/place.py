@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 
 from fuzz.cases import Case
 
 CASE = "case"
 BALLAST = ".ballast"
+READ_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +82,33 @@ class Place:
             self._fill(case.disk_kib)
         for name, mode in case.modes.items():
             os.chmod(self.folder / name, mode)
+
+    @contextmanager
+    def readers(self, case: Case) -> Iterator[None]:
+        """Read from the named pipes of a case meanwhile, since a writer waits for a reader."""
+        ends = [
+            os.open(self.folder / name, os.O_RDWR | os.O_NONBLOCK)
+            for name in case.fifos
+            if stat.S_ISFIFO(os.lstat(self.folder / name).st_mode)
+        ]
+        done = Event()
+
+        def read() -> None:
+            while not done.is_set():
+                for end in select.select(ends, [], [], READ_EVERY_S)[0]:
+                    os.read(end, 1 << 16)
+
+        reader = Thread(target=read, daemon=True)
+        if ends:
+            reader.start()
+        try:
+            yield
+        finally:
+            done.set()
+            if ends:
+                reader.join()
+            for end in ends:
+                os.close(end)
 
     def clear(self) -> None:
         """Remove what the last case left."""

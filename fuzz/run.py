@@ -85,7 +85,8 @@ def _run(case: Case, place: Place) -> tuple[Outcome, list[oracles.Failure]]:
     limit = None
     if case.disk_kib is not None and place.disk is None:
         limit = case.disk_kib * 1024
-    outcome = run_inside(case.arguments, place.folder, case.stdin, limit)
+    with place.readers(case):
+        outcome = run_inside(case.arguments, place.folder, case.stdin, limit)
     for name in case.modes:
         (place.folder / name).chmod(0o755)
     found = oracles.failures(case, outcome, before, place.seen(), place.folder)

@@ -153,7 +153,7 @@ def intervals(
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ResampledShare:
     """A share that a few jobs decide: over resamples, shape (resamples,), and of the trace."""
 
     values: FloatArray
@@ -164,12 +164,12 @@ class Share:
         return share_interval(self.values, self.share, level, blocks)
 
 
-Drawn = FloatArray | Studentized | Share
+Drawn = FloatArray | Studentized | ResampledShare
 
 
 def _ends(name: str, drawn: Drawn, level: float, blocks: int) -> Ends | None:
     """Return the interval of a statistic from what resamples say of it."""
-    if isinstance(drawn, Studentized | Share):
+    if isinstance(drawn, Studentized | ResampledShare):
         return drawn.interval(level, blocks)
     if name in EXTREMES:
         return at_least(drawn, level)
@@ -208,7 +208,7 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     whole = gpu.concentration(np.ones(jobs.jobs, dtype=np.int32))
     shares = [name for name in names if name.startswith("gpu_time.")]
     found |= {
-        name: Share(rows[:, names.index(name)], share)
+        name: ResampledShare(rows[:, names.index(name)], share)
         for name, share in zip(shares, whole, strict=True)
     }
     return {
