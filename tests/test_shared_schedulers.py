@@ -102,7 +102,10 @@ def test_the_golden_tiresias_jobs_and_their_clusters(gpuplan, shared, tmp_path):
     assert code == 0, err
     assert pl.read_parquet(trace)["duration_s"].mean() == pytest.approx(178.417, abs=5e-4)
     trace.unlink()
-    for other, says in [("n4g4.csv", "the cluster of a Tiresias"), ("jct_60-n2g4.csv", "no known")]:
+    for other, says in [
+        ("n4g4.csv", "the cluster of a Tiresias"),
+        ("jct_60-n2g4.csv", "unrecognized"),
+    ]:
         code, out, err = gpuplan("ingest", folder / other, "-o", trace)
         assert (code, out, trace.exists()) == (3, "", False)
         assert says in err

@@ -24,7 +24,7 @@ NONE = -1
 RUNNING, DEMOTED = 0, 1  # parts of a queue whose jobs hold GPUs
 
 
-class Queues(NamedTuple):
+class PublishedQueues(NamedTuple):
     """Every queue.
 
     Attributes:
@@ -47,7 +47,7 @@ class Queues(NamedTuple):
 
 
 @kernel
-def append(queues: Queues, level: int, line: int, job: int) -> None:
+def append(queues: PublishedQueues, level: int, line: int, job: int) -> None:
     """Put a waiting job at the end of a queue."""
     queues.ends[1] += 1
     queues.place[job], queues.behind[job] = queues.ends[1], NONE
@@ -59,7 +59,7 @@ def append(queues: Queues, level: int, line: int, job: int) -> None:
 
 
 @kernel
-def put_first(queues: Queues, level: int, line: int, job: int) -> None:
+def put_first(queues: PublishedQueues, level: int, line: int, job: int) -> None:
     """Put a stopped job before all that wait in its queue."""
     queues.ends[0] -= 1
     queues.place[job], queues.behind[job] = queues.ends[0], queues.first[level, line]
@@ -69,7 +69,7 @@ def put_first(queues: Queues, level: int, line: int, job: int) -> None:
 
 
 @kernel
-def next_fitting(queues: Queues, level: int, widths: Any, free: int) -> int:
+def next_fitting(queues: PublishedQueues, level: int, widths: Any, free: int) -> int:
     """Return the line whose first job comes first of those that fit, or `NONE`."""
     found = NONE
     for line in range(widths.size):
@@ -84,7 +84,9 @@ def next_fitting(queues: Queues, level: int, widths: Any, free: int) -> int:
 
 
 @kernel
-def fill(queues: Queues, jobs: Any, line_of: Any, widths: Any, capacity: int, now: int) -> Any:
+def fill(
+    queues: PublishedQueues, jobs: Any, line_of: Any, widths: Any, capacity: int, now: int
+) -> Any:
     """Fill the empty cluster from every queue, then part each; returns the free GPUs.
 
     Notes in ``jobs`` who starts and who is stopped, as `fill_queues` has it.
@@ -131,7 +133,7 @@ def fill(queues: Queues, jobs: Any, line_of: Any, widths: Any, capacity: int, no
 
 
 @kernel
-def demote(queues: Queues, level: int, job: int) -> None:
+def demote(queues: PublishedQueues, level: int, job: int) -> None:
     """Put a running job at the end of a queue; of one instant, in the order of arrival."""
     at = queues.size[DEMOTED, level]
     held = queues.held[DEMOTED, level]
@@ -162,7 +164,7 @@ def fill_queues(
     """
     n, levels = submit.size, limits.size + 1
     most = min(n, capacity)  # a job has at least one GPU
-    queues = Queues(
+    queues = PublishedQueues(
         np.empty((2, levels, most), np.int64),
         np.zeros((2, levels), np.int64),
         np.full((levels, widths.size), NONE, np.int64),
