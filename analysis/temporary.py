@@ -103,8 +103,8 @@ def _new(folder: Path, suffix: str, make: Callable[[Path], int]) -> Held:
             continue
         held = Held(path, whole / path.name, handle)
         _held.add(held)
-        _lock(handle)
-        if _is_still(path, handle):  # else another run has taken it for stale before the lock
+        # Another run may take it for stale before it is locked: it then holds the lock, or is done.
+        if _lock(handle) is not False and _is_still(path, handle):
             return held
         _held.discard(held)
         os.close(handle)
@@ -119,14 +119,16 @@ def _make_folder(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
-def _lock(handle: int) -> bool:
-    """Lock an open file for this process; return whether that was possible."""
+def _lock(handle: int) -> bool | None:
+    """Lock an open file; return False if another process has it, None where there are no locks."""
     if fcntl is None:
-        return False
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # somebody else's, or a file system without locks
+    except BlockingIOError:
         return False
+    except OSError:  # a file system without locks
+        return None
     return True
 
 

@@ -129,3 +129,14 @@ def test_a_long_suffix_makes_no_name_too_long(tmp_path):
     with atomic_output(path) as partial:
         partial.write_text("")
     assert names(tmp_path) == [path.name]
+
+
+def test_a_file_that_another_run_has_locked_first_is_given_up(tmp_path, monkeypatch):
+    """The other run found it between its creation and its lock, and is about to remove it."""
+    answers = iter([False, True])
+    monkeypatch.setattr(temporary, "_lock", lambda handle: next(answers))
+    held = temporary.temporary_file(tmp_path)
+    assert next(answers, None) is None  # the second file is the one in use
+    assert len(list(tmp_path.iterdir())) == 2
+    held.release()
+    assert len(list(tmp_path.iterdir())) == 1
