@@ -5,19 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.spot.pool import HOT, HP, MILLI, SPOT, fullest_fit, node_heat, pick_cards
+from gpuplan.simkit.spot.pool import HOT, HOT_NODES, HP, MILLI, SPOT, pick_cards
 
 BY_GFS, BY_PACKING, BY_KIND, BY_FRAGMENTATION, BY_NUMBER = range(5)  # as in `PLACEMENTS`
-
-
-@kernel
-def allowed(pool: Any, node: int, hp: bool, g: int, rules: Any) -> bool:
-    """Tell whether a pod may go to a node, whatever is free there."""
-    if hp:
-        return True
-    if rules.placement == BY_KIND and pool.held[HP, node] > 0:
-        return False
-    return not (rules.avoids_heat and g >= MILLI and node_heat(pool, node) >= HOT)
 
 
 @kernel
@@ -26,20 +16,25 @@ def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any)
 
     Pods of one gang are alike, so whether all fit does not depend on where the first ones go.
     """
-    if g >= MILLI:
+    whole = g >= MILLI
+    apart = rules.placement == BY_KIND and not hp
+    cool = rules.avoids_heat and not hp and whole and pool.totals[HOT_NODES] > 0
+    if whole:
         if pool.fit_idle[size] < pods:
             return False
-        if hp or (rules.placement != BY_KIND and (pool.totals[2] == 0 or not rules.avoids_heat)):
+        if not (apart or cool):
             return True
     found = 0
-    for node in range(pool.idle.size):
-        if not allowed(pool, node, hp, g, rules):
+    idle, held, heat, pods_in = pool.idle, pool.held, pool.node_heat, pool.pods_in
+    free, first = pool.free, pool.first
+    for node in range(idle.size):
+        if (apart and held[HP, node] > 0) or (cool and heat[node] >= HOT):
             continue
-        if g >= MILLI:
-            found += pool.pods_in[pool.idle[node], size]
+        if whole:
+            found += pods_in[idle[node], size]
         else:
-            for card in range(pool.first[node], pool.first[node + 1]):
-                found += pool.free[card] // g
+            for card in range(first[node], first[node + 1]):
+                found += free[card] // g if free[card] >= g else 0
         if found >= pods:
             return True
     return False
@@ -48,6 +43,8 @@ def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any)
 @kernel
 def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any) -> int:
     """Return the node for one pod, or -1.
+
+    The keys of a policy are compared one after the other; a node must beat the best so far.
 
     Args:
         pool: `gpuplan.simkit.spot.pool.Pool`.
@@ -59,51 +56,62 @@ def best_node(pool: Any, hp: bool, g: int, rules: Any, weights: Any, growth: Any
     """
     cards = g // MILLI
     own = HP if hp else SPOT
+    placement = rules.placement
+    avoids_heat = rules.avoids_heat and not hp and cards > 0 and pool.totals[HOT_NODES] > 0
+    idle, held, heat, free = pool.idle, pool.held, pool.node_heat, pool.free
+    packing, part, first = pool.packing, pool.part, pool.first
     best = -1
-    best_shared = best_left = best_calm = best_heat = 0
-    best_packing = best_own = 0.0
-    for node in range(pool.idle.size):
-        if cards and pool.idle[node] < cards:
-            continue
-        if not allowed(pool, node, hp, g, rules):
-            continue
-        shared = left = 0
-        if not cards:
-            card = fullest_fit(pool, node, g)
-            if card < 0:
+    best_calm = best_shared = best_left = best_heat = 0
+    best_packing = best_part = 0.0
+    for node in range(idle.size):
+        calm = shared = left = 0
+        if cards:
+            if idle[node] < cards:
                 continue
-            if pool.free[card] < MILLI:
-                shared, left = 1, -pool.free[card]
-        if rules.placement == BY_NUMBER:
+        else:
+            left = MILLI + 1
+            for card in range(first[node], first[node + 1]):
+                if g <= free[card] < left:
+                    left = free[card]
+            if left > MILLI:
+                continue
+            shared, left = (1, -left) if left < MILLI else (0, 0)
+        if avoids_heat and heat[node] >= HOT:
+            continue
+        if placement == BY_KIND:
+            if not hp and held[HP, node] > 0:
+                continue
+            calm = 1 if hp and held[SPOT, node] == 0 else 0
+        elif placement == BY_NUMBER:
             return node
-        if rules.placement == BY_FRAGMENTATION:
+        elif placement == BY_FRAGMENTATION:
             grown = kept_growth(pool, node, g, weights, growth)
             if best < 0 or grown < best_left:
                 best, best_left = node, grown
             continue
-        size = pool.first[node + 1] - pool.first[node]
-        calm, heat = 0, 0
-        packing, part = -pool.idle[node] / size, 0.0
-        if rules.placement == BY_KIND:
-            calm = 1 if hp and pool.held[SPOT, node] == 0 else 0
-        elif rules.placement == BY_GFS:
-            part = pool.held[own, node] / (size * MILLI)
-            heat = node_heat(pool, node)
-            heat = min(heat, HOT) if hp else -heat
-        better = best < 0 or calm > best_calm
-        if not better and calm == best_calm:
-            better = shared > best_shared
-            if not better and shared == best_shared:
-                better = left > best_left
-                if not better and left == best_left:
-                    better = packing > best_packing
-                    if not better and packing == best_packing:
-                        better = part > best_own
-                        if not better and part == best_own:
-                            better = heat > best_heat
-        if better:
-            best, best_calm, best_shared, best_left = node, calm, shared, left
-            best_packing, best_own, best_heat = packing, part, heat
+        if best >= 0:
+            if calm != best_calm:
+                if calm < best_calm:
+                    continue
+            elif shared != best_shared:
+                if shared < best_shared:
+                    continue
+            elif left != best_left:
+                if left < best_left:
+                    continue
+            elif packing[node] != best_packing:
+                if packing[node] < best_packing:
+                    continue
+            elif placement != BY_GFS:
+                continue
+            elif part[own, node] != best_part:
+                if part[own, node] < best_part:
+                    continue
+            elif (min(heat[node], HOT) if hp else -heat[node]) <= best_heat:
+                continue
+        best, best_calm, best_shared, best_left = node, calm, shared, left
+        best_packing, best_part = packing[node], part[own, node]
+        best_heat = min(heat[node], HOT) if hp else -heat[node]
     return best
 
 

@@ -37,6 +37,9 @@ class Pool(NamedTuple):
         idle, clear: cards of each node that nobody holds, and that spot tasks alone may hold.
         held: milli-GPU on each node that HP and spot tasks hold, shape (2, nodes).
         heat: evictions on each node within the past hour and the past 24 hours, shape (2, nodes).
+        node_heat: what both amount to, shape (nodes,).
+        packing: minus the idle part of each node's cards, shape (nodes,).
+        part: the part of each node that HP and spot tasks hold, shape (2, nodes).
         changed: how often each node has changed.
         pods_in: pods of each size that so many cards hold, shape (cards + 1, sizes).
         fit_idle, fit_clear: pods of each size that all idle and all clear cards hold.
@@ -53,6 +56,9 @@ class Pool(NamedTuple):
     clear: Any
     held: Any
     heat: Any
+    node_heat: Any
+    packing: Any
+    part: Any
     changed: Any
     pods_in: Any
     fit_idle: Any
@@ -84,6 +90,9 @@ class Pool(NamedTuple):
             clear=cards.copy(),
             held=np.zeros((2, cards.size), np.int64),
             heat=np.zeros((2, cards.size), np.int64),
+            node_heat=np.zeros(cards.size, np.int64),
+            packing=np.full(cards.size, -1.0),
+            part=np.zeros((2, cards.size)),
             changed=np.zeros(cards.size, np.int64),
             pods_in=pods_in,
             fit_idle=fit.copy(),
@@ -98,65 +107,65 @@ class Pool(NamedTuple):
 @kernel
 def hold(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
     """Take a share of each card of ``mask`` on a node."""
-    idle, clear = pool.idle[node], pool.clear[node]
+    free, hard = pool.free, pool.hard
+    idle = clear = taken = 0
     at = pool.first[node]
-    taken = 0
     while mask:
         if mask & 1:
-            if pool.free[at] == MILLI:
-                pool.idle[node] -= 1
-            pool.free[at] -= share
+            idle -= free[at] == MILLI
+            free[at] -= share
             if kind != SPOT:
-                if pool.hard[at] == 0:
-                    pool.clear[node] -= 1
-                pool.hard[at] += share
+                clear -= hard[at] == 0
+                hard[at] += share
             taken += share
         mask >>= 1
         at += 1
-    if kind != BLOCKED:
-        pool.held[kind, node] += taken
-    pool.totals[FREE_MILLI] -= taken
-    pool.changed[node] += 1
-    _count_fits(pool, node, idle, clear)
+    _count(pool, node, idle, clear, taken, kind)
 
 
 @kernel
 def release(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
     """Give a share of each card of ``mask`` back."""
-    idle, clear = pool.idle[node], pool.clear[node]
+    free, hard = pool.free, pool.hard
+    idle = clear = given = 0
     at = pool.first[node]
-    given = 0
     while mask:
         if mask & 1:
-            pool.free[at] += share
-            if pool.free[at] == MILLI:
-                pool.idle[node] += 1
+            free[at] += share
+            idle += free[at] == MILLI
             if kind != SPOT:
-                pool.hard[at] -= share
-                if pool.hard[at] == 0:
-                    pool.clear[node] += 1
+                hard[at] -= share
+                clear += hard[at] == 0
             given += share
         mask >>= 1
         at += 1
-    if kind != BLOCKED:
-        pool.held[kind, node] -= given
-    pool.totals[FREE_MILLI] += given
     pool.totals[CHANGES] += 1
-    pool.changed[node] += 1
-    _count_fits(pool, node, idle, clear)
+    _count(pool, node, idle, clear, -given, kind)
 
 
 @kernel
-def _count_fits(pool: Any, node: int, idle: int, clear: int) -> None:
-    """Bring the pods that fit up to date after a node had so many idle and clear cards."""
-    if pool.idle[node] != idle:
-        for size in range(pool.fit_idle.size):
-            pool.fit_idle[size] += pool.pods_in[pool.idle[node], size] - pool.pods_in[idle, size]
-    if pool.clear[node] != clear:
-        for size in range(pool.fit_clear.size):
-            pool.fit_clear[size] += (
-                pool.pods_in[pool.clear[node], size] - pool.pods_in[clear, size]
-            )
+def _count(pool: Any, node: int, idle: int, clear: int, taken: int, kind: int) -> None:
+    """Bring what is known of a node up to date after its cards have changed."""
+    size = pool.first[node + 1] - pool.first[node]
+    pods_in = pool.pods_in
+    if idle:
+        fit = pool.fit_idle
+        before = pool.idle[node]
+        for each in range(fit.size):
+            fit[each] += pods_in[before + idle, each] - pods_in[before, each]
+        pool.idle[node] = before + idle
+        pool.packing[node] = -(before + idle) / size
+    if clear:
+        fit = pool.fit_clear
+        before = pool.clear[node]
+        for each in range(fit.size):
+            fit[each] += pods_in[before + clear, each] - pods_in[before, each]
+        pool.clear[node] = before + clear
+    if kind != BLOCKED:
+        pool.held[kind, node] += taken
+        pool.part[kind, node] = pool.held[kind, node] / (size * MILLI)
+    pool.totals[FREE_MILLI] -= taken
+    pool.changed[node] += 1
 
 
 @kernel
@@ -180,25 +189,21 @@ def unlist_pod(pool: Any, node: int, pod: int) -> None:
 @kernel
 def add_heat(pool: Any, node: int, hours: int, change: int) -> None:
     """Count an eviction on a node, or no longer; ``hours`` is 0 for the past hour, 1 for 24."""
-    before = node_heat(pool, node)
+    before = pool.node_heat[node]
     pool.heat[hours, node] += change
-    pool.totals[HOT_NODES] += (node_heat(pool, node) >= HOT) - (before >= HOT)
+    after = PER_HOUR_EVENT * pool.heat[0, node] + pool.heat[1, node]
+    pool.node_heat[node] = after
+    pool.totals[HOT_NODES] += (after >= HOT) - (before >= HOT)
     pool.totals[CHANGES] += 1
-
-
-@kernel
-def node_heat(pool: Any, node: int) -> int:
-    """Return the heat of a node: recent evictions weigh more."""
-    heat: int = PER_HOUR_EVENT * pool.heat[0, node] + pool.heat[1, node]
-    return heat
 
 
 @kernel
 def lowest_idle(pool: Any, node: int, count: int) -> int:
     """Return the mask of the lowest-numbered idle cards of a node."""
     mask, bit = 0, 1
+    free = pool.free
     for card in range(pool.first[node], pool.first[node + 1]):
-        if pool.free[card] == MILLI:
+        if free[card] == MILLI:
             mask |= bit
             count -= 1
             if count == 0:
@@ -211,8 +216,9 @@ def lowest_idle(pool: Any, node: int, count: int) -> int:
 def fullest_fit(pool: Any, node: int, share: int) -> int:
     """Return the card of a node with the least free share that fits, or -1."""
     best = -1
+    free = pool.free
     for card in range(pool.first[node], pool.first[node + 1]):
-        if pool.free[card] >= share and (best < 0 or pool.free[card] < pool.free[best]):
+        if free[card] >= share and (best < 0 or free[card] < free[best]):
             best = card
     return best
 
