@@ -16,6 +16,7 @@ from gpuplan.analysis.lookup import did_you_mean
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import collecting
 from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.cluster_options import removed_hint
 from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, Talk
 
 NOT_HERE = frozenset(
@@ -88,7 +89,8 @@ def arguments_of(command: str, options: Mapping[str, Any]) -> list[str]:
     for key, value in options.items():
         option = known.get(key)
         if option is None:
-            raise UsageError(f"gpuplan {command} has no option {key!r}{did_you_mean(key, known)}")
+            hint = removed_hint(key, str(value)) or did_you_mean(key, known)
+            raise UsageError(f"gpuplan {command} has no option {key!r}{hint}")
         if option.is_flag:
             if not isinstance(value, bool):
                 raise UsageError(f"{key}: expected true or false, found {value!r}")
