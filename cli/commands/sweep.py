@@ -102,8 +102,8 @@ def sweep(
             help="What to set the choice against, such as the scheduler of today: a policy of "
             "gpuplan list policies, with settings of its own after a colon (fifo:cluster=8x4; "
             "lists take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at "
-            "its own prices, and takes what --set says where it has that setting. Default: everything "
-            "serverless alone.",
+            "its own prices, and takes what --set says where it has that setting. Default: "
+            "everything serverless alone.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
             show_default=False,
