@@ -14,9 +14,9 @@ from typing import Any
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import did_you_mean
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.emit import collecting
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.cluster_options import removed_hint
 from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, Talk
 
 NOT_HERE = frozenset(

@@ -8,7 +8,8 @@ from typing import Any
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.lookup import find_named
-from gpuplan.cli.options.cluster_options import ClusterSize, removed_hint
+from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.registry import POLICIES, Policy

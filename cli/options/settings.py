@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError, shortened
 from gpuplan.analysis.lookup import perhaps
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.formats.units import NO_LIMIT, parse_duration
-from gpuplan.cli.options.cluster_options import read_shape, removed_hint
+from gpuplan.cli.options.cluster_options import read_shape
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.settings import Setting

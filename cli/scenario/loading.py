@@ -12,8 +12,8 @@ from typing import Any
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import existing_file
 from gpuplan.analysis.lookup import did_you_mean
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.studies import arguments_of, check_study, study_options
-from gpuplan.cli.options.cluster_options import removed_hint
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
     DeclaredWorkload,
