@@ -124,7 +124,7 @@ class Provenance:
 
 
 def stored_fields(text: str) -> dict[str, Any]:
-    """Return the fields of a stored provenance. Raises ValueError where it is no JSON object."""
+    """Return the fields of a stored provenance. Raises ValueError where it is not a JSON object."""
     fields = json.loads(text)
     if not isinstance(fields, dict):
         raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")

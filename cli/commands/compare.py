@@ -139,8 +139,7 @@ def compare(
         figure=figure,
         frame=found.to_frame,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(found.timeline))
 
 
 def _headline(found: PolicyComparison) -> str:

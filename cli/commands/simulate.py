@@ -117,8 +117,7 @@ def simulate(
         figure=figure,
         frame=result.to_frame,
     )
-    timeline.write(result.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(result.timeline))
 
 
 def _headline(result: Simulation) -> str:

@@ -289,8 +289,7 @@ def sweep(
         figure=figure,
         frame=found.to_frame,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(found.timeline))
 
 
 def _once(given: list[str] | None, option: str) -> str | None:
