@@ -19,7 +19,10 @@ CASES = {
 }
 LONGEST_S = 60
 
-pytestmark = pytest.mark.skipif(not (ROOT / "fuzz").is_dir(), reason="needs the repository")
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / "fuzz").is_dir(), reason="needs the repository"),
+    pytest.mark.no_cover,  # what random cases reach is not tested
+]
 
 
 @pytest.fixture(autouse=True)
