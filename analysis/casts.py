@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.time_units import DAY_S
 
 PER_S = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MOST_MS = 2**62 // 1000
 MOST_WHOLE = 2**31 - 1
-SECONDS_PER_YEAR = 365.2425 * 86400
+SECONDS_PER_YEAR = 365.2425 * DAY_S
 
 
 def canonical_cast(

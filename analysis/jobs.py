@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 
 NAMES = ("user", "group", "job_class")
 """Columns of names that many jobs share."""
@@ -63,7 +63,7 @@ class JobArrays:
     @property
     def span_s(self) -> float:
         """First to last submission."""
-        return float(self.submit_us[-1] - self.submit_us[0]) / 1e6
+        return float(self.submit_us[-1] - self.submit_us[0]) / MICROS
 
     @property
     def gpu_hours(self) -> float | None:

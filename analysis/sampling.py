@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.time_units import MICROS
+
 LOAD_COLUMNS = ("submit_time", "duration_s", "num_gpus", "state")
 """Canonical columns that a load is measured from."""
 NEARLY = 0.01
@@ -28,7 +30,7 @@ def load_gpus(jobs: pl.DataFrame, *, include_running: bool) -> float | None:
     if not include_running:
         gpu_s = gpu_s.filter(pl.col("state") != "running")
     submit_us = jobs["submit_time"].dt.epoch("us")
-    span_s = float(submit_us[-1] - submit_us[0]) / 1e6
+    span_s = float(submit_us[-1] - submit_us[0]) / MICROS
     total = float(jobs.select(gpu_s.sum()).item())
     return total / span_s if total > 0 and span_s > 0 else None
 

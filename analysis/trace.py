@@ -29,14 +29,14 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
-LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
+LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 SHORT = ("duration_s", "deadline_s")
 """Columns in which a time above 0 is at least `LEAST_S`."""
 
@@ -97,7 +97,7 @@ class Trace:
     def submit_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Submissions in seconds after the first one; shape (n,), ascending."""
         micros = self.jobs["submit_time"].dt.epoch("us").to_numpy()
-        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / 1e6
+        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / MICROS
         return result
 
 

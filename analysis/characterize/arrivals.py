@@ -11,12 +11,13 @@ import polars as pl
 
 from gpuplan.analysis.arrays import IntArray
 from gpuplan.analysis.characterize.chunks import chunks, run_lengths
-from gpuplan.analysis.characterize.clock import HOUR_US, US, is_zone, local_time
+from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
-QUARTER_US = 900 * US
+QUARTER_US = 900 * MICROS
 BURST_QUANTILE = 0.999
 
 
@@ -118,7 +119,7 @@ def interarrival(submit_us: IntArray) -> Interarrival:
         return Interarrival()
     gap_s = np.empty(submit_us.size - 1)
     for part in chunks(gap_s.size):
-        gap_s[part] = np.diff(submit_us[part.start : part.stop + 1]) / US
+        gap_s[part] = np.diff(submit_us[part.start : part.stop + 1]) / MICROS
     mean = float(gap_s.mean())
     zero_share = 1 - int(np.count_nonzero(gap_s)) / gap_s.size
     gap_s -= mean  # in place: the gaps themselves are not needed any more
@@ -172,7 +173,7 @@ def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
     origin = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(submit_us[0]))
     largest = tuple(
         Burst(
-            start_s=float(at[first[i]] * 3600),
+            start_s=float(at[first[i]] * HOUR_S),
             start=(origin + timedelta(hours=int(at[first[i]]))).isoformat() if calendar else None,
             hours=int(lengths[i]),
             jobs=int(totals[i]),

@@ -19,6 +19,7 @@ from gpuplan.analysis.bootstrap import interval
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 
@@ -103,7 +104,7 @@ def _quantities(trace: Trace, *, include_running: bool) -> dict[str, FloatArray]
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return {
         "duration_s": known_ascending(jobs.duration_s),
-        "gap_s": np.sort(np.diff(jobs.submit_us)) / 1e6,
+        "gap_s": np.sort(np.diff(jobs.submit_us)) / MICROS,
         "num_gpus": np.sort(jobs.num_gpus[jobs.num_gpus > 0]),
     }
 

@@ -16,8 +16,9 @@ from statistics import NormalDist
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.time_units import DAY_S
+
 LEAST_BLOCKS = 10
-SECONDS_PER_DAY = 86400.0
 
 
 def block_of_a_day(jobs: int, span_s: float) -> int:
@@ -25,7 +26,7 @@ def block_of_a_day(jobs: int, span_s: float) -> int:
 
     It is a sample of users, not a block of a bootstrap: who came today is counted once.
     """
-    a_day = jobs * SECONDS_PER_DAY / span_s if span_s > 0 else 0.0
+    a_day = jobs * DAY_S / span_s if span_s > 0 else 0.0
     return int(max(1, min(max(np.ceil(jobs ** (1 / 3)), a_day), jobs // LEAST_BLOCKS)))
 
 

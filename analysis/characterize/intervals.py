@@ -40,7 +40,7 @@ from gpuplan.analysis.characterize.time_resamples import (
 )
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.jobs import JobArrays, job_arrays
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 from gpuplan.analysis.trace import Trace
 
 MOST_RESAMPLES = 10_000  # all are held at once: of a million jobs in a day, some 3 GB
@@ -178,7 +178,7 @@ def _ends(name: str, drawn: Drawn, level: float, blocks: int) -> Ends | None:
 
 def _gaps(jobs: JobArrays) -> FloatArray:
     """Return the gap after each job in seconds; NaN after the last."""
-    return np.append(np.diff(jobs.submit_us) / 1e6, np.nan)
+    return np.append(np.diff(jobs.submit_us) / MICROS, np.nan)
 
 
 def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:

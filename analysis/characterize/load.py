@@ -16,8 +16,9 @@ import numpy as np
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import chunks
 from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.steps import time_weighted_quantiles
+from gpuplan.analysis.time_units import MICROS
 
-US = 1e6
 PARTS_PER_GPU = 1e6
 MAX_BINS = 200
 LONGEST_US = 2e18  # keeps the sum of two times within 64 bits
@@ -97,9 +98,9 @@ def load(jobs: JobArrays) -> Load:
     # One job that outlasts the others by far must not turn the percentiles into zeros, so they
     # look at the time in which jobs arrive.
     until = int(jobs.submit_us[-1] - jobs.submit_us[0]) or window_us
-    bin_s = bin_width_s(window_us / US)
-    count = max(1, int(np.ceil(window_us / (bin_s * US))))
-    edges = np.minimum(np.arange(count + 1) * bin_s * US, float(window_us))
+    bin_s = bin_width_s(window_us / MICROS)
+    count = max(1, int(np.ceil(window_us / (bin_s * MICROS))))
+    edges = np.minimum(np.arange(count + 1) * bin_s * MICROS, float(window_us))
     line = _sum_up(changes(_held_by(jobs)), edges, until)
     p50, p95 = time_weighted_quantiles(line.level, line.lasting, (0.5, 0.95))
     return Load(
@@ -107,8 +108,8 @@ def load(jobs: JobArrays) -> Load:
         peak_gpus=line.peak / PARTS_PER_GPU,
         p50_gpus=p50 / PARTS_PER_GPU,
         p95_gpus=p95 / PARTS_PER_GPU,
-        window_s=window_us / US,
-        window_mean_gpus=gpu_s / (window_us / US),
+        window_s=window_us / MICROS,
+        window_mean_gpus=gpu_s / (window_us / MICROS),
         unknown_waits=unknown_waits,
         bin_s=bin_s,
         timeline=_bins(edges, line.area),
@@ -154,19 +155,6 @@ def changes(batches: Iterable[Batch]) -> Iterator[Piece]:
             held, running = int(level[-1]), int(count[-1])
             last = np.append(now[1:] != now[:-1], True)  # of the events at one instant
             yield now[last], level[last], count[last]
-
-
-def time_weighted_quantiles(
-    level: IntArray, lasting: IntArray, shares: tuple[float, ...]
-) -> tuple[int, ...]:
-    """Return the least levels that are not exceeded for these shares of the time.
-
-    ``level[i]`` holds for ``lasting[i]``; both of shape (m,), in any order.
-    """
-    order = np.argsort(level)
-    passed = np.cumsum(lasting[order])
-    at = np.searchsorted(passed, np.asarray(shares) * passed[-1], side="left")
-    return tuple(int(level[order[i]]) for i in at)
 
 
 def bin_width_s(window_s: float) -> float:
@@ -228,7 +216,7 @@ def _by_level(level: IntArray, lasting: IntArray) -> tuple[IntArray, IntArray]:
 
 def _bins(edges: FloatArray, area: FloatArray) -> tuple[LoadBin, ...]:
     gpus, jobs = np.diff(area) / np.diff(edges) / np.array([[PARTS_PER_GPU], [1.0]])
-    bins = zip(edges[:-1] / US, gpus, jobs, strict=True)
+    bins = zip(edges[:-1] / MICROS, gpus, jobs, strict=True)
     return tuple(LoadBin(float(s), float(g), float(j)) for s, g, j in bins)
 
 
@@ -255,7 +243,7 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
         # Only the jobs that end last are rounded to microseconds.
         wait_s = np.where(np.isnan(queue_s), 0.0, queue_s)
         start_us = jobs.submit_us[part] - jobs.submit_us[0]
-        end_s = np.where(chosen, start_us / US + wait_s + jobs.duration_s[part], -1.0)
+        end_s = np.where(chosen, start_us / MICROS + wait_s + jobs.duration_s[part], -1.0)
         late = np.flatnonzero(chosen & (end_s >= end_s.max() * (1 - 1e-9) - 1e-3))
         wait_us, run_us = (
             _microseconds(seconds[late]) for seconds in (wait_s, jobs.duration_s[part])
@@ -265,5 +253,5 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:
-    result: IntArray = np.rint(np.minimum(seconds * US, LONGEST_US)).astype(np.int64)
+    result: IntArray = np.rint(np.minimum(seconds * MICROS, LONGEST_US)).astype(np.int64)
     return result

@@ -18,7 +18,8 @@ import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import run_lengths
-from gpuplan.analysis.characterize.clock import HOUR_US, local_time
+from gpuplan.analysis.characterize.clock import local_time
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US
 
 DAY_H, WEEK_H = 24, 168
 LONGEST_PERIOD_H = 2 * WEEK_H
@@ -83,7 +84,7 @@ def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
         hours=hours,
         daily_strength=max(0.0, explained(series, hour_of_day)),
         weekly_strength=max(0.0, explained(series, weekday)) if long else None,
-        peak_period_s=None if period_h is None else 3600 * period_h,
+        peak_period_s=None if period_h is None else HOUR_S * period_h,
         peak_share=share,
         peak_p=p,
     )

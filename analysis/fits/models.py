@@ -21,6 +21,7 @@ from gpuplan.analysis.fits.pareto import ParetoTail, fit_tail
 from gpuplan.analysis.fits.sample import Sample, positive_sample
 from gpuplan.analysis.fits.splice import splice
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 LEAST_VALUES = 10
@@ -123,7 +124,7 @@ def fit_trace(trace: Trace, *, include_running: bool = False) -> TraceFits:
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return TraceFits(
         duration=fit_times(known_ascending(jobs.duration_s)),
-        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / 1e6),
+        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / MICROS),
     )
 
 

@@ -17,6 +17,7 @@ from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds, seconds_between
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import MICROS
 
 SHAPE_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 COLUMNS = (
@@ -43,7 +44,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
         )
     need(sight, COLUMNS, "openb")
     scheduled = pl.col("start_time").is_not_null()
-    cut = scheduled & (pl.col("end_time").to_physical() >= TRACE_END_S * 1_000_000)
+    cut = scheduled & (pl.col("end_time").to_physical() >= TRACE_END_S * MICROS)
     waited = seconds_between("start_time", "submit_time")
     return ReadingPlan(
         fields=(

@@ -22,6 +22,7 @@ from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import MICROS
 
 ZONE = "America/Los_Angeles"
 TABLE_COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
@@ -105,7 +106,7 @@ def _plan_records(zone: str) -> ReadingPlan:
     open_ended = (
         (ends.list.len() > 0) & ends.list.last().is_null() & starts.list.last().is_not_null()
     )
-    waited = (starts.list.first() - pl.col("submit_time").to_physical()) / 1e6
+    waited = (starts.list.first() - pl.col("submit_time").to_physical()) / MICROS
     never = pl.col("runs") == 0
     return ReadingPlan(
         fields=(
@@ -127,7 +128,7 @@ def _plan_records(zone: str) -> ReadingPlan:
         ),
         jobs={
             "queue_s": pl.when(waited >= 0).then(waited),
-            "duration_s": pl.when(has_run).then(runs_us.list.sum() / 1e6),
+            "duration_s": pl.when(has_run).then(runs_us.list.sum() / MICROS),
             "num_workers": pl.col("servers").clip(1),
             "attempts": pl.col("runs").clip(1),
             "state": pl.when(never)

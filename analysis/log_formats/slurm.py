@@ -38,6 +38,7 @@ from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import is_number
 from gpuplan.analysis.schema import CANONICAL, SUBMIT_TYPE
+from gpuplan.analysis.time_units import MICROS
 
 ASKED = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
@@ -91,7 +92,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     )
     start, ended = (value(name, SUBMIT_TYPE) for name in ("start_time", "ended"))
     word = value("word", STATE).fill_null("unknown")
-    span = (ended.to_physical() - start.to_physical()) / 1e6
+    span = (ended.to_physical() - start.to_physical()) / MICROS
     ran = pl.coalesce(value("elapsed_s"), span)
     idle = ran.fill_null(0) == 0
     began = start.is_not_null() if "start_time" in source else ~idle
@@ -100,7 +101,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
         | (~began & idle)
         | ((word == "cancelled") & idle & allocated.is_null())
     )
-    waited = (start.to_physical() - pl.col("submit_time").to_physical()) / 1e6
+    waited = (start.to_physical() - pl.col("submit_time").to_physical()) / MICROS
     types = [pl.col(f"{name}_type") for name in RESOURCES if name in has]
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
     is_mixed = (named == MIXED).fill_null(False)

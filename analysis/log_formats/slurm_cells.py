@@ -11,6 +11,7 @@ from gpuplan.analysis.reading.joins import FIRST, KEY, Join
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
 STEP = r"^\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?\."
@@ -86,7 +87,7 @@ def elapsed_s(source: str) -> pl.Expr:
     """Return the seconds of ``[DD-[HH:]]MM:SS``."""
     parts = pl.col(source).str.extract_groups(ELAPSED)
     days, hours, minutes, rest = (parts.struct.field(p).cast(pl.Float64) for p in "dhms")
-    return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + rest
+    return days.fill_null(0) * DAY_S + hours.fill_null(0) * HOUR_S + minutes * 60 + rest
 
 
 def tres_gpus(source: str) -> pl.Expr:

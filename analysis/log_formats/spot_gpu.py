@@ -15,6 +15,7 @@ from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import MICROS
 
 COLUMNS = (
     "job_name", "organization", "gpu_model", "gpu_request", "worker_num",
@@ -31,7 +32,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     kind = pl.col("job_type").replace_strict(
         KINDS, default=None, return_dtype=CANONICAL["priority"]
     )
-    end_s = pl.col("submit_time").to_physical() / 1e6 + pl.col("duration_s")
+    end_s = pl.col("submit_time").to_physical() / MICROS + pl.col("duration_s")
     cut = end_s >= WINDOW_S
     return ReadingPlan(
         fields=(

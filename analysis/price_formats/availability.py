@@ -25,7 +25,7 @@ from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
 from gpuplan.analysis.reading.records import Cell, parsed, plain, text
 from gpuplan.analysis.reading.source import SourceStream, read_all
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S, MICROS
 
 FOLDER = re.compile(r"([a-z]+)-(\d{2})-(\d{2})-(\d{4})")
 FILE = re.compile(r"([a-z]+-[a-z]+-\d[a-z]?)_([a-z0-9]+)_(\d{1,4})\.json")
@@ -94,7 +94,7 @@ def _plan(sight: PriceSight) -> PricePlan:
         )
     provider, month, day, year = folder.groups()
     start = sight.choices.as_of or _start(path, int(year), int(month), int(day))
-    after_us = (pl.col(TICK_S).cast(pl.Float64) * 1e6).clip(upper_bound=CENTURY_S * 1e6)
+    after_us = (pl.col(TICK_S).cast(pl.Float64) * MICROS).clip(upper_bound=CENTURY_S * MICROS)
     after = after_us.cast(pl.Int64).cast(pl.Duration("us"))
     usd = pl.col(PRICES_KEY).cast(pl.Float64, strict=False) / max(1, int(file[3]))
     machine = f"{file[2]}_{file[3]}"

@@ -9,8 +9,9 @@ import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook
+from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.time_units import HOUR_US
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)

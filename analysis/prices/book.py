@@ -35,12 +35,12 @@ from gpuplan.analysis.price_formats.schema import (
     is_plausible_time,
 )
 from gpuplan.analysis.schema import UNREADABLE
+from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.analysis.words import counted
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
 PARQUET_MAGIC = b"PAR1"
 HOLD_GAPS = 3
-HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,11 @@ from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.jobs import job_arrays
 from gpuplan.analysis.prices.hourly import HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 from gpuplan.analysis.trace import Trace
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that a bill reads."""
-US_PER_S = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Ho
         if not calendar:
             none = np.zeros(0)
             return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.submit_us[mine] / US_PER_S / HOUR_S
+        start_h = jobs.submit_us[mine] / MICROS / HOUR_S
         start_h += np.nan_to_num(jobs.queue_s[mine]) / HOUR_S
         return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
 

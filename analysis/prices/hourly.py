@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import OFFER
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
+from gpuplan.analysis.prices.book import PriceBook, in_force
+from gpuplan.analysis.steps import means_within
+from gpuplan.analysis.time_units import HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +105,3 @@ def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) ->
     middle[some] = np.nanmedian(np.stack(typical)[:, some], axis=0)
     least[some] = np.nanmin(np.stack(lowest)[:, some], axis=0)
     return HourlyPrices(provider, gpu_type, kind, first, middle, least, np.max(cover, axis=0))
-
-
-def means_within(
-    edges: IntArray, start: IntArray, end: IntArray, *levels: FloatArray
-) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-    """Return the share of each bin that is covered, and the mean of each level over that part.
-
-    Args:
-        edges: of the bins, ascending; shape (m + 1,).
-        start, end: stretches in order that do not overlap; shape (n,).
-        levels: values within the stretches; shape (n,).
-    """
-    lasting = (end - start).astype(np.float64)
-    times = np.stack([start, end], axis=1).ravel()
-
-    def within(value: FloatArray) -> FloatArray:
-        total = np.cumsum(np.stack([np.zeros_like(lasting), lasting * value], axis=1).ravel())
-        return np.diff(np.interp(edges, times, total))
-
-    cover = within(np.ones_like(lasting))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = tuple(np.where(cover > 0, within(level) / cover, np.nan) for level in levels)
-    return cover / np.diff(edges), means

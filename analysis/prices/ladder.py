@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import PriceBook, stretches
-from gpuplan.analysis.prices.supply import availability_steps
+from gpuplan.analysis.prices.supply import AvailabilitySteps, availability_steps
+from gpuplan.analysis.steps import sum_between
 
 MOST_PRICES = 20_000_000
 
@@ -99,18 +101,15 @@ def ladder_of(
     return Ladder(edges, kept, offers, price, counted)
 
 
-def _counted(edges: IntArray, counts: list) -> IntArray:  # type: ignore[type-arg]
+def _counted(edges: IntArray, counts: Sequence[AvailabilitySteps]) -> IntArray:
     """Add up availability by step; carry it over steps in which none is known."""
-    change, known = np.zeros((2, edges.size), np.int64)
-    for steps in counts:
-        at = np.searchsorted(edges, steps.start_us), np.searchsorted(edges, steps.end_us)
-        np.add.at(change, at[0], steps.available)
-        np.add.at(change, at[1], -steps.available)
-        np.add.at(known, at[0], 1)
-        np.add.at(known, at[1], -1)
-    told = np.flatnonzero(known.cumsum()[:-1])
-    total: IntArray = change.cumsum()[_carried(told, edges.size - 1)]
-    return total
+    start, end, available = (
+        np.concatenate([getattr(steps, name) for steps in counts])
+        for name in ("start_us", "end_us", "available")
+    )
+    total, known = sum_between(edges, start, end, available)
+    result: IntArray = total[_carried(np.flatnonzero(known), edges.size - 1)]
+    return result
 
 
 def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntArray) -> FloatArray:
@@ -128,8 +127,7 @@ def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntAr
     if not place.size:  # prices of nothing: of what is never there
         return np.zeros(int(kept.sum()))
     total = np.concatenate(([0.0], np.cumsum(weight)))
-    told = np.unique(place)
-    source = _carried(told, edges.size - 1)
+    source = _carried(np.unique(place), edges.size - 1)
     low = total[np.searchsorted(place, source, side="left")]
     high = total[np.searchsorted(place, source, side="right")]
     number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
@@ -139,7 +137,8 @@ def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntAr
     return found
 
 
-def _carried(told: IntArray, steps: int) -> IntArray:
-    """Return, for each step, the last one that is told, or the first where none was before."""
-    found: IntArray = told[np.maximum(np.searchsorted(told, np.arange(steps), side="right") - 1, 0)]
+def _carried(known: IntArray, steps: int) -> IntArray:
+    """Return, for each step, the last known one up to it, or the first known one."""
+    last = np.searchsorted(known, np.arange(steps), side="right") - 1
+    found: IntArray = known[np.maximum(last, 0)]
     return found

@@ -18,6 +18,7 @@ from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
 from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
 from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.time_units import DAY_S
 
 STALE_DAYS = 90.0
 HOURS_PER_DAY = 24
@@ -245,4 +246,4 @@ def _days(start: datetime | None, end: datetime | None) -> float | None:
     """Return the days from one to the other, 0 where that is before; None where one is unknown."""
     if start is None or end is None:
         return None
-    return max(0.0, (end - start).total_seconds() / 86400)
+    return max(0.0, (end - start).total_seconds() / DAY_S)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook, stretches
-
-DAY_US = 24 * HOUR_US
+from gpuplan.analysis.prices.book import PriceBook, stretches
+from gpuplan.analysis.steps import sum_between
+from gpuplan.analysis.time_units import DAY_US, HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,13 @@ def _steps(
     """Add up stretches that may overlap; join those that touch at one level."""
     start, end = rows["start_us"].to_numpy(), rows["end_us"].to_numpy()
     level = rows["available"].to_numpy()
-    edges, place = np.unique(np.concatenate([start, end]), return_inverse=True)
-    rise, known = np.zeros((2, edges.size), np.int64)
-    np.add.at(rise, place, np.concatenate([level, -level]))
-    np.add.at(known, place, np.repeat([1, -1], start.size))
-    total, told = rise.cumsum()[:-1], known.cumsum()[:-1] > 0
-    is_new = told.copy()
-    is_new[1:] &= ~told[:-1] | (total[1:] != total[:-1])
-    is_last = told.copy()
-    is_last[:-1] &= ~told[1:] | is_new[1:]
+    edges = np.unique(np.concatenate([start, end]))
+    total, sources = sum_between(edges, start, end, level)
+    known = sources > 0
+    is_new = known.copy()
+    is_new[1:] &= ~known[:-1] | (total[1:] != total[:-1])
+    is_last = known.copy()
+    is_last[:-1] &= ~known[1:] | is_new[1:]
     return AvailabilitySteps(
         *(provider, gpu_type, region, kind), edges[:-1][is_new], edges[1:][is_last], total[is_new]
     )

@@ -14,6 +14,7 @@ from gpuplan.analysis.casts import PER_S, kind_in_words
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.source import SourceStream
+from gpuplan.analysis.time_units import DAY_S
 
 if TYPE_CHECKING:
     from pyarrow import Array, ChunkedArray, RecordBatch, Table
@@ -24,8 +25,7 @@ SAMPLE_ROWS = 20
 DAMAGE = (ValueError, LookupError, OSError, MemoryError, NotImplementedError,
           pl.exceptions.PolarsError, pl.exceptions.PanicException)  # fmt: skip
 """What reading a damaged Parquet file raises; the errors of pyarrow are of these."""
-SECONDS_PER_DAY = 86_400
-CALENDAR_S = (-9_000 * 366 * SECONDS_PER_DAY, 9_000 * 366 * SECONDS_PER_DAY)
+CALENDAR_S = (-9_000 * 366 * DAY_S, 9_000 * 366 * DAY_S)
 """Seconds after 1970 between which a time can be written; beyond are no times of jobs."""
 NOT_TEXT = "bytes that are no UTF-8 text"
 
@@ -121,7 +121,7 @@ def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
         told = _within(utc, least, most, kind).dt.to_string(form)
         return told.fill_null(number + f" {kind.time_unit} after 1970")
     if kind == pl.Date():
-        least, most = (second // SECONDS_PER_DAY for second in CALENDAR_S)
+        least, most = (second // DAY_S for second in CALENDAR_S)
         return (
             _within(column, least, most, kind)
             .cast(pl.String)

@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.schema import SUBMIT_TYPE
+from gpuplan.analysis.time_units import MICROS
 
 ISO = re.compile(
     r"^\d{4}(?P<dash>[-/])\d{2}[-/]\d{2}"
@@ -81,7 +82,7 @@ def seconds(column: str, unit: Literal["s", "ms"] = "s") -> pl.Expr:
 def seconds_between(later: str, earlier: str) -> pl.Expr:
     """Return the seconds from one instant column to another, as a float."""
     micros = pl.col(later).to_physical() - pl.col(earlier).to_physical()
-    return micros.cast(pl.Float64) / 1e6
+    return micros.cast(pl.Float64) / MICROS
 
 
 def read_moments(cells: pl.Series, zone: str | None, twice: Twice = "earliest") -> pl.Series:
@@ -143,7 +144,7 @@ class _Layout:
         """Return the instants of the cells of this layout; null for every other cell."""
         naive = cells.str.to_datetime(self.form, time_unit="us", strict=False, cache=False)
         if self.offset_s is not None:
-            micros = naive.to_physical() - self.offset_s * 1_000_000
+            micros = naive.to_physical() - self.offset_s * MICROS
             return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
         if zone is None:
             return naive.clear(len(cells)).dt.replace_time_zone("UTC")

@@ -22,7 +22,7 @@ import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
-from gpuplan.analysis.characterize.clock import US, is_zone
+from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.synth.curve import fit_curve
 from gpuplan.analysis.synth.dependence import (
     MOST_SHARED,
@@ -35,8 +35,8 @@ from gpuplan.analysis.synth.dependence import (
 from gpuplan.analysis.synth.hours import Pattern, dispersion, fit_hours, hourly_counts, regroup
 from gpuplan.analysis.synth.model import ArrivalModel
 from gpuplan.analysis.synth.week import Busy, Clock, busy_time, clock_of, local_day
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 
-HOUR_S = 3600
 ROUNDS = 40
 TRIAL_ROUNDS = 8
 SCV_CLOSE = 0.02
@@ -57,7 +57,7 @@ FIRST_RISE = 2.0
 """Guessed rise of log(C^2) with the power, until two points tell it."""
 LULLS_FROM = 0.9
 LATEST_S = 900.0
-STEPS_US = (60 * US, US, 1000, 1)
+STEPS_US = (60 * MICROS, MICROS, 1000, 1)
 
 _Path = Callable[[float, float, "Busy"], IntArray]
 
@@ -77,7 +77,7 @@ def clock_over(arrivals: ArrivalModel, first_s: float, last_s: float) -> Clock:
 def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> ArrivalModel:
     """Return the arrival process of ascending submissions; shape (n,), n >= 1."""
     zone = (zone if is_zone(zone) else "UTC") if calendar else None
-    start = local_day(submit_us[0] / US, zone) if calendar else None
+    start = local_day(submit_us[0] / MICROS, zone) if calendar else None
     step_s = clock_step_s(submit_us)
     gaps = interarrival(submit_us)
     model = ArrivalModel(
@@ -94,7 +94,7 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
     if calendar:
         by_hour, by_weekday = _weekly_shape(submit_us, model)
         model = replace(model, by_hour=by_hour, by_weekday=by_weekday)
-    real_s = submit_us / US
+    real_s = submit_us / MICROS
     clock = clock_over(model, real_s[0], real_s[-1])
     busy = np.diff(busy_time(clock, rates_of(model), real_s[0]).into(real_s))
     busy[np.diff(submit_us) == 0] = 0.0
@@ -148,7 +148,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
                 draw_submissions(
                     scaled,
                     count,
-                    submit_us[0] / US,
+                    submit_us[0] / MICROS,
                     span_s,
                     np.random.default_rng(trial),
                     rounds=TRIAL_ROUNDS,
@@ -168,7 +168,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
 
 def clock_step_s(micros: IntArray) -> float:
     """Return the largest of a minute, a second, a millisecond, 1 us that divides all values."""
-    return next(step for step in STEPS_US if not (micros % step).any()) / US
+    return next(step for step in STEPS_US if not (micros % step).any()) / MICROS
 
 
 def _weekly_shape(
@@ -179,7 +179,7 @@ def _weekly_shape(
     A count of an hour has a variance of about C^2 times its mean, so that it is worth 1 / C^2 of
     the jobs in it: each rate is shrunk as if max(1, C^2) further jobs had come at the mean rate.
     """
-    real_s = submit_us / US
+    real_s = submit_us / MICROS
     clock = clock_over(arrivals, real_s[0], real_s[-1])
     counts = np.bincount(clock.slots(real_s), minlength=7 * 24).reshape(7, 24)
     expected = clock.watched_s(real_s[0], real_s[-1]) / (arrivals.mean_gap_s or 1.0)
@@ -213,11 +213,11 @@ def draw_submissions(
         rng: source of randomness.
         rounds: of the calibration at most; None for `ROUNDS`.
     """
-    step_us = round(arrivals.step_s * US)
+    step_us = round(arrivals.step_s * MICROS)
     offset_s = float(rng.random()) * (span_s / max(count - 1, 1))
     origin_s = first_s + offset_s
     if count == 1 or span_s <= 0 or arrivals.zero_share >= 1:
-        return np.full(count, int(origin_s * US) // step_us * step_us)
+        return np.full(count, int(origin_s * MICROS) // step_us * step_us)
     place = np.argsort(
         memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
     )
@@ -243,8 +243,8 @@ def draw_submissions(
             real_s = regroup(
                 real_s, grouped, shape.pattern(), np.random.default_rng((levels_seed, 1))
             )
-        return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
-            real_s * (US / step_us), min(LATEST_S, span_s / 100) * US / step_us
+        return int(origin_s * MICROS) // step_us * step_us + step_us * _on_clock(
+            real_s * (MICROS / step_us), min(LATEST_S, span_s / 100) * MICROS / step_us
         )
 
     return _calibrated(path, arrivals, shape, rounds or ROUNDS)
@@ -274,7 +274,7 @@ class ArrivalShape:
         """Return the larger distance of a path's shares to the wanted ones, and turn the rates."""
         if not self.turned:
             return 0.0
-        counts = np.bincount(self.hours.slots(submit_us / US), minlength=7 * 24)
+        counts = np.bincount(self.hours.slots(submit_us / MICROS), minlength=7 * 24)
         found = _shares(counts.reshape(7, 24).astype(np.float64))
         apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, found, strict=True)]
         for number in range(1 + self.weekly):

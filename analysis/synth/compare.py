@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.characterize.durations import share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.synth.arrivals import HOUR_S, hourly_dispersion
+from gpuplan.analysis.synth.arrivals import hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
 from gpuplan.analysis.synth.week import local_hours
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
 FEW_JOBS = 5000
 """Below this many jobs the tolerances grow with the square root of what is missing."""
@@ -180,7 +180,7 @@ def measure(
     }
     gpu_s = float(jobs.gpu_s[timed].sum())
     if gpu_s > 0:
-        found["gpu_time.gpu_hours_per_job"] = gpu_s / 3600 / np.count_nonzero(timed)
+        found["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
         found["gpu_time.top10pct_longest_share"] = longest_share(
             jobs.duration_s[timed], jobs.gpu_s[timed], 10
         )
@@ -261,7 +261,7 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     gpu_s = jobs.gpu_s[jobs.timed_gpu()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
     found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
-    at_s = (jobs.submit_us - jobs.submit_us[0]) // US
+    at_s = (jobs.submit_us - jobs.submit_us[0]) // MICROS
     for name, shares, bin_s in (
         ("by_hour", here.by_hour, HOUR_S),
         ("by_weekday", here.by_weekday, 24 * HOUR_S),
@@ -297,7 +297,7 @@ def _pattern(jobs: JobArrays, zone: str | None) -> tuple[tuple[float, ...], tupl
     """Return the shares of submissions by hour and weekday; empty without a calendar."""
     if zone is None:
         return (), ()
-    hours, counts = np.unique(jobs.submit_us // (HOUR_S * US), return_counts=True)
+    hours, counts = np.unique(jobs.submit_us // HOUR_US, return_counts=True)
     hour, weekday = local_hours(hours, zone)
     return (
         tuple(float(x) for x in np.bincount(hour, counts, minlength=24) / jobs.jobs),

@@ -10,7 +10,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import CANONICAL, STATES
 from gpuplan.analysis.synth.arrivals import draw_submissions
@@ -25,6 +24,7 @@ from gpuplan.analysis.synth.dependence import (
 )
 from gpuplan.analysis.synth.fit import zipf_shares
 from gpuplan.analysis.synth.model import Habits, Owners, WorkloadModel
+from gpuplan.analysis.time_units import MICROS
 
 RUNNING = STATES.index("running")
 TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")
@@ -134,7 +134,7 @@ def _draw_owners(
 ) -> tuple[IntArray, IntArray]:
     """Return the owner of each job and the run it is in."""
     count = submit_us.size
-    gap = np.diff(submit_us) / US
+    gap = np.diff(submit_us) / MICROS
     mean = float(gap.mean()) if gap.size else 0.0
     kind = np.where(gap == 0, 0, np.where(gap <= owners.short * mean, 1, 2))
     fresh = np.ones(count, dtype=bool)
@@ -235,8 +235,8 @@ def _censored(drawn: Drawn, running: int, rng: np.random.Generator) -> Drawn:
     """
     if not running:
         return drawn
-    snapshot_s = drawn.submit_us[-1] / US
-    start_s = drawn.submit_us / US + np.nan_to_num(drawn.queue_s)
+    snapshot_s = drawn.submit_us[-1] / MICROS
+    start_s = drawn.submit_us / MICROS + np.nan_to_num(drawn.queue_s)
     end_s = np.nan_to_num(start_s + drawn.duration_s)
     past = np.flatnonzero((end_s > snapshot_s) & (start_s < snapshot_s))
     last = past[np.argsort(-end_s[past], kind="stable")[:running]]

@@ -34,6 +34,7 @@ from gpuplan.analysis.synth.model import (
     Waits,
     WorkloadModel,
 )
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 COLUMNS = (
@@ -132,7 +133,7 @@ def _step_of(values: FloatArray) -> float:
     known = values[~np.isnan(values)]
     if not known.size or not known.any():
         return 1.0
-    return clock_step_s(np.rint(known * 1e6).astype(np.int64))
+    return clock_step_s(np.rint(known * MICROS).astype(np.int64))
 
 
 def _fit_owners(

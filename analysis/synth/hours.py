@@ -16,8 +16,8 @@ import numpy as np
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.synth.curve import DurationCurve, fit_curve
 from gpuplan.analysis.synth.dependence import strata
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US
 
-HOUR_S = 3600.0
 SPREADS = (0.05, 20.0)
 TAIL_FROM = 0.9
 RAKED = 40
@@ -46,7 +46,7 @@ class Hours:
 
 def hourly_counts(submit_us: IntArray) -> tuple[IntArray, IntArray]:
     """Return the hours with a submission, from the first one (0) on, and their submissions."""
-    hour = (submit_us - submit_us[0]) // (int(HOUR_S) * 1_000_000)
+    hour = (submit_us - submit_us[0]) // HOUR_US
     first = np.flatnonzero(np.diff(hour, prepend=-1))
     return hour[first], np.diff(first, append=hour.size)
 

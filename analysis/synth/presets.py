@@ -24,7 +24,7 @@ from gpuplan.analysis.synth.model import (
     WorkloadModel,
 )
 from gpuplan.analysis.synth.published import PUBLISHED, Published
-from gpuplan.analysis.time_units import DAY_S
+from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 PRESETS = tuple(sorted(PUBLISHED))
 
@@ -181,7 +181,7 @@ def _reference(told: Published) -> Reference:
         "users": told.users,
     }
     if told.gpu_time_s is not None:
-        known["gpu_time.gpu_hours_per_job"] = told.gpu_time_s / 3600 / told.jobs
+        known["gpu_time.gpu_hours_per_job"] = told.gpu_time_s / HOUR_S / told.jobs
     several = len(told.gpus) > 1
     return Reference(
         statistics={key: float(value) for key, value in known.items() if value is not None},

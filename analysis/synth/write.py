@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
@@ -20,10 +19,10 @@ from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
+from gpuplan.analysis.time_units import DAY_S, MICROS
 from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
 
-DAY_S = 86400
 CHUNK_ROWS = 250_000
 LONGEST_DAYS = 200 * 366
 RECORDED = ("submit_time", "duration_s", "num_gpus", "job_class")
@@ -132,7 +131,7 @@ def synthesize(
         raise UsageError(f"{output}: a trace is Parquet; give it a name that ends in .parquet")
     span_s = _span_s(model, request)
     first_s = _first_s(model, request)
-    if (first_s + span_s + DAY_S) * US > LAST_INSTANT_US:
+    if (first_s + span_s + DAY_S) * MICROS > LAST_INSTANT_US:
         raise UsageError("the last submission would be past the year 9999; choose --start, --days")
     if first_s < FIRST_SUBMIT.timestamp():
         raise UsageError(
@@ -168,7 +167,7 @@ def synthesize(
         model=model,
         request=request,
         provenance=provenance,
-        span_s=float(drawn.submit_us[-1] - drawn.submit_us[0]) / US,
+        span_s=float(drawn.submit_us[-1] - drawn.submit_us[0]) / MICROS,
         compared=tuple(compared),
         moved=moved,
     )
@@ -244,7 +243,7 @@ def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) ->
     ).with_row_index("at")
     known = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
     timed = pl.col("duration_s").is_not_null()
-    later_us = max(1, round(model.arrivals.step_s * US / 2))
+    later_us = max(1, round(model.arrivals.step_s * MICROS / 2))
     longer = _moved(
         rows.filter(timed), known.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
     )

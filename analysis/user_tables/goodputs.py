@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S, HOUR_S
 from gpuplan.analysis.user_tables.cells import Rule, check_shares, read_cells
 from gpuplan.analysis.user_tables.throughputs import EPOCH, MOST, WORK_SHARE, above_zero
 
@@ -35,7 +35,7 @@ NUMBERS: dict[str, Rule] = {
     "noise_scale": ("samples, at least 0", pl.col("noise_scale").is_between(0, MOST)),
     "epoch": EPOCH,
     "work_share": WORK_SHARE,
-    "work_h": above_zero("work_h", "hours on one GPU", CENTURY_S / 3600),
+    "work_h": above_zero("work_h", "hours on one GPU", CENTURY_S / HOUR_S),
     "rescale_s": _seconds("rescale_s"),
 }
 OPTIONAL = ("epoch", "work_share", "work_h", "rescale_s")

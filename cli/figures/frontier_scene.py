@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
-MONTH_H = 730.0
 At = tuple[float, float]
 """Budget and mean completion time in seconds."""
 

@@ -8,9 +8,9 @@ from math import ceil
 from typing import TypeVar
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
-MONTH_H = 730.0
 HOURS_PER = {"h": 1.0, "month": MONTH_H}
 MOST = 1e12  # GPUs, loads or dollars; the world's GPUs cost less
 GPUS, LOADS, DOLLARS = "gpu", "x", "usd"

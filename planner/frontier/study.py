@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import polars as pl
 
 from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import MONTH_H, Budget, requested_jct
+from gpuplan.planner.frontier.budget import Budget, requested_jct
 from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
@@ -22,6 +23,7 @@ from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.search import OVER, Tried, Tries
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.time import HOUR_S
 
 EXACT = "exact"
 MOST_INSIDE = 8  # budgets for which one that keeps them is looked for
@@ -173,7 +175,7 @@ class FrontierStudy:
             "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
             "rescale": {
                 "origin": workload.rescale_origin,
-                "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
+                "mean_s": HOUR_S * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
             },
             "method": self.method,
             "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
@@ -207,7 +209,7 @@ class FrontierStudy:
                     "load_gpus": c.load_gpus,
                     "weight": c.weight,
                     "epochs": int(c.work_h.size),
-                    "rescale_s": 3600 * c.rescale_h,
+                    "rescale_s": HOUR_S * c.rescale_h,
                 }
                 for c in classes
             ],

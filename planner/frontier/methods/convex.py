@@ -17,6 +17,7 @@ from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_front
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, total_along
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ def solve_convex(classes: Sequence[JobClass]) -> ConvexProgram:
         classes=tuple(classes),
         hulls=hulls,
         budget_gpus=cost,
-        mean_jct_s=3600 * time / rate.sum(),
-        objective_s=3600 * weighted / np.dot(rate, weight),
+        mean_jct_s=HOUR_S * time / rate.sum(),
+        objective_s=HOUR_S * weighted / np.dot(rate, weight),
     )
     return ConvexProgram(free, charged)
 

@@ -20,6 +20,7 @@ from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Frontier:
     def one_gpu_jct_s(self) -> float:
         """Mean completion time with every job on one GPU, start-up included."""
         start_h = sum(c.rate_per_h * c.rescale_h for c in self.classes)
-        return 3600 * (self.load_gpus + start_h) / self.rate_per_h
+        return HOUR_S * (self.load_gpus + start_h) / self.rate_per_h
 
     @property
     def min_budget(self) -> float:
@@ -320,8 +321,8 @@ def solve_frontier(
         edge_class=owner,
         edge_slope=slope[order],
         budget_gpus=along(rate, cheapest_h, spent_h),
-        objective_s=3600 * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
-        mean_jct_s=3600 * along(rate, slowest_h, -saved_h) / rate.sum(),
+        objective_s=HOUR_S * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
+        mean_jct_s=HOUR_S * along(rate, slowest_h, -saved_h) / rate.sum(),
     )
 
 

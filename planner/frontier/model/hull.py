@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 TOLERANCE = 1e-12  # relative; a budget or a cap this little under a vertex is the vertex, rounded
 NO_SHARE = 1e-9  # of the jobs of a class: rounding, as where 2x the load is a vertex
@@ -61,7 +62,7 @@ def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
     if first == hull.time_h.size:
         least_s = ceil(36000 * float(hull.time_h[-1])) / 10  # asked for as shown, it must do
         raise InfeasibleError(
-            f"class {name!r} cannot take {3600 * cap_h:,.1f} s or less on average: the least at "
+            f"class {name!r} cannot take {HOUR_S * cap_h:,.1f} s or less on average: the least at "
             f"any budget is {least_s:,.1f} s\n"
             f"  next: a cap of at least {least_s:.1f}s, or more GPUs a job (--max-width, --limit)"
         )

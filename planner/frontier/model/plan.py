@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from gpuplan.simkit.time import HOUR_S
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -146,11 +148,11 @@ class Plan:
     @property
     def marginal_jct_s_per_gpu(self) -> float:
         """Seconds of (weighted) mean completion time that one more GPU would save."""
-        return 3600 * self.multiplier / sum(c.rate_per_h * c.weight for c in self.classes)
+        return HOUR_S * self.multiplier / sum(c.rate_per_h * c.weight for c in self.classes)
 
     def _mean_s(self, hours: list[float], *, weighted: bool = False) -> float:
         counts = [c.rate_per_h * (c.weight if weighted else 1.0) for c in self.classes]
-        return 3600 * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
+        return HOUR_S * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers; keys are stable and carry their unit."""

@@ -14,6 +14,8 @@ from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, assign_paths, replay_plan
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.metrics import percentile
+from gpuplan.simkit.steps import mean_and_peak
 from gpuplan.simkit.time import HOUR_S
 
 BINS = 240  # of the time line
@@ -47,7 +49,7 @@ class Trial:
     @property
     def p95_jct_s(self) -> float:
         """Completion time that 95% of the jobs keep in the replay."""
-        return float(np.percentile(self.replay.jct_s, 95))
+        return percentile(self.replay.jct_s, 95)
 
     @property
     def planned_gpu_h(self) -> float:
@@ -97,7 +99,7 @@ def try_plan(workload: ClassWorkload, plan: Plan, cluster: RentedCluster) -> Tri
         plan=plan,
         cluster=cluster,
         replay=replay,
-        planned_p95_jct_s=float(np.percentile(planned_jct_s(workload, plan), 95)),
+        planned_p95_jct_s=percentile(planned_jct_s(workload, plan), 95),
         law=demand_law(workload, plan),
         above_max_gpus_share=above,
         single_rented_gpus=single_rented_gpus,
@@ -120,29 +122,8 @@ def planned_jct_s(workload: ClassWorkload, plan: Plan) -> FloatArray:
 
 
 def rented_over_time(replay: PlanReplay) -> list[dict[str, float]]:
-    """Return the mean and the most GPUs rented in each of `BINS` equal stretches of a replay."""
+    """Return the mean and the peak of the GPUs rented in each of `BINS` equal parts of a replay."""
     edges = np.linspace(replay.time_s[0], replay.time_s[-1], BINS + 1)
-    mean, peak = over_time(replay.time_s, replay.gpus.astype(np.float64), edges)
+    mean, peak = mean_and_peak(replay.time_s, replay.gpus.astype(np.float64), edges)
     rows = zip(edges[:-1].tolist(), mean.tolist(), peak.tolist(), strict=True)
     return [{"time_h": at / HOUR_S, "mean_gpus": m, "peak_gpus": p} for at, m, p in rows]
-
-
-def over_time(
-    time_s: FloatArray, values: FloatArray, edges: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the most of a step function in each stretch between two edges.
-
-    Args:
-        time_s: where it changes, ascending; it is 0 before; shape (k,).
-        values: its value from then on, the last one for good; shape (k,).
-        edges: ascending; shape (m + 1,).
-    """
-    before = min(float(time_s[0]), float(edges[0])) - 1
-    time_s, values = np.append(before, time_s), np.append(0.0, values)
-    spent = np.append(0.0, np.cumsum(values[:-1] * np.diff(time_s)))
-    late = np.maximum(edges - time_s[-1], 0) * values[-1]
-    mean = np.diff(np.interp(edges, time_s, spent) + late) / np.diff(edges)
-    first = np.searchsorted(time_s, edges[:-1], side="right") - 1
-    last = np.searchsorted(time_s, edges[1:], side="left")
-    stretches = zip(first.tolist(), last.tolist(), strict=True)
-    return mean, np.array([values[a : max(b, a + 1)].max() for a, b in stretches])

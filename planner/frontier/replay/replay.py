@@ -19,6 +19,7 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
 from gpuplan.simkit.elastic.simulator import run_widths
+from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
@@ -121,13 +122,9 @@ class PlanReplay:
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers; keys are stable and carry their unit."""
-        p50, p95, p99 = np.percentile(self.jct_s, (50, 95, 99)).tolist()
         return {
             "jobs": self.arrivals.size,
-            "mean_jct_s": self.mean_jct_s,
-            "median_jct_s": p50,
-            "p95_jct_s": p95,
-            "p99_jct_s": p99,
+            **distribution(self.jct_s, "jct", "s", (50, 95, 99)),
             "mean_jqt_s": float(self.jqt_s.mean()),
             "rescales_per_job": float(self.rescales.mean()),
             "held_gpu_h": self.held_gpu_h,

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import ClassOptions
@@ -25,8 +26,6 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_o
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
-
-MONTH_H = 730.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ import numpy as np
 
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
-from gpuplan.planner.frontier.replay.plan_replay import BINS, over_time, planned_jct_s
+from gpuplan.planner.frontier.replay.plan_replay import BINS, planned_jct_s
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_types
 from gpuplan.planner.frontier.types.heterogeneous import TypedPlan
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.metrics import distribution, percentile
+from gpuplan.simkit.steps import mean_and_peak, value_at
 from gpuplan.simkit.time import HOUR_S
 
 
@@ -119,15 +121,10 @@ class TypedTrial:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        jct_s = self.jct_s
-        p50, p95, p99 = np.percentile(jct_s, (50, 95, 99)).tolist()
         return {
             "planned_mean_jct_s": float(self.plan.plan.mean_jct_s),
             "planned_p95_jct_s": self.planned_p95_jct_s,
-            "mean_jct_s": float(jct_s.mean()),
-            "median_jct_s": p50,
-            "p95_jct_s": p95,
-            "p99_jct_s": p99,
+            **distribution(self.jct_s, "jct", "s", (50, 95, 99)),
             "rented_usd_per_h": self.rented_usd_per_h,
             "billed_usd_per_h": self.billed_usd_per_h,
             "peak_usd_per_h": self.peak_usd_per_h,
@@ -137,12 +134,12 @@ class TypedTrial:
         }
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Return dollars and GPUs over time: mean and most of each of `BINS` equal stretches."""
+        """Return dollars and GPUs over time: mean and peak in each of `BINS` equal parts."""
         time_s, usd = self._usd_over_time()
         edges = np.linspace(time_s[0], time_s[-1], BINS + 1)
-        mean_usd, peak_usd = over_time(time_s, usd, edges)
+        mean_usd, peak_usd = mean_and_peak(time_s, usd, edges)
         gpus = {
-            t: over_time(one.replay.time_s, one.replay.gpus.astype(np.float64), edges)
+            t: mean_and_peak(one.replay.time_s, one.replay.gpus.astype(np.float64), edges)
             for t, one in self.types.items()
         }
         return [
@@ -164,8 +161,7 @@ class TypedTrial:
         time_s = np.unique(np.concatenate([one.replay.time_s for one in self.types.values()]))
         usd = np.zeros(time_s.size)
         for gpu_type, one in self.types.items():
-            last = np.searchsorted(one.replay.time_s, time_s, side="right") - 1
-            rented = np.where(last < 0, 0, one.replay.gpus[last])
+            rented = value_at(one.replay.time_s, one.replay.gpus, time_s)
             usd += self.price_usd_per_gpu_h[gpu_type] * rented
         return time_s, usd
 
@@ -201,5 +197,5 @@ def try_typed(
             for gpu_type, replay in found.items()
         },
         price_usd_per_gpu_h=usd,
-        planned_p95_jct_s=float(np.percentile(planned_jct_s(workload, plan.plan), 95)),
+        planned_p95_jct_s=percentile(planned_jct_s(workload, plan.plan), 95),
     )

@@ -12,8 +12,9 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import DOLLARS, MONTH_H, Budget, requested_jct, within
+from gpuplan.planner.frontier.budget import DOLLARS, Budget, requested_jct, within
 from gpuplan.planner.frontier.budgets import SWEEP_POINTS, shown_of, within_cluster
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
@@ -28,6 +29,7 @@ from gpuplan.planner.frontier.types.heterogeneous import (
 )
 from gpuplan.planner.frontier.types.typed_replay import TypedTrial, try_typed
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.time import HOUR_S
 
 TRIES = 48  # smaller budgets replayed for one that keeps what was asked for
 
@@ -129,7 +131,7 @@ class TypedStudy:
                     "load_gpus": c.load_gpus,
                     "weight": c.weight,
                     "epochs": int(c.work_h.size),
-                    "rescale_s": 3600 * c.rescale_h,
+                    "rescale_s": HOUR_S * c.rescale_h,
                     "gpu_types": list(dict.fromkeys(c.gpu_types)),
                 }
                 for c in frontier.frontier.classes

@@ -305,8 +305,8 @@ def _scaled(
     return (
         float(np.dot(factor, work_h)),
         total_along(frontier.edge_class, factor, cost),
-        3600 * total_along(frontier.edge_class, factor * weight, time) / np.dot(rate, weight),
-        3600 * total_along(frontier.edge_class, factor, time) / rate.sum(),
+        HOUR_S * total_along(frontier.edge_class, factor * weight, time) / np.dot(rate, weight),
+        HOUR_S * total_along(frontier.edge_class, factor, time) / rate.sum(),
     )
 
 

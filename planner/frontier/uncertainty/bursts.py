@@ -24,6 +24,7 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand, range_band
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.time import HOUR_S
 
 SCVS = (1.0, 2.0, 5.0, 10.0, 20.0)
@@ -300,7 +301,7 @@ def _scv(submit_s: FloatArray) -> float:
 def _measures(replay: PlanReplay) -> list[float | None]:
     return [
         replay.mean_jct_s,
-        float(np.percentile(replay.jct_s, 95)),
+        percentile(replay.jct_s, 95),
         replay.rented_gpus,
         float(replay.peak_gpus),
     ]

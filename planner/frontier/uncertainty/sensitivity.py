@@ -20,6 +20,7 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 ERROR = 0.2
 
@@ -119,7 +120,7 @@ def speedup_sensitivity(
 
     def row(name: str | None, sign: int, totals: FloatArray, best: float | None) -> SpeedupError:
         used_gpus, hours = (totals @ rate).tolist()
-        return SpeedupError(name, signs[sign], 3600 * hours / float(rate.sum()), used_gpus, best)
+        return SpeedupError(name, signs[sign], HOUR_S * hours / float(rate.sum()), used_gpus, best)
 
     rows = []
     for sign in (0, 1):
@@ -135,7 +136,7 @@ def speedup_sensitivity(
         plan=plan,
         error=error,
         rows=tuple(rows),
-        worst_jct_s=3600 * worst_hours / float(rate.sum()),
+        worst_jct_s=HOUR_S * worst_hours / float(rate.sum()),
         worst_gpus=worst_gpus,
     )
 
