@@ -1,6 +1,6 @@
 """Step functions of time, as stretches that hold a level: prices, availability, GPUs held.
 
-``gpuplan.simkit.steps`` has those of a replay, whose stretches follow each other without a gap.
+``gpuplan.simkit.steps`` is for replays, in which the intervals have no gaps.
 """
 
 from __future__ import annotations

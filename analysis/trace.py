@@ -77,13 +77,13 @@ class Trace:
     """Jobs in the canonical schema, sorted by submission (ties keep the order of the file).
 
     Attributes:
-        jobs: one row per selected job; the columns asked for, of the types in `CANONICAL` or
-            categorical where that was asked for. Each column is one piece of memory.
+        jobs: one row per selected job; the requested columns, of the types in `CANONICAL` or
+            categorical if requested. Each column is one piece of memory.
         path: the file, as the user gave it.
         sha256: hash of the file.
         rows: jobs in the file, before selection.
         provenance: where the trace comes from.
-        notes: what the selection did that a reader should know.
+        notes: effects of the selection that a reader should know.
     """
 
     jobs: pl.DataFrame
@@ -153,7 +153,7 @@ def read_trace(
 def _check_is_parquet(path: Path) -> None:
     try:
         str(path).encode()
-    except UnicodeEncodeError as error:  # polars takes no other names
+    except UnicodeEncodeError as error:  # polars accepts no other names
         raise InputError(path, "its name is not UTF-8", hint="rename it") from error
     with readable(path), path.open("rb") as stream:
         magic = stream.read(4)
@@ -196,7 +196,7 @@ def _damaged(path: Path, error: BaseException) -> InputError:
 
 
 def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
-    """Return all canonical columns in their types; what is optional and missing is filled."""
+    """Return all canonical columns in their types; missing optional ones are filled."""
     found = scan.collect_schema()
     missing = [name for name in REQUIRED if name not in found]
     if missing:

@@ -469,7 +469,7 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
 
 
 def test_the_picture_has_every_time_line():
-    from gpuplan.cli.figures.allpass import draw_timeline
+    from gpuplan.cli.figures.replays import draw_timeline
 
     workload = Workload.from_seconds([0], [7200], [2], [600])
     run = run_allpass(workload, Allpass(marketplace_prices=(0.5,)), np.random.default_rng(0))

@@ -9,7 +9,7 @@ from support_pareto import results
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
-from gpuplan.planner.frontier.budgets import sweep
+from gpuplan.planner.frontier.budget import sweep
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.job_classes import COLUMNS

@@ -11,8 +11,8 @@ from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import at_least, draw_blocks
 from gpuplan.analysis.characterize import characterize, time_resamples
 from gpuplan.analysis.characterize.arrivals import find_bursts, poisson_quantile
-from gpuplan.analysis.characterize.distinct_users import distinct_interval
 from gpuplan.analysis.characterize.intervals import intervals
+from gpuplan.analysis.characterize.shares import distinct_interval
 from gpuplan.analysis.characterize.time_resamples import (
     felt_s,
     resampled_bursts,

@@ -1,4 +1,4 @@
-"""The clock on the wall of a source: time zones as offsets or IANA names."""
+"""Local time of a source: time zones as offsets or IANA names."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""How much of the arrivals' variation follows the clock, and which period stands out.
+"""The daily and weekly share of the variation in arrivals, and the strongest period.
 
 The series is the square root of the number of submissions in each whole hour of the trace; the root
 gives Poisson counts of every rate the same variance (Bartlett, JRSS Suppl. 3, 1936), so that a few
 bursts do not drown the rhythm. The strength of a rhythm is the share of the variance of the series
-that the means of the hours of the day (or of the days of the week) explain, corrected for what the
+explained by the means of the hours of the day (or of the days of the week), corrected for what the
 means of pure noise would explain: the epsilon-squared of Kelley, "An unbiased correlation ratio
-measure", PNAS 21, 1935. The period that stands out is the peak of the periodogram, tested as in
+measure", PNAS 21, 1935. The strongest period is the peak of the periodogram, tested as in
 Fisher, "Tests of significance in harmonic analysis", Proc. R. Soc. A 125, 1929.
 """
 
@@ -28,12 +28,12 @@ SIGNIFICANT = 0.01
 MAX_HOURS = 1 << 20
 """About 120 years; a longer series is a broken clock and not worth its memory."""
 FEW_HOURS = 10_000
-"""Up to this many hours, or those of a job a day, an hour is looked at whether it has jobs or not;
-of more, such as with one job decades away from the rest, nearly all are empty and tell nothing."""
+"""A longer series is analyzed only if it has a job a day: otherwise, as with one job decades away
+from the rest, nearly all hours are empty and show nothing."""
 
 
 def most_hours(jobs: int) -> int:
-    """Return the length of the longest hourly series that so many jobs are worth."""
+    """Return the length of the longest hourly series to analyze for this many jobs."""
     return min(MAX_HOURS, max(FEW_HOURS, DAY_H * jobs))
 
 
@@ -48,7 +48,7 @@ class Seasonality:
         weekly_strength: the same for the day of the week; from two weeks on.
         peak_period_s: period of the highest peak of the periodogram, of at least three cycles
             and at most two weeks; None where noise explains it (p above 0.01) or where it
-            stands at the longest period, as a trend does.
+            is at the longest period, as with a trend.
         peak_share: share of the variance at that period.
         peak_p: bound on the probability of so high a peak in white noise.
     """
@@ -95,7 +95,7 @@ def hourly_series(
 ) -> tuple[FloatArray, IntArray, IntArray] | None:
     """Return the root of the submissions in each whole hour, its hour of the day, its weekday.
 
-    None where there are less than two days or more than `most_hours`, or where all hours are alike.
+    None for less than two days, for more than `most_hours`, or if all hours are equal.
     """
     first, hours = _whole_hours(submit_us)
     if hours < 2 * DAY_H or hours > most_hours(submit_us.size):

@@ -2,7 +2,7 @@
 
 They are drawn as those of jobs are (`gpuplan.analysis.bootstrap`), in blocks of successive hours
 whose length the series itself tells. Blocks for a rhythm are whole days or weeks; those for the
-GPUs held are at least as long as one job is felt.
+GPUs held are at least as long as one job affects them (`memory_s`).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
 
 
 def felt_s(jobs: JobArrays) -> float:
-    """Return for how long the GPUs held remember a job, in seconds; 0 where nothing is held.
+    """Return the correlation time of the GPUs held, in seconds; 0 if none are held.
 
     If jobs arrive as a Poisson stream, the GPUs held at two times t apart have a covariance in
     proportion to E[g^2 max(D - t, 0)], g the GPUs and D the duration of a job. The area under

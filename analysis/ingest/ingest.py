@@ -28,12 +28,12 @@ class IngestResult:
     """A written trace and the account of its rows.
 
     Attributes:
-        provenance: what is stored in the trace: format, sources, counts, notes.
+        provenance: facts stored in the trace: format, sources, counts, notes.
         rows_by_source: rows read per source, in their order; of a side table all it has, while
             `Provenance.rows_read` counts only those rejected.
         output: the trace.
         rejects_file: the rejected rows; None where there are none.
-        recognized_by: the sign that told the format; None where the user said it.
+        recognized_by: the evidence for the format; None if the user named it.
         warnings: what makes the trace doubtful.
     """
 
@@ -82,9 +82,9 @@ def ingest(
             or ``-`` for standard input.
         output: the trace; its name ends in ``.parquet``.
         source_format: name of a format; None detects it.
-        choices: what the user says about columns and time zone.
+        choices: the user's options about columns and time zone.
         limit: how many rows may be rejected.
-        on_progress: told the share of the bytes read, 0 to 1.
+        on_progress: called with the share of the bytes read, 0 to 1.
 
     Raises:
         InputError: a source cannot be used, or more rows than allowed are rejected.
@@ -170,7 +170,7 @@ def _logs(
 
 
 def _check_choices(known: LogFormat, choices: IngestOptions) -> None:
-    """Refuse options that the format has no use for. Raises `UsageError`."""
+    """Refuse options that do not apply to the format. Raises `UsageError`."""
     if choices.columns and not known.takes_columns:
         raise UsageError(f"--map: the format {known.name} knows its columns; use it with csv")
     if choices.time_zone is not None:

@@ -1,4 +1,4 @@
-"""Tables that a log keeps beside its jobs: read first, and brought to one row per key."""
+"""Tables of a log besides its jobs: read first and reduced to one row per key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuplan.analysis.reading.outcome import apply
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Source
 
-MAX_PIECES = 16  # a large table is brought together again after so many blocks
+MAX_PIECES = 16  # a large table is combined again after this many blocks
 
 
 @dataclass(frozen=True, slots=True)

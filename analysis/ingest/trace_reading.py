@@ -17,8 +17,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.duplicates import Hashes
-from gpuplan.analysis.ingest.parallel_read import Hashed, in_order, work
+from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.reading.batch import Batch, Refused
@@ -78,7 +77,7 @@ class Reading:
         stopped = Event()
 
         def batches(*_: object) -> Iterator[pl.DataFrame]:
-            # An error must not unwind through the writer, whose threads would go on for a while.
+            # An error must not unwind through the writer, whose threads would keep running.
             try:
                 for jobs in self._jobs():
                     if stopped.is_set():
@@ -88,7 +87,7 @@ class Reading:
                 failure.append(error)
 
         def metadata(_: object) -> dict[str, str]:
-            # Asked for when the footer is written, so the counts are complete.
+            # Evaluated when the footer is written, so the counts are complete.
             incomplete = failure or stopped.is_set()
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
@@ -297,7 +296,7 @@ class Reading:
             self.counts[tally.what] += jobs.select(tally.counted.sum()).item()
 
     def _without_repeats(self, outcome: BatchOutcome) -> tuple[pl.DataFrame, list[Refused]]:
-        """Return the jobs whose id is new, and the others as refused rows."""
+        """Return the jobs with a new id, and the others as refused rows."""
         ids = outcome.jobs["job_id"]
         again: list[int] = []
         for position in ids.is_in(list(self.repeated)).arg_true():
@@ -313,7 +312,7 @@ class Reading:
 
 
 def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) -> list[Refused]:
-    """Return kept rows, by their places among these, as rows refused for their ids."""
+    """Return kept rows at some positions as rows refused for their ids."""
     at = kept if outcome.positions is None else outcome.positions.gather(kept).to_list()
     ids = outcome.jobs["job_id"].gather(kept)
     return [
@@ -328,7 +327,7 @@ def repeated_ids(reading: Reading, trace: Path) -> frozenset[str]:
     """Return the ids of a written trace to watch: on several rows, or on a refused row too."""
     ids = pl.scan_parquet(trace, glob=False).select("job_id")
     watched: set[str] = set()
-    # Equal hashes are not yet equal ids: look at the ids themselves.
+    # Equal hashes do not prove equal ids: compare the ids themselves.
     if (hashes := reading.ids.repeated()).size:
         suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
         counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)

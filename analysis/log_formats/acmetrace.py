@@ -2,7 +2,7 @@
 
 Source: Hu et al., "Characterization of Large Language Model Development in the Datacenter",
 NSDI 2024. The run time is end - start: the column ``duration`` of Kalos includes the queue. The
-numbers published of Kalos are those of the column, which counts where the user says so.
+published figures of Kalos use the column, which the user can choose.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def cluster_log(
     """Return the plan of a table with submission, start and end of each job.
 
     Args:
-        own: the fields that a log has beside those of `COMMON`, its ids among them.
+        own: the fields of a log besides those of `COMMON`, including its ids.
         time_zone: zone of its clock, unless the offsets of its times are others.
         zone: zone of times without an offset; None where all have one.
-        own_durations: whether the column ``duration`` counts, not end - start.
+        own_durations: whether to use the column ``duration`` instead of end - start.
     """
     expected = INSTANT if zone is None else LOCAL
     started = pl.col("start_time").is_not_null()

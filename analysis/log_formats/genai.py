@@ -21,7 +21,7 @@ STATUSES = {
     "pending": "running",
     "processing": "running",
 }
-"""A request that was not done when the log was taken has run for the time told, which may be 0."""
+"""Requests unfinished when the log was taken have run for the recorded time, which may be 0."""
 LOCAL = "a time like 2024-11-15 16:57:50"
 
 

@@ -1,4 +1,4 @@
-"""Any table whose columns the user names: ``--source-format csv --map submit_time=created``."""
+"""Any table with columns named by the user: ``--source-format csv --map submit_time=created``."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) ->
 
 
 def _told_zones(sight: SourceContext, columns: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns whose offsets count: none where the user says the zone.
+    """Return the columns whose offsets determine the zone: none if the user names the zone.
 
-    Nor do those of Parquet, whose instants have lost theirs.
+    Times in Parquet files have no offsets.
     """
     if sight.choices.time_zone is not None or sight.head.is_parquet:
         return ()
@@ -94,7 +94,7 @@ def _told_zones(sight: SourceContext, columns: Mapping[str, str]) -> tuple[str, 
 
 
 def _time(sight: SourceContext, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
-    """Return the reading of a time column, what a cell should be, and whether it is relative."""
+    """Return how to read a time column, the expected cells, and whether times are relative."""
     seen = [cell for row in sight.sample if (cell := row.get(source)) is not None]
     numbers = [abs(float(cell)) for cell in seen if is_number(cell)]
     if 2 * len(numbers) <= len(seen):

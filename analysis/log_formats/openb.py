@@ -2,7 +2,7 @@
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
 Gradient Descent", USENIX ATC 2023. Times count from the start of the trace. The phase of a pod is
-that at its deletion, so "Running" tells neither success nor that it still lives.
+that at its deletion, so "Running" means neither success nor that it still runs.
 """
 
 from __future__ import annotations

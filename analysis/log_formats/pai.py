@@ -2,9 +2,12 @@
 
 Source: Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale
 Heterogeneous GPU Clusters", NSDI 2022. The tables have no header line; each is known by the name of
-its file or by its fields. A job is submitted at the start in pai_job_table, asks for the GPUs of
-its tasks, and runs from the first start to the last end of its instances. Times are shifted by a
-constant that is not told; 0 is no time.
+its file or by its fields. A job is submitted at the start in pai_job_table, requests the GPUs of
+its tasks, and runs from the first start to the last end of its instances. Times are shifted by an
+unpublished constant; 0 means unknown.
+
+The sample of 100,000 jobs that comes with the simulator has one row per job. Its scheduler places
+``num_inst`` instances of ``num_gpu`` GPUs each, so a job holds their product.
 """
 
 from __future__ import annotations
@@ -16,13 +19,61 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
-from gpuplan.analysis.log_formats.pai_sample import SAMPLE_COLUMNS, is_sample, sample_plan
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream, split_line
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
+
+SAMPLE_COLUMNS = ("job_id", "submit_time", "num_cpu", "num_gpu", "gpu_type", "duration", "user")
+INSTANCE_COUNTS = ("num_inst", "num_pod")
+"""The files call the number of instances by either name."""
+
+
+def is_sample(columns: tuple[str, ...]) -> bool:
+    """Return whether a table has the columns of the sample."""
+    return set(SAMPLE_COLUMNS) <= set(columns) and bool(set(INSTANCE_COUNTS) & set(columns))
+
+
+def sample_plan(sight: SourceContext) -> ReadingPlan:
+    """Return the plan of a sample."""
+    instances = next(name for name in INSTANCE_COUNTS if name in sight.columns)
+    workers = pl.col("num_workers").fill_null(1)
+    fields = [
+        text("job_id", "job_id", required=True),
+        text("user", "user"),
+        Field("submit_time", "submit_time", seconds("submit_time"), "seconds", required=True),
+        number("duration_s", "duration", expected="seconds"),
+        number("gpus", "num_gpu"),
+        count("num_workers", instances),
+        Field("written_type", "gpu_type", gpu_names("gpu_type")),
+    ]
+    rules = [Rule("negative_gpus", "num_gpu", "a number, at least 0", pl.col("gpus") < 0)]
+    if "wait_time" in sight.columns:
+        fields.append(number("queue_s", "wait_time", expected="seconds"))
+        rules.append(
+            Rule("negative_wait", "wait_time", "seconds, at least 0", pl.col("queue_s") < 0)
+        )
+    asks = pl.col("gpus") > 0
+    return ReadingPlan(
+        fields=tuple(fields),
+        jobs={
+            "num_gpus": pl.col("gpus").fill_null(0) * workers,
+            "num_workers": workers,
+            "gpu_type": pl.when(asks & (pl.col("written_type").str.to_uppercase() != "CPU")).then(
+                "written_type"
+            ),
+        },
+        rules=tuple(rules),
+        tallies=(Tally("jobs without a duration", pl.col("duration_s").is_null()),),
+        notes=(
+            "the log has no states",
+            *(() if "wait_time" in sight.columns else ("the log has no waits",)),
+        ),
+        relative_time=True,
+    )
+
 
 JOBS, TASKS, INSTANCES, TAGS = (
     "pai_job_table", "pai_task_table", "pai_instance_table", "pai_group_tag_table",
@@ -126,7 +177,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
 
 
 def _of(sight: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
-    """Return the field with what a side table holds for a key: a struct, of nulls for nothing."""
+    """Return the field with the row of a side table for a key: a struct, of nulls if missing."""
     rows = sight.sides.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
 
     def look_up(keys: pl.Series) -> pl.Series:
@@ -138,7 +189,7 @@ def _of(sight: SourceContext, table: str, key: str, name: str, schema: Schema) -
 
 
 def _time(field: str) -> pl.Expr:
-    """Return seconds; null for 0, which stands for no time."""
+    """Return seconds; null for 0, which means unknown."""
     return pl.when(pl.col(field) > 0).then(field)
 
 

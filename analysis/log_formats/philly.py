@@ -44,7 +44,7 @@ def _open(stream: SourceStream) -> Rows:
 
 
 def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
-    """Return the cells of a job; its GPUs are those of the first attempt that tells them."""
+    """Return the cells of a job; its GPUs are those of the first attempt that records them."""
     attempts = job.get("attempts") or []
     if not isinstance(attempts, list) or not all(isinstance(run, dict) for run in attempts):
         raise ValueError("attempts that are no list of objects")
@@ -73,7 +73,7 @@ def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
 
 
 def _joined(attempts: list[dict[str, Any]], key: str) -> str | None:
-    """Return the times of all attempts as one cell, a missing one as nothing."""
+    """Return the times of all attempts as one cell, a missing one as an empty item."""
     if not attempts:
         return None
     times = (run.get(key) for run in attempts)
@@ -182,9 +182,9 @@ def _told(source: str) -> pl.Expr:
 def _local_times(
     source: str, zone: str, twice: Literal["earliest", "latest"] = "earliest"
 ) -> pl.Expr:
-    """Return lists of microseconds after 1970, in UTC; null where a text is no time.
+    """Return lists of microseconds after 1970, in UTC; null for invalid times.
 
-    ``twice`` says which reading of a local time that happens twice is meant.
+    ``twice`` selects which of two readings of an ambiguous local time to take.
     """
     naive = pl.element().str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     local = naive.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null")

@@ -33,7 +33,7 @@ GRES_COUNT = r"[:=](\d+)$"
 IN_PARENTHESES = r"\([^)]*\)"
 MOST_WORKERS = 2**31 - 1
 MIXED = ","
-"""Stands for several GPU types; no type can be written so."""
+"""Marks several GPU types; it cannot be the name of a type."""
 RUN = (*KEY, "component", "submit_time")
 WORDS = {**SLURM, **SLURM_SHORT}
 OWNER = ("user", "account", "cluster")
@@ -60,7 +60,7 @@ def owner(has: Set[str]) -> pl.Expr:
 
 
 def is_step(source: str) -> pl.Expr:
-    """Whether a row is a step of a job: ``12.batch``, ``12_3.0``, ``12+1.extern``."""
+    """Return whether a row is a step of a job: ``12.batch``, ``12_3.0``, ``12+1.extern``."""
     return pl.col(source).str.contains(STEP)
 
 
@@ -70,7 +70,7 @@ def instant(source: str, zone: str, earlier: str | None = None) -> pl.Expr:
     Args:
         source: the column.
         zone: zone of the local times.
-        earlier: column of times that come before; it tells which hour is meant in autumn.
+        earlier: column of earlier times; it resolves the ambiguous hour in autumn.
     """
     epoch = pl.when(pl.col(source).str.contains(EPOCH)).then(seconds(source))
     told = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
@@ -93,7 +93,7 @@ def elapsed_s(source: str) -> pl.Expr:
 def tres_gpus(source: str) -> pl.Expr:
     """Return the GPUs of ``cpu=8,gres/gpu=4,gres/gpu:a100=4``: the total, or the sum of the types.
 
-    Both tell the same GPUs, so they are never added. No such key is 0, a count that is no whole
+    Both count the same GPUs, so they are never added. A missing key is 0, a count that is no whole
     number is null.
     """
     cell = pl.col(source)
@@ -106,7 +106,7 @@ def tres_gpus(source: str) -> pl.Expr:
 def gres_gpus(source: str) -> pl.Expr:
     """Return the GPUs per node of ``gpu:4``, ``gpu:a100:4(S:0-1)``; a bare ``gpu`` is one.
 
-    A count that is no whole number is null.
+    An invalid count is null.
     """
     entries, entry = _gres_entries(source), pl.element()
     is_gpu = entry.str.contains(GRES_IS_GPU)
@@ -144,12 +144,12 @@ def _one_type(types: pl.Expr) -> pl.Expr:
 
 
 def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per job of rows that are runs of it, components of it, or both.
+    """Return one row per job from rows of its runs, its components, or both.
 
     The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
     The durations of the runs add up; GPUs and workers are those of the first run that started, the
-    state is that of the last. A run seen twice, as in the dumps of two months, counts once, as its
-    later row tells it. Of several owners of an id the jobs of the later ones are
+    state is that of the last. A run that occurs twice, as in the dumps of two months, counts once,
+    by its later row. If an id has several owners, the jobs of the later ones are
     called ``12-2``, ``12-3``.
     """
     started = pl.col("start_time").is_not_null()

@@ -22,7 +22,7 @@ COLUMNS = (
     "submit_time", "duration", "job_type",
 )  # fmt: skip
 WINDOW_S = 15_897_599
-"""A job that lasts until then was alive when the trace was cut."""
+"""A job that ends then was still running when the trace ended."""
 KINDS = {"HP": "hp", "Spot": "spot"}
 STATE = CANONICAL["state"]
 

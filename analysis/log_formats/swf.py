@@ -1,4 +1,4 @@
-"""Standard Workload Format: 18 numbers per job, after comments that tell when the log begins.
+"""Standard Workload Format: 18 numbers per job, after comments with the start of the log.
 
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
 JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and knows no GPUs.
@@ -99,7 +99,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
 
 
 def _told(head: Head, name: str, form: str) -> str | None:
-    """Return what a comment of the header tells: ``; UnixStartTime: 820454400``."""
+    """Return the value of a comment in the header: ``; UnixStartTime: 820454400``."""
     match = re.search(rf"(?m)^;\s*{name}:\s*({form})".encode(), head.data)
     return match[1].decode() if match else None
 

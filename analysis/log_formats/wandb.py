@@ -1,7 +1,7 @@
 """Weights & Biases runs: the runs table as CSV, or what scripts save from the public API.
 
 A run has no queue: its creation is its start. A resumed run keeps its creation time, and its run
-time spans every stretch. The GPU count is no default column and is looked for in the config.
+time covers all sessions. The GPU count is not a default column and is searched in the config.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ GPU_COUNT_NAMES = (
     "gpu_count", "num_gpus", "n_gpus", "n_gpu", "ngpus", "num_gpu", "gpus",
     "world_size", "num_devices", "devices",
 )  # fmt: skip
-"""Where a GPU count may stand, best first; case, spaces and config prefixes do not matter."""
-OWN_COUNT = "gpu_count"  # as W&B calls what it counts itself
+"""Possible names of a GPU count, best first; case, spaces and config prefixes do not matter."""
+OWN_COUNT = "gpu_count"  # the name of W&B's own count
 GPU_TYPE_NAMES = ("gpu_type", "gpu_name")
 MAX_GPUS = 100_000  # a larger number under such a name counts something else
-BYTES_PER_GB = 1 << 30  # drivers tell the memory of an A100-80GB as 80 of these
+BYTES_PER_GB = 1 << 30  # drivers report the memory of an A100-80GB as 80 of these
 RECORD_COLUMNS = (
     "id", "state", "created", "heartbeat", "runtime", "user", "group", "job_type", "gpu_count",
     "gpu_type",
@@ -101,7 +101,7 @@ def _with_gpus(
 
 
 def _with_checked_counts(plan: ReadingPlan, columns: Sequence[str]) -> ReadingPlan:
-    """Return a plan that rejects rows by what W&B itself counts where that is no count.
+    """Return a plan that rejects rows with an invalid count by W&B itself.
 
     Under any other name a word or a negative number ("auto", -1 for all) is as good as none.
     """
@@ -125,7 +125,7 @@ def _gpu_count(column: str) -> pl.Expr:
 
 
 def _named(columns: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """Return the columns whose last part is one of the names, best first."""
+    """Return the columns whose last part is one of these names, best first."""
     plain = {column: _last_part(column) for column in columns}
     return [column for name in names for column, last in plain.items() if last == name]
 

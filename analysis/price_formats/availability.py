@@ -1,7 +1,7 @@
 """Spot availability traces: ``{"metadata": ..., "data": [...], "prices": [...]}``.
 
-Per tick the instances to be had and, where there are ``prices``, US dollars per instance-hour.
-Date, zone, GPU and GPUs per instance stand in the names only:
+Per tick the available instances and, if it has ``prices``, US dollars per instance-hour.
+Date, zone, GPU and GPUs per instance are only in the names:
 ``aws-04-22-2023/us-west-2b_v100_1.json``.
 """
 
@@ -75,7 +75,7 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
 
 
 def _cell(value: Any) -> Cell:
-    """Return a value as a cell; what is nested too deeply is no count and no price."""
+    """Return a value as a cell; deeply nested values are neither counts nor prices."""
     try:
         return plain(text(value))
     except ValueError as error:

@@ -25,7 +25,7 @@ from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "provider", "kind")
 LEVELS = (PRICE, "available")
-"""What a row says; one of the columns is enough."""
+"""The content of a row; one of the columns is enough."""
 GPU_COLUMNS = ("gpu_type", "gpu")
 OF_A_TRACE = {"job_id", "submit_time", "num_gpus"}
 AWS_SPOT = (pl.col("provider") == "aws") & (pl.col("kind") == "spot")

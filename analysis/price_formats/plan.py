@@ -25,7 +25,7 @@ DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 def rules(time: str, price: str) -> tuple[Rule, ...]:
     """Return the rules of every price, for a format with these source columns.
 
-    A free GPU is no offer, one of 10,000 dollars an hour is a placeholder, and a history that
+    A free GPU is not an offer, one of 10,000 dollars an hour is a placeholder, and a history that
     spans centuries has a mistyped year.
     """
     usd = pl.col(PRICE)
@@ -41,7 +41,7 @@ def rules(time: str, price: str) -> tuple[Rule, ...]:
 
 
 def told(price: str) -> Rule:
-    """Return the rule that a row has a price or says how much there is."""
+    """Return the rule that a row has a price or an availability."""
     nothing = pl.col(PRICE).is_null() & pl.col("available").is_null()
     return Rule("missing", price, "a price, or a count of what is available", nothing)
 
@@ -52,7 +52,7 @@ def fixed(value: str) -> pl.Expr:
 
 
 def same_time(sight: PriceSight) -> tuple[pl.Expr, str]:
-    """Return the one time of a list that has none in its rows, and a note that says it.
+    """Return the common time of a list without times in its rows, and a note about it.
 
     It is ``--as-of``, else a date in the name of the file or its folder.
 

@@ -1,7 +1,7 @@
 """The Prime Intellect price tracker: a line of JSON per snapshot of the offers of one GPU.
 
 Each provider of a snapshot becomes a price, the cheapest of its offers. Which of them are spot is
-not told, so all are of the kind marketplace. A provider that is missing has nothing to offer.
+unknown, so all are of the kind marketplace. A missing provider has no offers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "gpu_type", "provider", "min", "count")
 NO_OFFER: dict[str, dict[str, Any]] = {"": {}}
-"""Stands in a snapshot without an offer, so that it is counted; no provider has an empty name."""
+"""Provider of a snapshot without offers, so that it counts; real providers have a name."""
 
 
 def _open(stream: SourceStream) -> Rows:

@@ -1,6 +1,6 @@
 """SkyPilot's catalogues: one CSV per cloud with the on-demand and spot price of every instance.
 
-A row becomes two prices; one without a number of GPUs is told once. They are per instance and have
+A row becomes two prices; one without a number of GPUs counts once. They are per instance and have
 no time: it is that of the commit, given with ``--as-of`` or by a date in the file's name. A price
 of 99999999 or 0 means there is none.
 """
@@ -29,7 +29,7 @@ KIND, USD, AT = "kind", "Price or SpotPrice", "place in the batch"
 NO_GPU = r"^(?i:tpu|inferentia|trainium|gaudi)"
 MEMORY = r"SizeInMiB\D{1,4}(\d+)"
 USUAL_MEMORY_GB = {"A100": 40, "V100": 16, "H100": 80, "P100": 16}
-"""What a name without memory means in these catalogues, where the row does not tell it."""
+"""The memory meant by a name without memory in these catalogues, if the row has none."""
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -64,7 +64,7 @@ def _twofold(task: Callable[[], Batch]) -> Batch:
 
 
 def _gpus() -> pl.Expr:
-    """Return the GPUs of an instance; null for none, or for what is no number."""
+    """Return the GPUs of an instance; null for none or an invalid number."""
     gpus = pl.col("AcceleratorCount").cast(pl.Float64, strict=False)
     return pl.when(gpus.is_finite() & (gpus > 0)).then(gpus)
 
@@ -101,7 +101,7 @@ def _plan(sight: PriceSight) -> PricePlan:
 
 
 def _names(sight: PriceSight) -> pl.Expr:
-    """Return the GPU of a row; its memory from GpuInfo, else what the catalogue means by it."""
+    """Return the GPU of a row, with its memory from GpuInfo or the catalogue's default."""
     memory = pl.lit(None, pl.Float64)
     if "GpuInfo" in sight.columns:
         told = pl.col("GpuInfo").str.extract(MEMORY).cast(pl.Float64, strict=False)
@@ -120,7 +120,7 @@ def _name_each(cells: pl.Series) -> pl.Series:
 
 
 def _provider(sight: PriceSight) -> str:
-    """Return the cloud: as the user says, or from ``aws/vms.csv`` or ``aws.csv``."""
+    """Return the cloud: from the user, or from ``aws/vms.csv`` or ``aws.csv``."""
     if sight.choices.provider:
         return sight.choices.provider
     path = sight.head.path

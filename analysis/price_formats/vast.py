@@ -1,7 +1,7 @@
-"""Vast.ai offers as community scrapers keep them: a row per offer and snapshot, asks or bids.
+"""Vast.ai offers as stored by community scrapers: a row per offer and snapshot, asks or bids.
 
 ``dph_total`` is US dollars per hour for the whole offer. Asks are on demand (kind marketplace);
-bids, told by the name of the file, can be interrupted (kind spot). Only what is not rented is
+bids, recognized by the name of the file, can be interrupted (kind spot). Only free machines are
 listed.
 """
 

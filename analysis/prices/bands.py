@@ -23,12 +23,12 @@ class PriceBand:
     """The offers of one GPU and kind over time, in bins of ``bin_h`` hours.
 
     Attributes:
-        gpu_type, kind: what they are of.
+        gpu_type, kind: the GPU and kind of the prices.
         start_h: start of each bin of which anything is known, hours of the Unix epoch; shape (n,).
         p25, median, p75: of the offers of all providers and regions in the bin, US dollars per
             GPU-hour; NaN where there is none; shape (n,).
         sources: providers with a price in the bin; shape (n,).
-        available: what they have, summed per snapshot, mean of the bin, NaN where not recorded;
+        available: available GPUs, summed per snapshot, mean of the bin, NaN if not recorded;
             None where it never is.
         bin_h: width of a bin, hours.
     """
@@ -114,7 +114,7 @@ def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
 
 
 def _available(book: PriceBook, first: int, bin_h: int) -> pl.DataFrame:
-    """Return the mean over the snapshots of a bin of what all sources together have."""
+    """Return the mean availability of all sources together over the snapshots of a bin."""
     # Providers are seldom seen in the same instant, so each is averaged by itself and then added.
     per_instant = book.supply.group_by("gpu_type", "kind", "provider", "timestamp").agg(
         pl.col("available").sum()

@@ -1,4 +1,4 @@
-"""What the GPU time of a trace would have cost.
+"""The cost of the GPU time of a trace at recorded prices.
 
 A job holds its GPUs from submission + wait for its duration. Each hour of it is billed at the price
 of that hour where one is known, else at the mean of the source: a trace without a calendar, or of
@@ -31,7 +31,7 @@ class HourlyDemand:
     """GPU time of the jobs of one GPU type, in hours of the Unix epoch.
 
     Attributes:
-        gpu_type: the GPU; None where it is not known.
+        gpu_type: the GPU; None if unknown.
         jobs: timed jobs that hold GPUs.
         gpu_hours: duration x GPUs, summed.
         start_h, end_h: when each job holds its GPUs; shape (n,). Empty without a calendar.
@@ -49,26 +49,26 @@ class HourlyDemand:
         """Return the GPU-hours in each of ``count`` hours from ``first`` on; shape (count,)."""
         begin = np.clip(self.start_h - first, 0.0, count)
         end = np.clip(self.end_h - first, 0.0, count)
-        into, out = begin.astype(np.int64), end.astype(np.int64)  # floors: nothing is below 0
+        into, out = begin.astype(np.int64), end.astype(np.int64)  # floors, as all are >= 0
         gpus, within = self.num_gpus, into == out
         held = np.zeros(count + 2)
         held += np.bincount(into, gpus * (np.where(within, end, into + 1) - begin), count + 2)
         held += np.bincount(out, gpus * np.where(within, 0.0, end - out), count + 2)
         whole = np.where(within, 0.0, gpus)  # held throughout the hours between
         steps = np.bincount(into + 1, whole, count + 2) - np.bincount(out, whole, count + 2)
-        result: FloatArray = (held + np.cumsum(steps).round(9))[:count]  # rounding leaves no GPU
+        result: FloatArray = (held + np.cumsum(steps).round(9))[:count]  # no remainders of rounding
         return result
 
 
 @dataclass(frozen=True, slots=True)
 class SourceBill:
-    """What one source asks for the GPU time of one GPU type.
+    """The cost of the GPU time of one GPU type at one source.
 
     Attributes:
         wanted_gpu: the GPU of the jobs.
         provider, gpu_type, kind: the source, and the GPU as it names it.
         gpu_hours: what is billed.
-        cost_usd: at the typical price of the source; None where only its range is known.
+        cost_usd: at the typical price of the source; None if only its range is known.
         lowest_usd: at its cheapest region and offer in each hour.
         hourly_share: share of the GPU-hours billed at the price of their hour.
         saving: 1 - cost / cost at the reference; None without one.
@@ -91,7 +91,7 @@ class SourceBill:
 
 @dataclass(frozen=True, slots=True)
 class CheapestBill:
-    """What the GPU time of one GPU type costs at the cheapest offer of each hour.
+    """The cost of the GPU time of one GPU type at the cheapest offer of each hour.
 
     Attributes:
         wanted_gpu: the GPU of the jobs.
@@ -111,7 +111,7 @@ class CheapestBill:
 
 
 def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[HourlyDemand, ...]:
-    """Return the GPU time of a trace by GPU type, in order of names, the unknown last.
+    """Return the GPU time of a trace by GPU type, sorted by name, the unknown last.
 
     Args:
         trace: read with at least `COLUMNS`.
@@ -121,7 +121,7 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Ho
     jobs = job_arrays(trace.jobs, include_running=include_running)
     chosen = jobs.timed_gpu()
     codes, written = name_codes(trace.jobs["gpu_type"])
-    named = [*map(gpu_name, written), gpu]  # the last code is that of jobs that name none
+    named = [*map(gpu_name, written), gpu]  # the last code means no GPU type
     found = np.zeros(len(named), dtype=np.bool_)
     found[codes[chosen]] = True
     calendar = not trace.provenance.relative_time
@@ -144,7 +144,7 @@ def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[Ho
 def bills(
     demand: HourlyDemand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
 ) -> tuple[SourceBill, ...]:
-    """Return what each offer that has the GPU asks, the cheapest first; no savings yet.
+    """Return the bills of all offers that have the GPU, the cheapest first; no savings yet.
 
     Args:
         demand: of a known GPU.
@@ -198,10 +198,10 @@ def _share(by_hour: float, demand: HourlyDemand) -> float:
 def cheapest_bill(
     demand: HourlyDemand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
 ) -> CheapestBill | None:
-    """Return what the GPU time costs at each hour's cheapest offer; None where nobody has the GPU.
+    """Return the bill at the cheapest offer of each hour; None if no source has the GPU.
 
-    Only offers whose price of that hour is known compete in it. In hours in which none is known,
-    the least mean of all sources stands for them.
+    Only offers with a known price in that hour compete. In hours without any known price, the least
+    mean of all sources is used.
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")

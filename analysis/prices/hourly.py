@@ -1,4 +1,4 @@
-"""Prices hour by hour, as arrays: what a replay or a bill of a trace needs."""
+"""Prices hour by hour, as arrays for replays and bills."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gpuplan.analysis.time_units import HOUR_US
 class HourlyPrices:
     """The price of one source of GPUs in each hour of the Unix epoch, US dollars per GPU-hour.
 
-    Within an hour a price counts by the time it is in force. NaN where nothing is known.
+    Within an hour a price counts by the time it is in force. NaN if unknown.
 
     Attributes:
-        provider, gpu_type, kind: what tells this source from others.
+        provider, gpu_type, kind: the identity of the source.
         first_hour: hours of the Unix epoch before the first element.
         typical: median of the median offers of its regions and instance types; shape (n,).
         lowest: the lowest offer of any of them; shape (n,).
@@ -57,7 +57,7 @@ def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices
 
     Args:
         book: the prices.
-        gpu: only sources whose GPU can be this one (see `same_gpu`).
+        gpu: only sources with a GPU that can be this one (see `same_gpu`).
     """
     groups = in_force(book).partition_by(OFFER, as_dict=True, maintain_order=True)
     names = sorted((str(p), str(g), str(k)) for p, g, k in groups)

@@ -1,4 +1,4 @@
-"""The price view: what sources ask, who is cheapest when, and what a trace would have cost."""
+"""The price view: offers, the cheapest source over time, and the cost of a trace."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ MAX_NAMES_TOLD = 6
 
 @dataclass(frozen=True, slots=True)
 class PriceView:
-    """What is asked for GPUs.
+    """The offers of GPUs.
 
     Attributes:
         source: name of the file, or `BUILT_IN`.
         offers: every source of GPUs, in order of GPU, provider and kind.
         hourly: their prices by the hour; none where they are a list.
         cheapest: who leads, per GPU; none where they are a list.
-        supply: how each GPU of each region comes and goes; none where that is not recorded.
+        supply: availability statistics of each GPU in each region; empty if not recorded.
         references: GPU -> ``provider:kind`` that savings are counted against.
         notes: where the prices are old, or gpuplan's own.
     """
@@ -66,13 +66,13 @@ class PriceView:
 
 @dataclass(frozen=True, slots=True)
 class TraceCost:
-    """What a trace would have cost, by GPU type.
+    """The cost of a trace at these prices, by GPU type.
 
     Attributes:
         bills: one per GPU type of the jobs and source that has it, the cheapest first.
         cheapest: one per GPU type that somebody has.
-        unpriced_gpu_hours: GPU-hours of a GPU that nobody has, or that is not known.
-        notes: what a reader should know.
+        unpriced_gpu_hours: GPU-hours of unknown GPUs, or of GPUs without any offer.
+        notes: caveats for the reader.
     """
 
     bills: tuple[SourceBill, ...]
@@ -92,16 +92,16 @@ class TraceCost:
 def market(
     book: PriceBook | None, *, reference: str | None = None, as_of: datetime | None = None
 ) -> PriceView:
-    """Return what the sources of a book, or of the built-in list where it is None, ask.
+    """Return the offers of a book, or of the built-in list if it is None.
 
     Args:
         book: the prices.
-        reference: ``provider:kind`` to count savings against; None takes the dearest on-demand
+        reference: ``provider:kind`` to compare savings to; None takes the most expensive on-demand
             source of each GPU.
-        as_of: when the prices are used, to tell those that are old.
+        as_of: when the prices are used, to mark stale ones.
 
     Raises:
-        UsageError: ``reference`` is no source of the prices.
+        UsageError: ``reference`` is not a source of the prices.
     """
     hourly: tuple[HourlyPrices, ...] = ()
     if book is None:
@@ -143,7 +143,7 @@ def read_market(
 def trace_cost(
     trace: Trace, market: PriceView, *, gpu: str | None = None, include_running: bool = False
 ) -> TraceCost:
-    """Return what a trace would have cost at every source.
+    """Return the cost of a trace at every source.
 
     Args:
         trace: read with at least the columns `cost.COLUMNS`.
@@ -201,7 +201,7 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
     if reference is None or offer.mean is None or not reference.mean:
         return offer
     mean, full = offer.mean, reference.mean
-    if hourly:  # prices of different times say nothing of each other
+    if hourly:  # prices of different times are not comparable
         of = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
         common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
         if common is None:

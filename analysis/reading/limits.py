@@ -26,7 +26,7 @@ MOST_DIRECTORY_BYTES = 16 * MIB
 """Length of the list of members that a zip archive ends with, which is read as a whole."""
 
 MOST_HEADER_BYTES = 16 * MIB
-"""Length of what a tar archive says about one member, which is read as a whole."""
+"""Length of the metadata of one member of a tar archive, which is read at once."""
 
 MOST_RATIO = 500
 """How many times its stored size packed data may have; logs reach 50, repeated bytes 1,000."""
@@ -38,7 +38,7 @@ FIRST_BYTES = MOST_LINE_BYTES + MIB
 """How much of a pipe is looked at before the rest is taken: a line that is too long shows."""
 
 MOST_PIPED_BYTES = 16 * GIB
-"""What a pipe or standard input may bring; larger logs are given as files."""
+"""Limit for a pipe or standard input; larger logs must be files."""
 
 SHARE_OF_ROOM = 0.5
 """Share of the free space for temporary files that a source may take."""

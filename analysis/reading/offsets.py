@@ -1,4 +1,4 @@
-"""The offsets that a log writes with its times: which zone it is of, and whether they agree."""
+"""The UTC offsets in the times of a log: the zone they imply, and whether they agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.reading.times import offset_s
 
-TAIL = 8  # characters of a cell that tell its offset; of a date alone they tell none
+TAIL = 8  # last characters of a cell, with its offset; a date alone has none
 OFFSET = re.compile(r"(?:Z|UTC|[+-]\d\d:?\d\d|(?<!-\d\d)[+-]\d\d)$")
 Offsets = Counter[tuple[str, str | None]]
 """(column, offset such as ``+08:00``; None where a cell has none) -> cells."""
@@ -37,14 +37,14 @@ def offsets_of(cells: pl.DataFrame, columns: Sequence[str]) -> Offsets:
 
 
 def zone_of(found: Offsets, column: str, zone: str | None) -> str | None:
-    """Return the most common offset of a column; ``zone`` where that is none, or the same."""
+    """Return the most common offset of a column; ``zone`` if it has none, or the same."""
     mine = Counter({offset: count for (name, offset), count in found.items() if name == column})
     offset = max(mine, key=lambda one: (mine[one], str(one)), default=None)
     return zone if offset is None or (zone == "UTC" and offset == "+00:00") else offset
 
 
 def mixed_note(found: Offsets, zone: str | None) -> str | None:
-    """Return what to tell where times have several offsets; None where they have not."""
+    """Return a note if times have several offsets; otherwise None."""
     total = Counter[str]()
     for (_, offset), count in found.items():
         total[offset or "none"] += count

@@ -1,4 +1,4 @@
-"""What a plan makes of a batch: its jobs, and the rows it refuses with their reasons.
+"""Apply a plan to a batch: the jobs, and the refused rows with their reasons.
 
 Every cell is parsed from text; rows with a cell that cannot be read or that break a rule are
 refused, the rest are canonical jobs.
@@ -30,11 +30,11 @@ class BatchOutcome:
         jobs: kept rows in the canonical columns.
         rows: row number of each kept row.
         batch: where they come from.
-        positions: place of each kept row in the batch; None where all are kept.
+        positions: position of each kept row in the batch; None if all are kept.
         refused: rows that are not kept, in no particular order.
         tallies: how often each of the plan's ``counted`` occurs.
         id_column: source column of the ids; None where they are made.
-        beside: what the plan's join reads beside the canonical columns.
+        extra: columns that the plan's join reads besides the canonical ones.
         lost: jobs that a refused row belongs to, where the plan joins rows (see `joins.KEY`).
     """
 
@@ -130,7 +130,7 @@ def _bad_cells(
 ) -> list[tuple[Field, str, pl.Series]]:
     """Return, per field and reason, the positions of cells that refuse their row.
 
-    Counts of nulls, sums and minima tell cheaply whether there is any.
+    Counts of nulls, sums and minima show cheaply whether there are any.
     """
     bad = []
     for f in plan.fields:

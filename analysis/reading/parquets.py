@@ -26,7 +26,7 @@ DAMAGE = (ValueError, LookupError, OSError, MemoryError, NotImplementedError,
           pl.exceptions.PolarsError, pl.exceptions.PanicException)  # fmt: skip
 """What reading a damaged Parquet file raises; the errors of pyarrow are of these."""
 CALENDAR_S = (-9_000 * 366 * DAY_S, 9_000 * 366 * DAY_S)
-"""Seconds after 1970 between which a time can be written; beyond are no times of jobs."""
+"""Range of seconds after 1970 that can be written as a time; other times are invalid."""
 NOT_TEXT = "bytes that are no UTF-8 text"
 
 
@@ -77,7 +77,7 @@ def _batches(
 
 
 def _frame(part: Table | RecordBatch) -> pl.DataFrame:
-    """Return columns of pyarrow, checked, as polars takes text that is no UTF-8 on trust.
+    """Return columns of pyarrow, checked, as polars does not validate UTF-8 text.
 
     They go one by one, without the metadata of the schema, which it does not check either.
     """
@@ -111,7 +111,7 @@ def _as_text(schema: pl.Schema | dict[str, pl.DataType]) -> list[pl.Expr]:
 
 
 def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return a column as text. What its type holds but cannot be written is told as a number."""
+    """Return a column as text. Times that cannot be written become numbers."""
     column = pl.col(name)
     number = column.to_physical().cast(pl.String)
     if isinstance(kind, pl.Datetime):
@@ -134,7 +134,7 @@ def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
     told = column.cast(pl.String)
     if kind == pl.Binary():
         told = column.map_batches(_decoded, return_dtype=pl.String)
-    return pl.when(told != "").then(told)  # an empty cell is none, as in other sources
+    return pl.when(told != "").then(told)  # an empty cell is null, as in other sources
 
 
 def _decoded(cells: pl.Series) -> pl.Series:

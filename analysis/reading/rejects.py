@@ -1,4 +1,4 @@
-"""The rows that are not in the trace: collected, counted, limited, and written beside it."""
+"""Rejected rows: collected, counted, limited, and written next to the trace."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Limit:
 
     Attributes:
         text: as the user wrote it.
-        share: of the rows read; None where it is a count.
-        rows: a count; None where it is a share.
+        share: of the rows read; None for a count.
+        rows: a count; None for a share.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Limit:
         return limit
 
     def allows(self, rejected: int, read: int) -> bool:
-        """Whether so many rejected rows of those read are within the limit."""
+        """Return whether this number of rejected rows is within the limit."""
         if self.rows is not None:
             return rejected <= self.rows
         return self.share is not None and rejected <= self.share * read
@@ -87,7 +87,7 @@ class RejectLog:
         """Start empty.
 
         Args:
-            path: where the rows are to be written.
+            path: the file for the rows.
             spool: folder for temporary files, which must outlive the log.
             limit: how many may be rejected.
             taken_for: source -> its guessed format and the evidence, which may be wrong.
@@ -109,7 +109,7 @@ class RejectLog:
 
         Raises:
             InputError: far more than a count allows; a share is of all rows, known at the end.
-            OutputError: there is no room for them.
+            OutputError: the disk is full.
         """
         batch = sorted(refused, key=lambda row: row.row)
         self._held += [(str(path), row) for row in batch]
@@ -182,7 +182,7 @@ class RejectLog:
 
 @contextmanager
 def _room(path: Path) -> Iterator[None]:
-    """Turn a full disk into an error about the file that is to be written."""
+    """Turn a full disk into an error about the file to write."""
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:

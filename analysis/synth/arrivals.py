@@ -3,7 +3,7 @@
 Busy time runs fast in busy hours: it is the integral of the relative rate of arrivals, hour of the
 day times day of the week in the source's zone (the time change of a non-homogeneous process,
 Cinlar, "Introduction to Stochastic Processes", 1975, section 4.7). In busy time the gaps are
-stationary: a share of zeros and a curve of positive gaps, put in the order of scores with memory
+stationary: a share of zeros and a curve of positive gaps, in the order of scores with memory
 (see `synth.dependence`), so that short gaps follow short gaps: bursts, and lulls between them.
 
 Bending and whole seconds change the moments, so knobs are turned on the path drawn until C^2, the
@@ -45,7 +45,7 @@ SHAPE_CLOSE = 0.02
 SHAPE_STEP = 0.35
 """Power of the raking factors: whole ones would overshoot, as later bursts move along."""
 MOST_BENT = 4.0
-"""A rate may be turned to at most this many times what it was, and to one such part of it."""
+"""A rate may grow or shrink by at most this factor."""
 MEMORY_ROUNDS = 6
 MEMORY_CLOSE = 0.05
 MEMORY_FACTORS = (0.1, 6.0)
@@ -54,7 +54,7 @@ LEAST_BURSTING = 0.05
 LEAST_LONG = 0.05
 POWERS = (0.2, 4.0)
 FIRST_RISE = 2.0
-"""Guessed rise of log(C^2) with the power, until two points tell it."""
+"""Assumed rise of log(C^2) with the power, until two points determine it."""
 LULLS_FROM = 0.9
 LATEST_S = 900.0
 STEPS_US = (60 * MICROS, MICROS, 1000, 1)
@@ -89,7 +89,7 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
         start=start,
         step_s=step_s,
     )
-    if not gaps.mean_s:  # one job, or all at once: there is no rate
+    if not gaps.mean_s:  # one job, or all at once: no rate is defined
         return replace(model, mean_gap_s=None)
     if calendar:
         by_hour, by_weekday = _weekly_shape(submit_us, model)
@@ -120,7 +120,7 @@ def _bursting(memory: tuple[float, ...], submit_us: IntArray) -> float | None:
 def hourly_dispersion(submit_us: IntArray) -> float:
     """Return variance over mean of the hourly counts of ascending submissions; 1 for Poisson.
 
-    Hours run from the first submission on, the last one included whole.
+    Hours run from the first submission on; the last one counts as a full hour.
     """
     hour, counts = hourly_counts(submit_us)
     return dispersion(counts, int(hour[-1]) + 1)
@@ -130,7 +130,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
     """Return the process with its memory scaled until hourly counts disperse as the original's.
 
     Autocorrelation of the scores alone understates it: zero gaps are ties there. Trials with fixed
-    seeds, of up to `TRIAL_JOBS` jobs in all, tell what a scale of the memory gives.
+    seeds, of up to `TRIAL_JOBS` jobs in all, show the effect of a scale of the memory.
     """
     wanted = hourly_dispersion(submit_us)
     weight = sum(model.memory)
@@ -209,7 +209,7 @@ def draw_submissions(
         arrivals: the process.
         count: jobs, at least 1.
         first_s: the earliest submission may be up to one mean gap later.
-        span_s: first to last submission; 0 puts all at once.
+        span_s: time from the first to the last submission; 0 submits all at once.
         rng: source of randomness.
         rounds: of the calibration at most; None for `ROUNDS`.
     """
@@ -223,7 +223,7 @@ def draw_submissions(
     )
     levels_seed = int(rng.integers(2**63))
     grouped = arrivals.hours if span_s > 2 * HOUR_S else None
-    if grouped is not None and grouped.dispersion <= 1:  # no hour stands out
+    if grouped is not None and grouped.dispersion <= 1:  # all hours are equal
         grouped = None
     by_pattern = grouped is not None
     shape = ArrivalShape(arrivals, origin_s, origin_s + span_s, by_pattern=by_pattern)
@@ -300,7 +300,7 @@ class ArrivalShape:
         )
 
     def turn(self) -> None:
-        """Set the clock to the rates as they have been turned; a pattern needs no other clock."""
+        """Set the clock to the adjusted rates; a pattern needs no other clock."""
         if self.turned and not self.by_pattern:
             by_hour, by_weekday = self.factors
             rates = self.rates * np.outer(by_weekday, by_hour)
@@ -330,7 +330,7 @@ def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
 
 
 def _calibrated(path: _Path, arrivals: ArrivalModel, shape: ArrivalShape, rounds: int) -> IntArray:
-    """Return the path whose C^2, zero gaps, hours and weekdays come nearest to the wanted ones."""
+    """Return the path with C^2, zero gaps, hours and weekdays closest to the wanted ones."""
     zero_share, power = arrivals.zero_share, 1.0
     best: IntArray | None = None
     least = np.inf

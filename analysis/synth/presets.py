@@ -1,4 +1,4 @@
-"""Models from published figures: what they say is met, what they leave open is assumed and said.
+"""Models from published figures: these are reproduced, all else is assumed and stated.
 
 Durations follow the published distribution function; how long jobs of each GPU count run follows
 from their shares of jobs and of GPU time.
@@ -117,7 +117,7 @@ def _states(
     """Return the states by duration that give them their shares of jobs and of GPU time.
 
     The odds of a state grow or fall exponentially with the normal score of the duration; level and
-    growth of each are found by moving them in proportion to the logarithm of what it lacks.
+    growth of each are found by moving them in proportion to the logarithm of its shortfall.
     """
     names = list(told.states) or ["unknown"]
     wanted = np.array([told.states.get(name, 1.0) for name in names])

@@ -1,4 +1,4 @@
-"""The week of a source: which hour of it an instant is in, and time that runs with its rates.
+"""The week of a source: the hour of the week of a time, and time scaled by its rates.
 
 Zones change their offset a few times a year. Between two changes the week repeats itself, so all
 that depends on the hour of the week is found from 168 numbers, however long the time is.
@@ -48,7 +48,7 @@ class Clock:
         return slots
 
     def watched_s(self, first_s: float, last_s: float) -> FloatArray:
-        """Return how long each hour of the week lasts between two instants; shape (7, 24)."""
+        """Return the time spent in each hour of the week between two times; shape (7, 24)."""
         inside = (self.start_s > first_s) & (self.start_s < last_s)
         begin = np.concatenate([[first_s], self.start_s[inside]])
         at = self.stretch(begin)
@@ -102,7 +102,7 @@ class Busy:
     """Busy time from an instant on: real time weighted by the rate of the hour of the week.
 
     Attributes:
-        clock: where the local week stands.
+        clock: position of the local week.
         upto_s: busy seconds since Monday at each whole hour; shape (169,), ascending from 0.
         begin_s: busy seconds at the start of each stretch of the clock; shape (k,), ascending.
     """
@@ -179,6 +179,6 @@ def local_day(second: float, zone: str | None) -> str:
 
 
 def _wall_s(second: int, zone: str | None) -> int:
-    """Return what the wall clock of a zone shows, as seconds since 1970-01-01 there."""
+    """Return the local time of a zone, as seconds since 1970-01-01 there."""
     local = local_time(pl.Series([second * MICROS]), zone or "UTC")
     return int(local.dt.replace_time_zone(None).dt.epoch("s").item())

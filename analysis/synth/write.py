@@ -60,11 +60,11 @@ class Synthesis:
 
     Attributes:
         output: the file.
-        model: what it was drawn from.
-        request: what was asked for.
-        provenance: what the file says of itself.
-        span_s: first to last submission.
-        compared: statistics beside those of the original.
+        model: the model of the trace.
+        request: the requested size.
+        provenance: the metadata of the file.
+        span_s: time from the first to the last submission.
+        compared: statistics next to those of the original.
         moved: drawn rows that equalled a recorded one and were changed by a step of the clock.
     """
 
@@ -117,14 +117,14 @@ def synthesize(
 
     Args:
         model: fitted, published or read.
-        request: how much of it.
+        request: the requested size.
         output: the trace; its name ends in ``.parquet``.
         sources: files the model comes from, for the provenance.
         recorded: rows of the original (`RECORDED`); a drawn row that equals one in submission,
             duration and GPUs (without a duration: in submission, GPUs and class) is moved.
 
     Raises:
-        UsageError: the length cannot be told, or the times leave the calendar.
+        UsageError: the length is undefined, or the times leave the calendar.
         OutputError: the file cannot be written.
     """
     if output.suffix != ".parquet":
@@ -198,7 +198,7 @@ def _first_s(model: WorkloadModel, request: Request) -> float:
 
 
 def _reference(model: WorkloadModel, request: Request, span_s: float) -> Reference:
-    """Return what can be compared: no rate where another is asked for, no users of more jobs.
+    """Return the comparable statistics: no rate if another is requested, no users of more jobs.
 
     Hours of the day are compared from two days on, days of the week from two weeks on; what depends
     on the rate and the length (bursts, GPUs held) where the rate is the original's and there are
@@ -223,7 +223,7 @@ def _reference(model: WorkloadModel, request: Request, span_s: float) -> Referen
 
 
 def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) -> tuple[Drawn, int]:
-    """Return the jobs without a recorded row among them, and how many had to be moved.
+    """Return the jobs without copies of recorded rows, and the number that had to be moved.
 
     A row that equals a recorded one in submission, duration and GPUs gets one clock step more. One
     without a duration that equals a recorded one in submission, GPUs and class comes half a step
@@ -260,7 +260,7 @@ def _moved(
 ) -> pl.DataFrame:
     """Return the rows (``at`` and ``column``) whose ``column`` had to grow by steps.
 
-    It grows until the row's key is none of the known ones.
+    It grows until the key of the row is new.
     """
     moved = hit = _among(rows, known, key)
     while hit.height:

@@ -146,7 +146,7 @@ def pareto(
             )
             sections = _sections(study, compared, marks, choice.seed, progress)
             if model.law is not None and not model.ends and (assumed or compared.sensitivity):
-                from gpuplan.planner.frontier.uncertainty.other_laws import laws_of
+                from gpuplan.planner.frontier.uncertainty.sensitivity import laws_of
 
                 sections = (*sections, laws_of(study, read, choices))
             study = replace(study, sections=sections)

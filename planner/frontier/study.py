@@ -11,8 +11,15 @@ import polars as pl
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import Budget, requested_jct
-from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
+from gpuplan.planner.frontier.budget import (
+    Budget,
+    plan_of,
+    refuse_others,
+    requested_jct,
+    shown_of,
+    sweep,
+    within_cluster,
+)
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier

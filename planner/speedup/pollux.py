@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.user_tables.goodputs import read_goodputs
+from gpuplan.analysis.user_tables.rates import read_goodputs
 from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray, IntArray

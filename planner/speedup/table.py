@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.user_tables.throughputs import read_throughputs
+from gpuplan.analysis.user_tables.rates import read_throughputs
 from gpuplan.planner.speedup.functions import measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 

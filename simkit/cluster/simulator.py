@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.cluster import kernel, reference, reference_queues
+from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
@@ -222,7 +222,7 @@ def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
         jobs, timeline = reference.refill(submit_s, service_s, workload.gpus, cluster.gpus, order)
     else:
         widths, of_width = np.unique(workload.gpus, return_inverse=True)
-        jobs, timeline = reference_queues.fill_queues(
+        jobs, timeline = reference.fill_queues(
             *(submit_s, service_s, widths, of_width.astype(np.int64)),
             np.asarray(cluster.limits, np.int64),
             cluster.gpus,

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.frontier.methods.convex import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.glue import Glue, all_glues, glue_chain
-from gpuplan.planner.frontier.methods.limits import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.walk import Walks, meet
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.format_gpus import show_gpus

@@ -13,8 +13,7 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_labels import labelled, refuse_many
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.class_options import ClassOptions, labelled, refuse_many
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray

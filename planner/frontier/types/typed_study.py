@@ -14,8 +14,15 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import DOLLARS, Budget, requested_jct, within
-from gpuplan.planner.frontier.budgets import SWEEP_POINTS, shown_of, within_cluster
+from gpuplan.planner.frontier.budget import (
+    DOLLARS,
+    SWEEP_POINTS,
+    Budget,
+    requested_jct,
+    shown_of,
+    within,
+    within_cluster,
+)
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
