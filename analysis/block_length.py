@@ -39,8 +39,8 @@ def block_length(*series: FloatArray) -> int:
     most = max(1, size // ENOUGH_BLOCKS)
     if most == 1:
         return 1
-    wished = max(_longest(values) for values in series)
-    return min(round(LONGER * wished), most) if wished > 1 else 1
+    wanted = max(_longest(values) for values in series)
+    return min(round(LONGER * wanted), most) if wanted > 1 else 1
 
 
 def _longest(values: FloatArray) -> float:

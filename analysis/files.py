@@ -126,7 +126,7 @@ def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
     return [folder / name for name in sorted(names - {""})]
 
 
-def spare(written: Iterable[Path], read: Iterable[Path]) -> None:
+def refuse_overwrite(written: Iterable[Path], read: Iterable[Path]) -> None:
     """Refuse outputs that would harm an input or each other, through links too.
 
     Args:

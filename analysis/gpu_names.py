@@ -75,8 +75,8 @@ def gpu_name(written: str, memory_gb: float | None = None) -> str:
     found = _model_and_memory(written)
     if found is None:
         return written.strip()
-    model, told = found
-    memory = told if told is not None else memory_gb
+    model, recorded = found
+    memory = recorded if recorded is not None else memory_gb
     if memory is None or not 1 <= memory <= MOST_MEMORY_GB:
         return model
     sold = MODELS[model]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
 
 
 def time_weighted_quantiles(
@@ -24,7 +24,7 @@ def time_weighted_quantiles(
 
 
 def quantiles_of_sorted(
-    ascending: IntArray, lasting: IntArray, shares: Sequence[float]
+    ascending: IntArray, lasting: CountArray | IntArray, shares: Sequence[float]
 ) -> IntArray:
     """Return what `time_weighted_quantiles` does, for levels in ascending order."""
     passed = np.cumsum(lasting)

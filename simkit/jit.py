@@ -32,12 +32,12 @@ def kernel(function: Function) -> Function:
         kept = compiled._cache._cache_file
         kept._source_stamp = (kept._source_stamp, _sources_stamp())
         saved = _whatever_is_there(compiled._cache.save_overload, compiled._cache.flush)
-        compiled._cache.save_overload = _if_there_is_room(saved)
+        compiled._cache.save_overload = _unless_disk_full(saved)
         compiled._cache.load_overload = _unless_damaged(compiled._cache.load_overload)
     return compiled  # type: ignore[no-any-return]
 
 
-def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
+def _unless_disk_full(save: Callable[..., None]) -> Callable[..., None]:
     """Let a full disk cost the next run a compilation instead of ending this one."""
 
     def saved(*what: Any) -> None:

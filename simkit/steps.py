@@ -20,7 +20,7 @@ def time_average(time: FloatArray, value: FloatArray, end: float) -> float:
 
 
 def mean_and_peak(
-    time: FloatArray, value: FloatArray, edges: FloatArray
+    time: FloatArray | IntArray, value: FloatArray, edges: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the mean and the largest value between successive edges.
 

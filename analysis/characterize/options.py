@@ -45,7 +45,7 @@ class PortraitOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Portrait:
+class CharacterizedTrace:
     """One trace.
 
     Attributes:
@@ -68,7 +68,7 @@ class Portrait:
         return results
 
 
-def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Portrait:
+def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> CharacterizedTrace:
     """Return the statistics of a trace and the requested parts.
 
     Args:
@@ -92,4 +92,4 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Por
             rng=np.random.default_rng(stream),
             include_running=options.include_running,
         )
-    return Portrait(workload, fits, found)
+    return CharacterizedTrace(workload, fits, found)

@@ -73,7 +73,7 @@ def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
         zone: an offset or IANA name for the clock on the wall; None counts days and weeks from
             the first whole hour, for a source without a calendar.
     """
-    _, hours = _whole_hours(submit_us)
+    _, hours = _full_hours(submit_us)
     found = hourly_series(submit_us, zone)
     if found is None:
         return Seasonality(hours=max(hours, 0))
@@ -97,7 +97,7 @@ def hourly_series(
 
     None for less than two days, for more than `most_hours`, or if all hours are equal.
     """
-    first, hours = _whole_hours(submit_us)
+    first, hours = _full_hours(submit_us)
     if hours < 2 * DAY_H or hours > most_hours(submit_us.size):
         return None
     hour, jobs = run_lengths(submit_us, HOUR_US, first * HOUR_US)
@@ -150,7 +150,7 @@ def find_peak(series: FloatArray) -> tuple[float | None, float | None, float | N
     return size / best, share, p
 
 
-def _whole_hours(submit_us: IntArray) -> tuple[int, int]:
+def _full_hours(submit_us: IntArray) -> tuple[int, int]:
     """Return the first whole hour of a trace, and how many there are (below 0 for none)."""
     first = -(-int(submit_us[0]) // HOUR_US)
     return first, int(submit_us[-1]) // HOUR_US - first

@@ -60,8 +60,8 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     mean = np.bincount(cell, level * (lasting * (cells / until)), minlength=cells)
     order = np.argsort(level, kind="stable")
     lasting, cell, level = lasting[order], cell[order], level[order]
-    felt = np.ceil(felt_s(jobs) * MICROS * cells / until)
-    block = int(min(max(block_length(mean.astype(np.float64)), felt), cells // ENOUGH_BLOCKS))
+    memory = np.ceil(memory_s(jobs) * MICROS * cells / until)
+    block = int(min(max(block_length(mean.astype(np.float64)), memory), cells // ENOUGH_BLOCKS))
     blocks = draw_blocks(cells, block, resamples, rng)
 
     def one(resample: int) -> list[float]:
@@ -72,7 +72,7 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     return _each(LOAD, one, resamples), blocks.count
 
 
-def felt_s(jobs: JobArrays) -> float:
+def memory_s(jobs: JobArrays) -> float:
     """Return the correlation time of the GPUs held, in seconds; 0 if none are held.
 
     If jobs arrive as a Poisson stream, the GPUs held at two times t apart have a covariance in

@@ -86,11 +86,11 @@ def fit_tail(sample: Sample) -> ParetoTail | None:
     )
     if most < 1:
         return None
-    tried = np.arange(most)
+    candidates = np.arange(most)
     if most > CANDIDATES:
         sizes = np.geomspace(tail_size[0], tail_size[most - 1], CANDIDATES)
-        tried = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
-    start = min((int(i) for i in tried), key=lambda i: tail_distance(sample, i)[0])
+        candidates = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
+    start = min((int(i) for i in candidates), key=lambda i: tail_distance(sample, i)[0])
     ks, index = tail_distance(sample, start)
     tail = sample.part(start)
     return ParetoTail(

@@ -34,10 +34,10 @@ INSTANT = "a time with its offset, like 2023-04-02 10:00:00+08:00"
 LOCAL = "a local time like 2020-07-01 09:00:00"
 
 
-def _plan(sight: SourceContext, name: str, time_zone: str) -> ReadingPlan:
-    need(sight, COLUMNS, name)
+def _plan(context: SourceContext, name: str, time_zone: str) -> ReadingPlan:
+    need(context, COLUMNS, name)
     own = (text("job_id", "job_id", required=True), text("job_class", "type"))
-    return cluster_log(own, time_zone, own_durations=sight.choices.own_durations)
+    return cluster_log(own, time_zone, own_durations=context.choices.own_durations)
 
 
 def cluster_log(
@@ -56,8 +56,8 @@ def cluster_log(
     ended = pl.col("end_time").is_not_null()
     waited = seconds_between("start_time", "submit_time")
     ran = seconds_between("end_time", "start_time")
-    told = pl.col("source_duration_s")
-    not_negative = Rule("negative_duration", "duration", "seconds, at least 0", told < 0)
+    recorded = pl.col("source_duration_s")
+    not_negative = Rule("negative_duration", "duration", "seconds, at least 0", recorded < 0)
     return ReadingPlan(
         fields=(
             *own,
@@ -73,7 +73,7 @@ def cluster_log(
         ),
         jobs={
             "queue_s": pl.when(waited >= 0).then(waited),
-            "duration_s": pl.when(started).then(told) if own_durations else ran,
+            "duration_s": pl.when(started).then(recorded) if own_durations else ran,
             "num_workers": pl.col("nodes").clip(1).fill_null(1),
             "state": pl.when(started).then("state_word").otherwise(pl.lit("not_started", STATE)),
         },
@@ -96,7 +96,7 @@ def cluster_log(
             Tally(
                 "rows whose own duration is not end - start by more than 1 s "
                 f"({'that one' if own_durations else 'end - start'} counts)",
-                (told - ran).abs() > CLOCK_S,
+                (recorded - ran).abs() > CLOCK_S,
             ),
             Tally(
                 "jobs that never started (no duration)",

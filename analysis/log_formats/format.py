@@ -53,7 +53,7 @@ class SourceContext:
         sample: cells of a few first rows.
         number: position of the source among all of them, from 0.
         choices: the user's options.
-        sides: name -> rows of the side tables given, one per key (see `SideTable`).
+        side_rows: name -> rows of the side tables given, one per key (see `SideTable`).
     """
 
     head: Head
@@ -61,7 +61,7 @@ class SourceContext:
     sample: Sequence[Mapping[str, str | None]]
     number: int
     choices: IngestOptions
-    sides: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    side_rows: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SideTable:
     per_key: Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def no_side(head: Head) -> SideTable | None:
+def no_side_table(head: Head) -> SideTable | None:
     """Return None: the sources of most formats are jobs."""
     return None
 
@@ -105,7 +105,7 @@ class LogFormat:
         takes_throughputs: whether it has steps, which ``--throughputs`` turns into durations.
         has_durations: whether it has durations besides starts and ends, for ``--duration``.
         jobs_table: name of the table with the jobs, in a log of several tables.
-        side: returns the side table that a source is; None where its rows are jobs.
+        side_table: returns the side table that a source is; None where its rows are jobs.
         columns: required columns of a CSV log, to suggest the nearest format; empty for others.
     """
 
@@ -120,7 +120,7 @@ class LogFormat:
     takes_throughputs: bool = False
     has_durations: bool = False
     jobs_table: str | None = None
-    side: Callable[[Head], SideTable | None] = no_side
+    side_table: Callable[[Head], SideTable | None] = no_side_table
     columns: tuple[str, ...] = ()
 
 
@@ -131,16 +131,16 @@ def has_columns(head: Head, names: Sequence[str]) -> str | None:
     return None
 
 
-def need(sight: SourceContext, names: Sequence[str], format_name: str) -> None:
+def need(context: SourceContext, names: Sequence[str], format_name: str) -> None:
     """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
-    missing = [name for name in names if name not in sight.columns]
+    missing = [name for name in names if name not in context.columns]
     if missing:
-        found = ", ".join(sight.columns[:12]) or "none"
-        raise header_error(sight.head, {format_name: names}) or InputError(
-            sight.head.path,
+        found = ", ".join(context.columns[:12]) or "none"
+        raise header_error(context.head, {format_name: names}) or InputError(
+            context.head.path,
             f"no column {', '.join(missing)}; found {found}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
             hint=f"leave out --source-format to detect it, or {NAME_COLUMNS}"
-            if sight.choices.is_forced
+            if context.choices.is_forced
             else NAME_COLUMNS,
         )

@@ -132,12 +132,12 @@ def _layout(stream: SourceStream, line: str) -> Layout:
     return Layout("\t", LAYOUTS[fields], quotes=False)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    told = sight.choices.throughputs
-    if told is None:
-        return _arrivals(sight)
-    worker, rates = read_throughputs(told, sight.choices.worker_type)
-    plan = _arrivals(sight)
+def _plan(context: SourceContext) -> ReadingPlan:
+    recorded = context.choices.throughputs
+    if recorded is None:
+        return _arrivals(context)
+    worker, rates = read_throughputs(recorded, context.choices.worker_type)
+    plan = _arrivals(context)
     return replace(
         plan,
         jobs={
@@ -149,7 +149,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             Tally(f"jobs whose type and GPUs have no throughput on {worker} (no duration)",
                   pl.col("duration_s").is_null()),
         ),
-        notes=(f"durations are total_steps over the throughputs of {worker} in {told.name}",),
+        notes=(f"durations are total_steps over the throughputs of {worker} in {recorded.name}",),
     )  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _duration_s(rates: pl.DataFrame) -> pl.Expr:
     return jobs.map_batches(look_up, return_dtype=pl.Float64)
 
 
-def _arrivals(sight: SourceContext) -> ReadingPlan:
+def _arrivals(context: SourceContext) -> ReadingPlan:
     return ReadingPlan(
         fields=(
             text("job_class", "job_type", required=True),
@@ -177,7 +177,7 @@ def _arrivals(sight: SourceContext) -> ReadingPlan:
             number("steps", "total_steps", required=True),
         ),
         rules=(Rule("negative_duration", "total_steps", "at least 0", pl.col("steps") < 0),),
-        jobs={"job_id": made_id("gavel", sight.number)},
+        jobs={"job_id": made_id("gavel", context.number)},
         notes=(
             "the log has no durations: a job runs for its total_steps over the throughput of its "
             "type on a GPU, which --throughputs tells",

@@ -32,17 +32,17 @@ SECONDS = "seconds from the start of the trace"
 STATE = CANONICAL["state"]
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    if not {"creation_time", "scheduled_time", "deletion_time"} & set(sight.columns):
-        need(sight, SHAPE_COLUMNS, "openb")
+def _plan(context: SourceContext) -> ReadingPlan:
+    if not {"creation_time", "scheduled_time", "deletion_time"} & set(context.columns):
+        need(context, SHAPE_COLUMNS, "openb")
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "has the shapes of the pods but no times (no column creation_time, deletion_time, "
             "scheduled_time), as all openb_pod_list_multigpu files",
             expected="a pod list with times",
             hint="ingest openb_pod_list_default.csv or one of its variants cpu, gpushare, gpuspec",
         )
-    need(sight, COLUMNS, "openb")
+    need(context, COLUMNS, "openb")
     scheduled = pl.col("start_time").is_not_null()
     cut = scheduled & (pl.col("end_time").to_physical() >= TRACE_END_S * MICROS)
     waited = seconds_between("start_time", "submit_time")

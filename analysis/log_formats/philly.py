@@ -80,11 +80,11 @@ def _joined(attempts: list[dict[str, Any]], key: str) -> str | None:
     return JOINT.join("" if time in NO_TIME else text_cell(time) or "" for time in times)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    zone = sight.choices.time_zone or ZONE
-    if "start_times" in sight.columns and sight.head.is_json:
+def _plan(context: SourceContext) -> ReadingPlan:
+    zone = context.choices.time_zone or ZONE
+    if "start_times" in context.columns and context.head.is_json:
         return _plan_records(zone)
-    need(sight, TABLE_COLUMNS, "philly")
+    need(context, TABLE_COLUMNS, "philly")
     return ReadingPlan(
         fields=(
             Field("submit_time", "timestamp", moment("timestamp", zone), LOCAL, True, zone),
@@ -92,7 +92,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             number("num_gpus", "num_gpus", required=True),
             text("group", "cluster"),
         ),
-        jobs={"job_id": made_id("philly", sight.number)},
+        jobs={"job_id": made_id("philly", context.number)},
         notes=("the log has no users, states and waits",),
         time_zone=zone,
         made_ids=True,
@@ -123,8 +123,8 @@ def _plan_records(zone: str) -> ReadingPlan:
             Field("starts_us", "start_times", _local_times("start_times", zone)),
             Field("ends_us", "end_times", _local_times("end_times", zone)),
             Field("late_ends_us", "end_times", _local_times("end_times", zone, "latest")),
-            Field("starts_told", "start_times", _told("start_times")),
-            Field("ends_told", "end_times", _told("end_times")),
+            Field("starts_told", "start_times", _all_times("start_times")),
+            Field("ends_told", "end_times", _all_times("end_times")),
         ),
         jobs={
             "queue_s": pl.when(waited >= 0).then(waited),
@@ -175,7 +175,7 @@ def _runs_us(starts: pl.Expr, ends: pl.Expr, late_ends: pl.Expr) -> pl.Expr:
     return early + (late - early) * is_wrong * is_mended
 
 
-def _told(source: str) -> pl.Expr:
+def _all_times(source: str) -> pl.Expr:
     return pl.col(source).str.split(JOINT).list.eval(pl.element() != "").list.sum()
 
 

@@ -120,20 +120,20 @@ def _tres(entries: Any) -> Cell:
         return None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise ValueError("resources that are no list of objects")
-    told = []
+    recorded = []
     for entry in entries:
         kind, name, count = entry.get("type"), entry.get("name"), entry.get("count")
         if not isinstance(kind, str) or not isinstance(count, int):
             raise ValueError("a resource without type and count")
-        told.append(f"{kind}/{name}={count}" if name else f"{kind}={count}")
-    return ",".join(told) or None
+        recorded.append(f"{kind}/{name}={count}" if name else f"{kind}={count}")
+    return ",".join(recorded) or None
 
 
-ASKED = (
+SACCT_FIELDS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
     "NNodes", "AllocTRES", "ReqTRES",
 )  # fmt: skip
-COMMAND = f"sacct -a -X -P -D --format={','.join(ASKED)}"
+COMMAND = f"sacct -a -X -P -D --format={','.join(SACCT_FIELDS)}"
 SEPARATORS = "|\t,"
 IDS = ("jobid", "jobidraw")
 SUBMITS = ("submit", "eligible", "start")
@@ -164,10 +164,10 @@ def _separator(line: str) -> str:
     return next((mark for mark in SEPARATORS if mark in line), ",")
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    _check(sight)
-    has = frozenset(sight.columns)
-    zone = sight.choices.time_zone or "UTC"
+def _plan(context: SourceContext) -> ReadingPlan:
+    _check(context)
+    has = frozenset(context.columns)
+    zone = context.choices.time_zone or "UTC"
     fields = _fields(has, zone)
     source = {f.name: f.source for f in fields}
 
@@ -225,7 +225,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
                   ~never & (waited < 0)),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
         ),
-        notes=tuple(_notes(sight, has, zone)),
+        notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
         nothing=NOTHING,
         join=join(run_start, is_mixed),
@@ -273,7 +273,7 @@ def _gpus(tres: pl.Expr, gres: pl.Expr) -> pl.Expr:
     return pl.when(tres > 0).then(tres).otherwise(pl.coalesce(gres, tres))
 
 
-def _notes(sight: SourceContext, has: frozenset[str], zone: str) -> Iterator[str]:
+def _notes(context: SourceContext, has: frozenset[str], zone: str) -> Iterator[str]:
     submit = next(name for name in SUBMITS if name in has)
     if submit != "submit":
         yield f"the log has no Submit: a job counts as submitted at its {submit.capitalize()}"
@@ -281,17 +281,17 @@ def _notes(sight: SourceContext, has: frozenset[str], zone: str) -> Iterator[str
         yield "GPUs are those requested: the log has neither AllocTRES nor AllocGRES"
     if any(name.endswith("gres") for name in has & set(RESOURCES)) and "nnodes" not in has:
         yield "the log has no NNodes: GPUs told per node are taken for one node"
-    cells = [cell for row in sight.sample if (cell := row.get(submit)) is not None]
+    cells = [cell for row in context.sample if (cell := row.get(submit)) is not None]
     if any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells):
-        chosen = sight.choices.time_zone is not None
+        chosen = context.choices.time_zone is not None
         hint = "" if chosen else "; the log does not tell the zone, --time-zone NAME does"
         yield f"times without an offset are read as {zone}{hint}"
 
 
-def _check(sight: SourceContext) -> None:
+def _check(context: SourceContext) -> None:
     """Refuse what cannot become jobs. Raises `InputError` with the command that helps."""
-    path, has = sight.head.path, set(sight.columns)
-    if _is_fixed_width(sight.head):
+    path, has = context.head.path, set(context.columns)
+    if _is_fixed_width(context.head):
         raise InputError(
             path,
             "is sacct output of fixed width, which cuts long values",
@@ -304,7 +304,7 @@ def _check(sight: SourceContext) -> None:
     if missing:
         raise InputError(
             path,
-            f"no column {', nor '.join(missing)}; found {', '.join(sight.columns[:12])}",
+            f"no column {', nor '.join(missing)}; found {', '.join(context.columns[:12])}",
             expected="a header line and the fields of a job",
             hint=COMMAND,
         )
@@ -332,7 +332,7 @@ def _recognizes(head: Head) -> str | None:
 SLURM_FORMAT = LogFormat(
     name="slurm",
     description="Slurm's accounting: sacct --parsable2, -p or --json, any fields",
-    source=f"your cluster: sacct -a -X -P -D --format=... with {', '.join(ASKED)}",
+    source=f"your cluster: sacct -a -X -P -D --format=... with {', '.join(SACCT_FIELDS)}",
     recognizes=_recognizes,
     plan=_plan,
     open=_open,

@@ -55,8 +55,8 @@ def owner(has: Set[str]) -> pl.Expr:
 
     Slurm numbers jobs per cluster, and begins again when it has used all numbers.
     """
-    told = [pl.col(name).fill_null("") for name in OWNER if name in has]
-    return pl.concat_str(told, separator="\0") if told else pl.lit("")
+    recorded = [pl.col(name).fill_null("") for name in OWNER if name in has]
+    return pl.concat_str(recorded, separator="\0") if recorded else pl.lit("")
 
 
 def is_step(source: str) -> pl.Expr:
@@ -73,8 +73,8 @@ def instant(source: str, zone: str, earlier: str | None = None) -> pl.Expr:
         earlier: column of earlier times; it resolves the ambiguous hour in autumn.
     """
     epoch = pl.when(pl.col(source).str.contains(EPOCH)).then(seconds(source))
-    told = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
-    return pl.coalesce(told, epoch)
+    recorded = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
+    return pl.coalesce(recorded, epoch)
 
 
 def state(source: str) -> pl.Expr:
@@ -119,18 +119,20 @@ def gres_gpus(source: str) -> pl.Expr:
 def tres_type(source: str) -> pl.Expr:
     """Return the GPU type of ``gres/gpu:a100=4``; `MIXED` for several, empty text for none."""
     cell = pl.col(source)
-    told = pl.when(cell.str.contains(TRES_TYPES)).then(cell).str.split(",")
-    several = _one_type(told.list.eval(pl.element().str.extract(TRES_TYPE)))
+    recorded = pl.when(cell.str.contains(TRES_TYPES)).then(cell).str.split(",")
+    several = _one_type(recorded.list.eval(pl.element().str.extract(TRES_TYPE)))
     return (
-        pl.when(told.is_null()).then(cell.str.extract(TRES_TYPE).fill_null("")).otherwise(several)
+        pl.when(recorded.is_null())
+        .then(cell.str.extract(TRES_TYPE).fill_null(""))
+        .otherwise(several)
     )
 
 
 def gres_type(source: str) -> pl.Expr:
     """Return the GPU type of ``gpu:a100:4``; `MIXED` for several, empty text for none."""
     parts = pl.element().str.extract_groups(GRES_GPU).struct
-    told = pl.coalesce(parts.field("typed"), parts.field("bare"))
-    return _one_type(_gres_entries(source).list.eval(pl.when(told != "").then(told)))
+    recorded = pl.coalesce(parts.field("typed"), parts.field("bare"))
+    return _one_type(_gres_entries(source).list.eval(pl.when(recorded != "").then(recorded)))
 
 
 def _gres_entries(source: str) -> pl.Expr:
@@ -138,9 +140,9 @@ def _gres_entries(source: str) -> pl.Expr:
 
 
 def _one_type(types: pl.Expr) -> pl.Expr:
-    told = types.list.drop_nulls()
-    kinds = told.list.eval(pl.element().str.to_lowercase()).list.n_unique()
-    return pl.when(kinds > 1).then(pl.lit(MIXED)).otherwise(told.list.first().fill_null(""))
+    recorded = types.list.drop_nulls()
+    kinds = recorded.list.eval(pl.element().str.to_lowercase()).list.n_unique()
+    return pl.when(kinds > 1).then(pl.lit(MIXED)).otherwise(recorded.list.first().fill_null(""))
 
 
 def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:

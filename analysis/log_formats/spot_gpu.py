@@ -27,8 +27,8 @@ KINDS = {"HP": "hp", "Spot": "spot"}
 STATE = CANONICAL["state"]
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "spot-gpu")
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "spot-gpu")
     kind = pl.col("job_type").replace_strict(
         KINDS, default=None, return_dtype=CANONICAL["priority"]
     )

@@ -50,11 +50,11 @@ def _open(stream: SourceStream) -> Rows:
     return open_table(stream)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    if sight.head.is_json:
+def _plan(context: SourceContext) -> ReadingPlan:
+    if context.head.is_json:
         return _plan_records()
-    by_name = {name.lower(): name for name in reversed(sight.columns)}
-    _check_is_runs_table(sight, by_name)
+    by_name = {name.lower(): name for name in reversed(context.columns)}
+    _check_is_runs_table(context, by_name)
     fields = [
         Field("submit_time", by_name["created"], moment(by_name["created"], "UTC"), CREATED, True),
         number("duration_s", by_name["runtime"], expected=RUNTIME),
@@ -63,19 +63,19 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     if "id" in by_name:
         fields.append(text("job_id", by_name["id"], required=True))
     else:
-        jobs["job_id"] = made_id("wandb", sight.number)
+        jobs["job_id"] = made_id("wandb", context.number)
     for name, column in (("user", "user"), ("group", "group"), ("job_class", "job type")):
         if column in by_name:
             fields.append(text(name, by_name[column]))
     if "state" in by_name:
         fields.append(text("source_state", by_name["state"]))
         fields.append(states(by_name["state"], WANDB))
-    if kinds := _named(sight.columns, GPU_TYPE_NAMES):
+    if kinds := _named(context.columns, GPU_TYPE_NAMES):
         fields.append(Field("gpu_type", kinds[0], gpu_names(kinds[0])))
-    counts = _named(sight.columns, GPU_COUNT_NAMES)
-    told = [_gpu_count(column) for column in counts]
+    counts = _named(context.columns, GPU_COUNT_NAMES)
+    recorded = [_gpu_count(column) for column in counts]
     notes = [f"GPU counts come from the columns {', '.join(counts)}"] if counts else []
-    found = pl.coalesce(told) if told else pl.lit(None, pl.Float64)
+    found = pl.coalesce(recorded) if recorded else pl.lit(None, pl.Float64)
     plan = _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
     return _with_checked_counts(plan, [name for name in counts if _last_part(name) == OWN_COUNT])
 
@@ -84,12 +84,12 @@ def _with_gpus(
     fields: list[Field], jobs: dict[str, pl.Expr], found: pl.Expr, notes: list[str], made: bool
 ) -> ReadingPlan:
     fields.append(Field("gpus_told", fields[0].source, found.fill_null(-1.0)))
-    told = pl.col("gpus_told")
+    recorded = pl.col("gpus_told")
     return ReadingPlan(
         fields=tuple(fields),
-        jobs={**jobs, "num_gpus": pl.when(told >= 0).then(told).otherwise(1.0)},
+        jobs={**jobs, "num_gpus": pl.when(recorded >= 0).then(recorded).otherwise(1.0)},
         tallies=(
-            Tally("runs that tell no GPU count (1 is assumed)", told < 0),
+            Tally("runs that tell no GPU count (1 is assumed)", recorded < 0),
             Tally("runs without a runtime (no duration)", pl.col("duration_s").is_null()),
             Tally("runs still running (their duration is a lower bound)",
                   pl.col("state") == "running"),
@@ -134,10 +134,10 @@ def _last_part(column: str) -> str:
     return column.rpartition(".")[2].strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def _check_is_runs_table(sight: SourceContext, by_name: dict[str, str]) -> None:
-    if _is_chart(sight.columns):
+def _check_is_runs_table(context: SourceContext, by_name: dict[str, str]) -> None:
+    if _is_chart(context.columns):
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "is a chart export (a column Step and one per metric), it has no runs",
             expected="the runs table",
             hint=EXPORT_HINT,
@@ -145,9 +145,9 @@ def _check_is_runs_table(sight: SourceContext, by_name: dict[str, str]) -> None:
     missing = [name for name in ("Created", "Runtime") if name.lower() not in by_name]
     if missing:
         raise InputError(
-            sight.head.path,
+            context.head.path,
             f"this W&B export has no column {' and '.join(missing)}; "
-            f"found {', '.join(sight.columns[:12])}",
+            f"found {', '.join(context.columns[:12])}",
             expected="Created and Runtime",
             hint=EXPORT_HINT,
         )
@@ -173,11 +173,11 @@ def _plan_records() -> ReadingPlan:
         Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
     ]
     plan = _with_gpus(fields, {"duration_s": ran}, _gpu_count("gpu_count"), [], made=False)
-    told = pl.col("runtime_s")
+    recorded = pl.col("runtime_s")
     rules = (
-        Rule("negative_duration", "runtime", "seconds, at least 0", told < 0),
+        Rule("negative_duration", "runtime", "seconds, at least 0", recorded < 0),
         Rule("negative_duration", "heartbeat", "a heartbeat at the creation or after it",
-             told.is_null() & (ran < 0)),
+             recorded.is_null() & (ran < 0)),
     )  # fmt: skip
     return _with_checked_counts(replace(plan, rules=rules), ["gpu_count"])
 

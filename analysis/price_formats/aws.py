@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, Skip
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
 from gpuplan.analysis.price_formats.plan import fixed, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Rows
@@ -87,7 +87,7 @@ def _cells(record: dict[str, Any]) -> Cells:
     return {name: as_text(record.get(name)) for name in COLUMNS}
 
 
-def _plan(sight: PriceSight) -> PricePlan:
+def _plan(context: PriceSourceContext) -> PricePlan:
     kind = pl.col("InstanceType")
     gpu = kind.replace_strict({k: gpu for k, (gpu, _) in AWS_INSTANCES.items()}, default=None)
     gpus = kind.replace_strict({k: n for k, (_, n) in AWS_INSTANCES.items()}, default=None)

@@ -33,7 +33,7 @@ class PriceChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class PriceSight:
+class PriceSourceContext:
     """What a price format knows of a source when it makes its plan.
 
     Attributes:
@@ -94,17 +94,17 @@ class PriceFormat:
     description: str
     source: str
     recognizes: Callable[[Head], str | None]
-    plan: Callable[[PriceSight], PricePlan]
+    plan: Callable[[PriceSourceContext], PricePlan]
     open: Callable[[SourceStream], Rows] = open_table
 
 
-def need(sight: PriceSight, names: tuple[str, ...], format_name: str) -> None:
+def need(context: PriceSourceContext, names: tuple[str, ...], format_name: str) -> None:
     """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
-    missing = [name for name in names if name not in sight.columns]
+    missing = [name for name in names if name not in context.columns]
     if missing:
         raise InputError(
-            sight.head.path,
-            f"no column {', '.join(missing)}; found {', '.join(sight.columns[:12]) or 'none'}",
+            context.head.path,
+            f"no column {', '.join(missing)}; found {', '.join(context.columns[:12]) or 'none'}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
             hint="leave out --source-format to detect it",
         )

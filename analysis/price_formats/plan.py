@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.price_formats.format import PriceSight
+from gpuplan.analysis.price_formats.format import PriceSourceContext
 from gpuplan.analysis.price_formats.schema import (
     LEAST_USD,
     MOST_USD,
@@ -40,7 +40,7 @@ def rules(time: str, price: str) -> tuple[Rule, ...]:
     )
 
 
-def told(price: str) -> Rule:
+def price_or_availability(price: str) -> Rule:
     """Return the rule that a row has a price or an availability."""
     nothing = pl.col(PRICE).is_null() & pl.col("available").is_null()
     return Rule("missing", price, "a price, or a count of what is available", nothing)
@@ -51,7 +51,7 @@ def fixed(value: str) -> pl.Expr:
     return pl.repeat(value, pl.len(), dtype=pl.String())
 
 
-def same_time(sight: PriceSight) -> tuple[pl.Expr, str]:
+def same_time(context: PriceSourceContext) -> tuple[pl.Expr, str]:
     """Return the common time of a list without times in its rows, and a note about it.
 
     It is ``--as-of``, else a date in the name of the file or its folder.
@@ -59,17 +59,17 @@ def same_time(sight: PriceSight) -> tuple[pl.Expr, str]:
     Raises:
         InputError: there is neither.
     """
-    moment, origin = sight.choices.as_of, "--as-of"
+    moment, origin = context.choices.as_of, "--as-of"
     if moment is None:
-        found = [_date(part) for part in sight.head.path.parts[:-3:-1]]
+        found = [_date(part) for part in context.head.path.parts[:-3:-1]]
         moment, origin = next((date for date in found if date), None), "the name of the file"
     if moment is None:
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "its prices have no date",
             hint="say when they held: --as-of 2026-01-05",
         )
-    note = f"prices as of {moment:%Y-%m-%d}, from {origin}: {sight.head.path.name}"
+    note = f"prices as of {moment:%Y-%m-%d}, from {origin}: {context.head.path.name}"
     return pl.repeat(moment, pl.len(), dtype=TIME_TYPE), note
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.gpu_names import gpu_names
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, Skip
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
 from gpuplan.analysis.price_formats.plan import fixed, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Rows
@@ -48,7 +48,7 @@ def _cells(record: dict[str, Any]) -> list[Cells]:
     ]
 
 
-def _plan(sight: PriceSight) -> PricePlan:
+def _plan(context: PriceSourceContext) -> PricePlan:
     is_empty = pl.all_horizontal(pl.col("provider", "min", "count").is_null())
     return PricePlan(
         ReadingPlan(

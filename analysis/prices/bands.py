@@ -54,10 +54,10 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand,
 
     A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
     """
-    told = book.supply.select(_HOUR).to_series()
+    recorded = book.supply.select(_HOUR).to_series()
     spans = [(one.first_hour, one.first_hour + one.typical.size) for one in hourly]
-    if not told.is_empty():
-        spans.append((int(told[0]), int(told[-1]) + 1))
+    if not recorded.is_empty():
+        spans.append((int(recorded[0]), int(recorded[-1]) + 1))
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     bin_h = next((h for h in BIN_HOURS if (last - first) <= h * MAX_BINS), BIN_HOURS[-1])
     points = pl.concat([_snapshots(book), _changes(book, hourly)]).with_columns(

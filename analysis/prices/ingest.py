@@ -26,7 +26,7 @@ from gpuplan.analysis.price_formats.format import (
     PriceChoices,
     PriceFormat,
     PricePlan,
-    PriceSight,
+    PriceSourceContext,
     Skip,
 )
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS, price_format_named
@@ -117,13 +117,15 @@ def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
         )
         .filter("is_shared")
     )
-    told = ("available", "instance")
-    offer = ("level", *(f"compared_{name}" for name in told))
+    recorded = ("available", "instance")
+    offer = ("level", *(f"compared_{name}" for name in recorded))
     row = pl.int_range(pl.len())
     first_row = pl.when(_is_new((*offer, SOURCE_NUMBER))).then(row).forward_fill()
     repeats = (
         levels.join(shared, on="level")
-        .with_columns(pl.when(f"told_{name}").then(name).alias(f"compared_{name}") for name in told)
+        .with_columns(
+            pl.when(f"told_{name}").then(name).alias(f"compared_{name}") for name in recorded
+        )
         .sort(*offer, SOURCE_NUMBER, pl.col("available").is_null(), "at")
         .with_columns((row - first_row).alias("nth"))
         .sort(*offer, "nth", pl.col("available").is_null(), "at")
@@ -138,7 +140,7 @@ def _is_new(names: tuple[str, ...]) -> pl.Expr:
     return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
 
 
-MAX_WORDS_TOLD = 5
+MAX_WORDS_LISTED = 5
 ORDER = ("timestamp", "provider", "gpu_type", "kind", "region", "instance")
 REPEATED = "prices that another source has too"
 
@@ -161,16 +163,16 @@ class PricesResult:
 
     def summary(self) -> dict[str, Any]:
         """Return the counts and facts; read = kept + skipped + rejected."""
-        told = self.provenance
+        recorded = self.provenance
         times = self.prices["timestamp"]
         return {
-            "rows_read": told.rows_read,
-            "rows_kept": told.rows_kept,
-            "rows_skipped": sum(told.rows_skipped.values()),
-            "rows_rejected": sum(told.rows_rejected.values()),
+            "rows_read": recorded.rows_read,
+            "rows_kept": recorded.rows_kept,
+            "rows_skipped": sum(recorded.rows_skipped.values()),
+            "rows_rejected": sum(recorded.rows_rejected.values()),
             "rows_without_price": self.prices[PRICE].null_count(),
-            "skipped_by_reason": told.rows_skipped,
-            "rejected_by_reason": told.rows_rejected,
+            "skipped_by_reason": recorded.rows_skipped,
+            "rejected_by_reason": recorded.rows_rejected,
             "first_time": times[0].isoformat(),
             "last_time": times[-1].isoformat(),
             "sources": [
@@ -180,11 +182,11 @@ class PricesResult:
                     "sampling": source.sampling,
                     "rows": source.rows,
                 }
-                for source in told.sources
+                for source in recorded.sources
             ],
             "output": str(self.output),
             "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
-            "notes": list(told.notes),
+            "notes": list(recorded.notes),
         }
 
 
@@ -220,18 +222,18 @@ def ingest_prices(
     """
     forced = None if source_format is None else price_format_named(source_format)
     rejects = rejects_path(output)
-    told = choices or PriceChoices()
+    recorded = choices or PriceChoices()
 
     def planned(known: PriceFormat, stream: SourceStream) -> None:
         head = Head(stream.path, stream.head)
-        known.plan(PriceSight(head, known.open(stream).columns, told))
+        known.plan(PriceSourceContext(head, known.open(stream).columns, recorded))
 
     def look(source: Source) -> bool:
         return look_early(source, PRICE_FORMATS, unknown_prices, forced, planned)
 
     with opened_inputs(sources, output, look) as inputs:
         log = RejectLog(rejects, inputs.spool, limit)
-        reading = _Reading(told, log)
+        reading = _Reading(recorded, log)
         lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
         advance = share_of_bytes([one.source for one in lists], on_progress)
         reading.notes += left_out_notes(left_out)
@@ -274,7 +276,7 @@ class _Reading:
             data = stream.head
             rows = known.open(stream)
             head = Head(path, data, stream.file)
-            plan = known.plan(PriceSight(head, rows.columns, self.choices))
+            plan = known.plan(PriceSourceContext(head, rows.columns, self.choices))
             is_change = plan.changes
             if self.choices.sampling is not None:
                 is_change = pl.lit(self.choices.sampling == "change")
@@ -349,14 +351,15 @@ class _Reading:
         yield from dict.fromkeys(self.notes)
         for reason, n in sorted(self.skipped.items()):
             words = self.skipped_words.get(reason)
-            yield f"left out, {reason}{_told(words) if words else ''}: {n:,}"
+            yield f"left out, {reason}{_most_common(words) if words else ''}: {n:,}"
         unknown: Counter[str] = Counter()
         for frame in self.frames:
             counted = frame["gpu_type"].value_counts()
             unknown.update({gpu: n for gpu, n in counted.rows() if not is_known_gpu(gpu)})
         if unknown:
             yield (
-                f"prices whose GPU is not in the table of names, kept as they are{_told(unknown)}: "
+                f"prices whose GPU is not in the table of names, kept as they are"
+                f"{_most_common(unknown)}: "
                 f"{unknown.total():,}"
             )
 
@@ -367,7 +370,7 @@ def _wanted(plan: PricePlan) -> list[str]:
     return list(dict.fromkeys([*plan.plan.sources(), *skipping]))
 
 
-def _told(words: Counter[str]) -> str:
-    most = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS_TOLD]
-    more = ", ..." if len(words) > MAX_WORDS_TOLD else ""
+def _most_common(words: Counter[str]) -> str:
+    most = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS_LISTED]
+    more = ", ..." if len(words) > MAX_WORDS_LISTED else ""
     return f" ({', '.join(word for word, _ in most)}{more})"

@@ -28,7 +28,7 @@ from gpuplan.analysis.prices.supply import Supply, supplies
 from gpuplan.analysis.trace import Trace
 
 BUILT_IN = "builtin"
-MAX_NAMES_TOLD = 6
+MAX_NAMES_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +273,13 @@ def _span(days: Sequence[float]) -> str:
 
 def _names(offers: Sequence[Offer]) -> str:
     names = list(dict.fromkeys(offer.name for offer in offers))
-    return ", ".join(names[:MAX_NAMES_TOLD]) + (", ..." if len(names) > MAX_NAMES_TOLD else "")
+    return ", ".join(names[:MAX_NAMES_LISTED]) + (", ..." if len(names) > MAX_NAMES_LISTED else "")
 
 
 def _unpriced(demand: HourlyDemand, offered: Sequence[str]) -> str:
-    some = ", ".join(offered[:MAX_NAMES_TOLD]) + (", ..." if len(offered) > MAX_NAMES_TOLD else "")
+    some = ", ".join(offered[:MAX_NAMES_LISTED]) + (
+        ", ..." if len(offered) > MAX_NAMES_LISTED else ""
+    )
     if not offered:
         return (
             f"the table has availability without prices, so {demand.gpu_hours:,.0f} GPU-hours are "

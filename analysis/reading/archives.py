@@ -139,10 +139,10 @@ def _directory_bytes(file: Path) -> int:
         stream.seek(max(0, size - ZIP_END_BYTES))
         end = stream.read()
     at = end.rfind(ZIP_END)
-    told = end[at + 12 : at + 16]
-    if at < 0 or len(told) < 4:
+    recorded = end[at + 12 : at + 16]
+    if at < 0 or len(recorded) < 4:
         return 0  # opening it reports the error
-    length = int.from_bytes(told, "little")
+    length = int.from_bytes(recorded, "little")
     if length == 0xFFFFFFFF and (at := end.rfind(ZIP64_END)) >= 0:
         length = int.from_bytes(end[at + 40 : at + 48], "little")
     return length

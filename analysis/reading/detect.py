@@ -14,7 +14,7 @@ from gpuplan.analysis.reading.inputs import Inputs
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.words import a_log
 
-MAX_NAMES_TOLD = 3
+MAX_NAMES_LISTED = 3
 
 
 class Recognizer(Protocol):
@@ -153,14 +153,14 @@ def look_early(
 
 def left_out_notes(left_out: Sequence[Path]) -> list[str]:
     """Return the notes about files that are not read: none or one."""
-    told = f"files left out, as they are no such log{_names(left_out)}: {len(left_out):,}"
-    return [told] if left_out else []
+    recorded = f"files left out, as they are no such log{_names(left_out)}: {len(left_out):,}"
+    return [recorded] if left_out else []
 
 
 def _names(left_out: Sequence[Path]) -> str:
     """Return a few names in parentheses."""
-    names = ", ".join(map(str, left_out[:MAX_NAMES_TOLD]))
-    more = ", ..." if len(left_out) > MAX_NAMES_TOLD else ""
+    names = ", ".join(map(str, left_out[:MAX_NAMES_LISTED]))
+    more = ", ..." if len(left_out) > MAX_NAMES_LISTED else ""
     return f" ({names}{more})" if left_out else ""
 
 

@@ -76,8 +76,8 @@ class Parts:
             for fault in rule.faults:
                 for job in jobs.filter(fault.broken).rows(named=True):
                     path, row = self._place(job[FIRST])
-                    told = {name: job[name] for name in CANONICAL}
-                    raw = json.dumps(told, default=str)
+                    recorded = {name: job[name] for name in CANONICAL}
+                    raw = json.dumps(recorded, default=str)
                     found = str(job[column])
                     refused.append(
                         (path, Refused(row, fault.reason, column, found, fault.expected, raw))

@@ -40,7 +40,7 @@ FIRST_BYTES = MOST_LINE_BYTES + MIB
 MOST_PIPED_BYTES = 16 * GIB
 """Limit for a pipe or standard input; larger logs must be files."""
 
-SHARE_OF_ROOM = 0.5
+USABLE_SHARE_OF_DISK = 0.5
 """Share of the free space for temporary files that a source may take."""
 
 
@@ -49,9 +49,9 @@ def most_unpacked(stored: int) -> int:
     return max(UNPACKED_BYTES, MOST_RATIO * stored)
 
 
-def temporary_room() -> int:
+def usable_temporary_bytes() -> int:
     """Return how many bytes a source may take in the folder for temporary files."""
-    return int(SHARE_OF_ROOM * shutil.disk_usage(tempfile_folder()).free)
+    return int(USABLE_SHARE_OF_DISK * shutil.disk_usage(tempfile_folder()).free)
 
 
 def shown_size(size: int) -> str:

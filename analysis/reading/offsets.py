@@ -20,17 +20,17 @@ def offsets_of(cells: pl.DataFrame, columns: Sequence[str]) -> Offsets:
     """Count the offsets in text columns of times."""
     found: Offsets = Counter()
     for column in columns:
-        told = cells[column]
-        count = len(told) - told.null_count()
+        recorded = cells[column]
+        count = len(recorded) - recorded.null_count()
         if not count:
             continue
-        first = told.item(told.is_not_null().arg_max() or 0)
+        first = recorded.item(recorded.is_not_null().arg_max() or 0)
         match = OFFSET.search(first)
         # Where all cells end as the first does, which is most often so, one look is enough.
-        if match is not None and told.str.ends_with(match[0]).sum() == count:
+        if match is not None and recorded.str.ends_with(match[0]).sum() == count:
             found[column, _shown(offset_s(match[0]))] += count
             continue
-        for tail, some in told.str.tail(TAIL).drop_nulls().value_counts().iter_rows():
+        for tail, some in recorded.str.tail(TAIL).drop_nulls().value_counts().iter_rows():
             match = OFFSET.search(tail)
             found[column, None if match is None else _shown(offset_s(match[0]))] += some
     return found
@@ -50,10 +50,10 @@ def mixed_note(found: Offsets, zone: str | None) -> str | None:
         total[offset or "none"] += count
     if len(total) < 2:
         return None
-    told = ", ".join(
+    recorded = ", ".join(
         f"{offset} ({count:,})" for offset, count in sorted(total.items(), key=lambda o: (-o[1], o))
     )
-    return f"times of several offsets: {told}; hours of the day are those of {zone}"
+    return f"times of several offsets: {recorded}; hours of the day are those of {zone}"
 
 
 def _shown(offset: int) -> str:

@@ -45,7 +45,7 @@ class BatchOutcome:
     refused: list[Refused]
     tallies: tuple[int, ...]
     id_column: str | None
-    beside: pl.DataFrame | None = None
+    extra: pl.DataFrame | None = None
     lost: pl.DataFrame | None = None
 
 
@@ -63,12 +63,12 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
     broken = known.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
     )
-    beside = None
+    extra = None
     if plan.join is not None:
-        beside = known.select(plan.join.owner.alias("owner"), *plan.join.columns)
+        extra = known.select(plan.join.owner.alias("owner"), *plan.join.columns)
     if not bad and not any(column.any() for column in broken.iter_columns()):
         tallies = left_out + _tally(plan.tallies, known)
-        return BatchOutcome(jobs, cells[ROW], batch, None, refused, tallies, ids, beside)
+        return BatchOutcome(jobs, cells[ROW], batch, None, refused, tallies, ids, extra)
     problems: dict[int, tuple[str, str, str]] = {}
     for f, reason, positions in bad:
         for position in positions:
@@ -91,8 +91,8 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
         refused,
         left_out + _tally(plan.tallies, known.filter(keep)),
         ids,
-        None if beside is None else beside.filter(keep),
-        None if beside is None else jobs.hstack(beside)[at].select(KEY).drop_nulls("job_id"),
+        None if extra is None else extra.filter(keep),
+        None if extra is None else jobs.hstack(extra)[at].select(KEY).drop_nulls("job_id"),
     )
 
 
@@ -195,8 +195,8 @@ def _source_of(plan: ReadingPlan, name: str) -> str:
     """Return the source column to name for a canonical one, which may follow from others."""
     roots = plan.jobs[name].meta.root_names() if name in plan.jobs else []
     source = {f.name: f.source for f in plan.fields}
-    told = [source[known] for known in (name, *roots) if known in source]
-    return told[0] if told else plan.fields[0].source
+    recorded = [source[known] for known in (name, *roots) if known in source]
+    return recorded[0] if recorded else plan.fields[0].source
 
 
 def _tally(tallies: Sequence[Tally], known: pl.DataFrame) -> tuple[int, ...]:

@@ -118,8 +118,8 @@ def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
         form = "%Y-%m-%d %H:%M:%S%.6f" + ("Z" if kind.time_zone else "")
         utc = column.dt.convert_time_zone("UTC") if kind.time_zone else column
         least, most = (second * PER_S[kind.time_unit] for second in CALENDAR_S)
-        told = _within(utc, least, most, kind).dt.to_string(form)
-        return told.fill_null(number + f" {kind.time_unit} after 1970")
+        recorded = _within(utc, least, most, kind).dt.to_string(form)
+        return recorded.fill_null(number + f" {kind.time_unit} after 1970")
     if kind == pl.Date():
         least, most = (second // DAY_S for second in CALENDAR_S)
         return (
@@ -131,10 +131,10 @@ def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
         return (column.to_physical() / PER_S[kind.time_unit]).cast(pl.String)
     if _has_no_text(kind):
         return pl.lit(None, pl.String)
-    told = column.cast(pl.String)
+    recorded = column.cast(pl.String)
     if kind == pl.Binary():
-        told = column.map_batches(_decoded, return_dtype=pl.String)
-    return pl.when(told != "").then(told)  # an empty cell is null, as in other sources
+        recorded = column.map_batches(_decoded, return_dtype=pl.String)
+    return pl.when(recorded != "").then(recorded)  # an empty cell is null, as in other sources
 
 
 def _decoded(cells: pl.Series) -> pl.Series:

@@ -22,7 +22,7 @@ from gpuplan.analysis.reading.archives import (
     open_member,
     unpacks_to_too_much,
 )
-from gpuplan.analysis.reading.limits import most_unpacked, shown_size, temporary_room
+from gpuplan.analysis.reading.limits import most_unpacked, shown_size, usable_temporary_bytes
 from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 HEAD_BYTES = 1 << 16
@@ -85,7 +85,7 @@ class SourceStream:
         self._packing = source.archive
         self._unpacked: Held | None = None
         self._left = most_unpacked(source.stored)
-        with self._told():
+        with self._locating_errors():
             self._disk = _HashedFile(source.open(), on_bytes)
             magic = self._disk.peek()
         self._text: BinaryIO = cast(BinaryIO, self._disk)
@@ -129,7 +129,7 @@ class SourceStream:
             ahead, self._ahead = self._ahead, b""
             return ahead
         parts = []
-        with self._told():
+        with self._locating_errors():
             while size > 0 and (part := self._text.read(size)):
                 parts.append(part)
                 size -= len(part)
@@ -148,7 +148,7 @@ class SourceStream:
             try:
                 self._unpacked = temporary_file(Path(tempfile_folder()))
             except OSError as error:
-                raise _no_room(self.path, str(error.strerror or error)) from error
+                raise _disk_full(self.path, str(error.strerror or error)) from error
             with self._unpacked.path.open("wb") as plain:
                 copy(self.read, plain, self.path, self._left + COPY_BYTES)
         return self.file
@@ -161,11 +161,11 @@ class SourceStream:
 
     def sha256(self) -> str:
         """Return the hash of all its bytes as stored, reading the rest of them."""
-        with self._told():
+        with self._locating_errors():
             return self._disk.sha256()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _locating_errors(self) -> Iterator[None]:
         """Turn what reading may raise into an error that names the source."""
         try:
             yield
@@ -207,13 +207,13 @@ def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path, most: int) 
         InputError: they cannot be read, or are more than ``most``.
         OutputError: the disk is full.
     """
-    room, size = temporary_room(), 0
+    limit, size = usable_temporary_bytes(), 0
     while True:
         with readable(path):
             data = read(COPY_BYTES)
         size += len(data)
-        if size > room:
-            raise _no_room(path, f"it takes over half of the free space, {shown_size(room)}")
+        if size > limit:
+            raise _disk_full(path, f"it takes over half of the free space, {shown_size(limit)}")
         if size > most:
             raise InputError(
                 path, f"is longer than {shown_size(most)}", hint="give a longer log as a file"
@@ -224,10 +224,10 @@ def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path, most: int) 
                 plain.flush()
                 return
         except OSError as error:
-            raise _no_room(path, str(error.strerror or error)) from error
+            raise _disk_full(path, str(error.strerror or error)) from error
 
 
-def _no_room(path: Path, problem: str) -> OutputError:
+def _disk_full(path: Path, problem: str) -> OutputError:
     try:
         where = tempfile_folder()
     except OSError:

@@ -57,12 +57,12 @@ def moment_after(column: str, earlier: str, zone: str | None = None) -> pl.Expr:
     """
 
     def read(cells: pl.Series) -> pl.Series:
-        told = cells.struct.field(column)
-        found = read_moments(told, zone)
+        recorded = cells.struct.field(column)
+        found = read_moments(recorded, zone)
         starts = read_moments(cells.struct.field(earlier), zone)
         if not (found < starts).any():
             return found
-        late = read_moments(told, zone, "latest")
+        late = read_moments(recorded, zone, "latest")
         is_meant = ((found < starts) & (late >= starts)).fill_null(False)
         return late.zip_with(is_meant, found)
 

@@ -70,8 +70,8 @@ def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
     """
     jobs = job_arrays(trace.jobs, include_running=False)
     frame = trace.jobs
-    told = trace.provenance
-    arrivals = fit_arrivals(jobs.submit_us, told.time_zone, calendar=not told.relative_time)
+    facts = trace.provenance
+    arrivals = fit_arrivals(jobs.submit_us, facts.time_zone, calendar=not facts.relative_time)
     kind = owner_kind(frame)
     owner = _codes(frame[kind]) if kind else np.zeros(jobs.jobs, dtype=np.int64)
     owners, run = _fit_owners(frame, jobs, owner, kind)

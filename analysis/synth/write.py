@@ -79,9 +79,9 @@ class Synthesis:
     @property
     def outside(self) -> tuple[ComparedStatistic, ...]:
         """Statistics that differ by more than their tolerance."""
-        return self.told(Verdict.outside)
+        return self.facts(Verdict.outside)
 
-    def told(self, verdict: Verdict) -> tuple[ComparedStatistic, ...]:
+    def facts(self, verdict: Verdict) -> tuple[ComparedStatistic, ...]:
         """Return the statistics with a verdict."""
         return tuple(row for row in self.compared if row.verdict == verdict)
 
@@ -97,8 +97,8 @@ class Synthesis:
             "relative_time": self.provenance.relative_time,
             "compared": [row.summary() for row in self.compared],
             "statistics_compared": sum(row.verdict is not None for row in self.compared),
-            "statistics_within": len(self.told(Verdict.within)),
-            "statistics_too_few_data": len(self.told(Verdict.too_few_data)),
+            "statistics_within": len(self.facts(Verdict.within)),
+            "statistics_too_few_data": len(self.facts(Verdict.too_few_data)),
             "statistics_outside": len(self.outside),
             "rows_moved": self.moved,
             "notes": [*self.model.notes, *self.model.warnings],

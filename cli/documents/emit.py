@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, is_stdout, spare
+from gpuplan.analysis.files import atomic_output, is_stdout, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, output_files
@@ -52,7 +52,7 @@ def emit(report: Report, output: Output, others: Iterable[Path | None] = ()) -> 
     if reports is not None:
         reports.append(report)
         return
-    spare(output_files(output), (Path(source.path) for source in report.inputs))
+    refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
     for warning in report.warnings:

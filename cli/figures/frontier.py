@@ -62,7 +62,7 @@ def draw_scene(scene: Scene) -> Figure:
     frontiers = (scene.frontier, *(end for _, end in scene.ends))
     least = min(f.min_budget for f in frontiers)
     end = max(f.saturation_budget for f in frontiers)
-    others = [at for _, at in (*scene.replayed, *scene.marks)]
+    others = [at for _, at in (*scene.replayed, *scene.references)]
     others += [at for _, curve in scene.curves for at in curve]
     others += [scene.recorded] if scene.recorded is not None else []
     start, most = (f([bound, *(x for x, _ in others)]) for f, bound in ((min, least), (max, end)))
@@ -93,11 +93,11 @@ def draw_scene(scene: Scene) -> Figure:
             axes.plot(*zip(planned, at, strict=True), color=SOFT, linewidth=0.8, zorder=4)
         replayed = [at for _, at in scene.replayed]
         axes.plot(*zip(*replayed, strict=True), "o", **hollow, **dot, zorder=5, label="replayed")
-    asked = "your budgets" if scene.by_request else "plans"
+    requested = "your budgets" if scene.by_request else "plans"
     edge = {"markeredgecolor": "white", **dot}
     axes.plot(
-        *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5, label=asked,
-        **edge,
+        *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5,
+        label=requested, **edge,
     )  # fmt: skip
     axes.plot(
         *scene.knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, label="_knee", **edge
@@ -106,7 +106,7 @@ def draw_scene(scene: Scene) -> Figure:
         axes.plot(
             *scene.recorded, marker="X", color=INK, ms=8, zorder=6, label="_as recorded", **edge
         )
-    for _, at in scene.marks:
+    for _, at in scene.references:
         axes.plot(*at, marker="*", color=INK, ms=11, zorder=6, label="_known", **edge)
     _scales(axes, scene, log=log)
     if others or scene.ribbon:
@@ -133,7 +133,7 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
     low, high = axes.get_xlim()
     span = np.log(high / low) if axes.get_xscale() == "log" else high - low
     at_knee = scene.knee[0]
-    speak = (scene.knee, scene.recorded, *(at for _, at in scene.marks))
+    speak = (scene.knee, scene.recorded, *(at for _, at in scene.references))
     kept, seen = [], []
     for at, text in texts:
         apart = np.log(at[0] / at_knee) if axes.get_xscale() == "log" else at[0] - at_knee

@@ -75,7 +75,7 @@ def place_labels(
     scale = figure.dpi / 72
     vertices = axes.transData.transform(line) if len(line) > 1 else np.empty((0, 2))
     centres, inside = axes.transData.transform(points), axes.get_window_extent()
-    room = _Room(centres, vertices, inside, scale, near)
+    taken = _Taken(centres, vertices, inside, scale, near)
     for place, (at, text, colour) in enumerate(zip(points, texts, colours, strict=True)):
         if not text:
             continue
@@ -92,14 +92,14 @@ def place_labels(
             parse_math=False,  # dollars are dollars
         )
         size = label.get_window_extent().size + scale * np.array(BETWEEN)
-        found = room.find(place, size, beside=needed is not None and place >= needed)
+        found = taken.find(place, size, beside=needed is not None and place >= needed)
         if found is None:
             label.remove()
             continue
         x, y, align = PLACES[found]
         label.set(ha=align)
         label.set_position((x, y))
-        leader = room.take(place, size, found)
+        leader = taken.take(place, size, found)
         if leader is not None:
             thin = {
                 "arrowstyle": "-",
@@ -118,7 +118,7 @@ def place_labels(
             )
 
 
-class _Room:
+class _Taken:
     """What is taken on the page, in pixels, by points, lines and the labels written so far."""
 
     def __init__(self, points: Array, line: Array, inside: Bbox, scale: float, near: float) -> None:

@@ -18,7 +18,7 @@ from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_f
 from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.reference_policy import Rival
+from gpuplan.planner.sweep.reference_policy import ReferenceRun
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -169,7 +169,7 @@ def _front(found: Sweep, case: Case) -> list[int]:
     return [indices[place] for place in front]
 
 
-def _point(found: Sweep, index: int) -> SweepPoint | Rival:
+def _point(found: Sweep, index: int) -> SweepPoint | ReferenceRun:
     if index < len(found.points):
         return found.points[index]
     return found.reference if found.against is None or index == len(found.points) else found.against
@@ -191,7 +191,7 @@ def _rule(found: Sweep, index: int) -> str:
 
 def _colour(found: Sweep, index: int) -> str:
     point = _point(found, index)
-    look = look_of(point.policy) if isinstance(point, Rival) else LOOK[_rule(found, index)]
+    look = look_of(point.policy) if isinstance(point, ReferenceRun) else LOOK[_rule(found, index)]
     return look.colour
 
 

@@ -17,7 +17,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.reference_policy import Rival
+from gpuplan.planner.sweep.reference_policy import ReferenceRun
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -93,11 +93,11 @@ def _cheaper(case: Case, found: Sweep) -> str:
 
 
 def _saving(case: Case, found: Sweep) -> str:
-    sure, rival, other = case.confidence, found.against, case.against
+    sure, reference_run, other = case.confidence, found.against, case.against
     best = "" if sure is None else f"is best in {show_share(sure.best_share)} of resamples"
-    if rival is not None and other is not None:
+    if reference_run is not None and other is not None:
         says = _less(other.saving_usd, other.saving_share, other.level, other.usd)
-        instead = f"{rival.label} ({_bill(rival)}), whose mean JCT is "
+        instead = f"{reference_run.label} ({_bill(reference_run)}), whose mean JCT is "
         change_s = other.mean_jct_change_s
         if round(change_s, 6):
             instead += f"{show_duration(abs(change_s))} {'longer' if change_s < 0 else 'shorter'}"
@@ -126,7 +126,7 @@ def _less(
     return f"It saves {much} against" if saving_usd >= 0 else f"It costs {much} more than"
 
 
-def _bill(point: SweepPoint | Rival) -> str:
+def _bill(point: SweepPoint | ReferenceRun) -> str:
     return f"{show_usd(point.cost_usd)} for {show_duration(point.mean_jct_s)}"
 
 
@@ -182,14 +182,16 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
         ]
     )
     if found.against is not None:
-        rival, values = found.against, found.against.summary()
+        reference_run, values = found.against, found.against.summary()
         rows.append(
             [
-                *(None, None, TODAY, rival.label, None),
+                *(None, None, TODAY, reference_run.label, None),
                 *(values.get(column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),
-                    rival.label if len(rival.label) <= NOTE else rival.policy,
+                    reference_run.label
+                    if len(reference_run.label) <= NOTE
+                    else reference_run.policy,
                 ),
             ]
         )

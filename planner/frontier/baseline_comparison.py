@@ -9,7 +9,7 @@ from typing import Any
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.planner.frontier.baselines.registry import BASELINES, baseline
 from gpuplan.planner.frontier.replay.replay import PlanReplay
-from gpuplan.planner.frontier.replay.search import Tries, objective_s
+from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
 
 ALL = "all"
@@ -121,7 +121,7 @@ def compare_baselines(
     runs = [(name, knob) for name in names for knob in BASELINES[name].knobs(study.workload)]
     frontier = study.frontier
     low, high = frontier.min_budget, frontier.saturation_budget
-    tries = Tries(study.workload, frontier.at_budget, low, high, cluster)
+    budget_search = BudgetSearch(study.workload, frontier.at_budget, low, high, cluster)
     points, left_out = [], []
     for position, (name, knob) in enumerate(runs):
         known = BASELINES[name]
@@ -132,8 +132,8 @@ def compare_baselines(
             why = str(error).partition("\n")[0]
             left_out.append(f"baseline {name}{at} left out: {why}")
             continue
-        best = tries.best_within(replay.rented_gpus)
-        planned = None if best is None else tries.replay(best)
+        best = budget_search.best_within(replay.rented_gpus)
+        planned = None if best is None else budget_search.replay(best)
         weighted_s = None if best is None else best.weighted_mean_jct_s
         mean_s = objective_s(study.workload, replay)
         points.append(

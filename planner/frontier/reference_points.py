@@ -46,7 +46,7 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ReferencePoints:
     """The section of a study about known points."""
 
     points: tuple[Marked, ...]
@@ -78,9 +78,9 @@ class Marks:
         ]
 
 
-def marks_of(study: FrontierStudy, marks: Sequence[Mark]) -> Marks:
+def reference_points_of(study: FrontierStudy, references: Sequence[Mark]) -> ReferencePoints:
     """Return known points beside the optimum of a study, as planned and not replayed."""
-    return Marks(tuple(_marked(study, mark) for mark in marks))
+    return ReferencePoints(tuple(_marked(study, mark) for mark in references))
 
 
 def _marked(study: FrontierStudy, mark: Mark) -> Marked:

@@ -26,9 +26,9 @@ from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
+from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
 from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.search import OVER, Tried, Tries
+from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
 
@@ -63,7 +63,7 @@ class Point:
             ends of the assumed range; None at an end where the budget cannot keep up.
         target_jct_s: the mean completion time it is the least budget for; None where the budget
             itself was asked for.
-        trial: the plan replayed; None without a replay.
+        replayed: the plan replayed; None without a replay.
         inside: the best smaller budget whose replay keeps this one; None where this one was not
             asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
             are exceeded most.
@@ -73,8 +73,8 @@ class Point:
     plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
     target_jct_s: float | None = None
-    trial: Trial | None = None
-    inside: Tried | None = None
+    replayed: ReplayedPlan | None = None
+    inside: Candidate | None = None
     requested: str | None = None
 
 
@@ -152,9 +152,9 @@ class FrontierStudy:
 
         The GPUs billed count where there is a price, else those rented.
         """
-        if point.trial is None:
+        if point.replayed is None:
             return None
-        replay = point.trial.replay
+        replay = point.replayed.replay
         taken = replay.rented_gpus if self.price is None else replay.billed_gpus
         return taken / point.plan.budget_gpus - 1
 
@@ -220,7 +220,7 @@ class FrontierStudy:
                 }
                 for c in classes
             ],
-            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
             **{section.key: section.summary() for section in self.sections},
         }
 
@@ -260,12 +260,12 @@ class FrontierStudy:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
         row["target_jct_s"] = point.target_jct_s
         row["requested"] = point.requested
-        if point.trial is not None:
-            row["replay"] = point.trial.summary()
+        if point.replayed is not None:
+            row["replay"] = point.replayed.summary()
             row["replay"]["over_budget_share"] = self.over_budget(point)
             row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
             if self.price is not None:
-                billed = self.usd_per_month(point.trial.replay.billed_gpus)
+                billed = self.usd_per_month(point.replayed.replay.billed_gpus)
                 row["replay"]["billed_usd_per_month"] = billed
         return row
 
@@ -339,11 +339,11 @@ def study_frontier(
             else None
             for end in ends
         )
-        trial = None if cluster is None else try_plan(workload, plan, cluster)
+        replayed = None if cluster is None else replay_and_measure(workload, plan, cluster)
         tried += 1
-        if trial is not None and progress is not None:
+        if replayed is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
-        return Point(plan, at_ends, target_s, trial, requested=requested)
+        return Point(plan, at_ends, target_s, replayed, requested=requested)
 
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(
@@ -361,11 +361,11 @@ def study_frontier(
     )
     if cluster is None or not by_request:
         return study
-    tries = Tries(
+    budget_search = BudgetSearch(
         workload, solved.at_budget, frontier.min_budget, frontier.saturation_budget, cluster
     )
     inside = {
-        id(point): tries.best_within(
+        id(point): budget_search.best_within(
             point.plan.budget_gpus, billed=price is not None, up_to=point.plan.budget_gpus
         )
         for point in study.over[:MOST_INSIDE]

@@ -38,7 +38,7 @@ TIERS = {  # kind of price -> the setting that names its provider, and the one t
 USUAL_GPU = "A100"
 """What the defaults of the settings are prices of, and of what the built-in list is looked up."""
 NO_MARKET = "--set marketplace_offers=0 rents from the conventional cloud alone"
-ASKED = tuple(name for name in LADDER if name != "marketplace_offers")
+RENTED_PRICES = tuple(name for name in LADDER if name != "marketplace_offers")
 """Settings that are the prices of offers."""
 
 
@@ -117,7 +117,9 @@ def _without_market(settings: Mapping[str, Any]) -> bool:
 
 def _no_market(settings: Mapping[str, Any]) -> str:
     """Say that there are no offers by choice, and which settings are of no use then."""
-    idle = [name for name in ("provider", "region", *ASKED) if settings.get(name) is not None]
+    idle = [
+        name for name in ("provider", "region", *RENTED_PRICES) if settings.get(name) is not None
+    ]
     told = "marketplace: none, as set (marketplace_offers=0)"
     return f"{told}, so {', '.join(idle)} changes nothing" if idle else told
 
@@ -277,7 +279,9 @@ def _market(
         raise UsageError(f"{option_of(book)}: {error}") from error
     if ladder.price is not None:
         _check_asked(found, ladder.price, provider, kind, book)
-    elif not same_gpu(gpu, USUAL_GPU) and (missing := [one for one in ASKED if one not in found]):
+    elif not same_gpu(gpu, USUAL_GPU) and (
+        missing := [one for one in RENTED_PRICES if one not in found]
+    ):
         raise UsageError(
             f"{option_of(book)}: {provider} ({kind}) has availability of {gpu} alone, and the "
             f"default prices of offers are of an {USUAL_GPU}\n  next: "
@@ -303,7 +307,7 @@ def _check_asked(
     found: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
 ) -> None:
     """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
-    for name in ASKED:
+    for name in RENTED_PRICES:
         if name in found:
             raise SettingError(
                 [name],

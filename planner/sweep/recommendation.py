@@ -17,7 +17,7 @@ import numpy as np
 from gpuplan.analysis.bootstrap import interval
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
-from gpuplan.planner.sweep.reference_policy import Against, Rival, set_against
+from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.time import HOUR_S
@@ -113,7 +113,7 @@ def choose(
     value_of_time: float | None,
     level: float | None,
     block_jobs: int,
-    rival: Rival | None = None,
+    reference_run: ReferenceRun | None = None,
 ) -> Case:
     """Compare the points of one case.
 
@@ -126,7 +126,7 @@ def choose(
         value_of_time: see `Case`.
         level: percent of the intervals; None for no confidence.
         block_jobs: jobs in a block of the resamples.
-        rival: what the recommended point is set against; no choice itself.
+        reference_run: what the recommended point is set against; no choice itself.
     """
     some = [points[index] for index in indices]
     cost = np.array([point.cost_usd for point in some])
@@ -161,8 +161,10 @@ def choose(
         else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
         closed_form=form.at(form.price_ratio, value_of_time or 0.0),
         against=None
-        if rival is None
-        else set_against(choices[best], rival, value_of_time, level, -(-jobs // block_jobs)),
+        if reference_run is None
+        else set_against(
+            choices[best], reference_run, value_of_time, level, -(-jobs // block_jobs)
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class Rival(Judged):
+class ReferenceRun(Judged):
     """What a policy made of the jobs of a sweep.
 
     Attributes:
@@ -45,13 +45,13 @@ class Rival(Judged):
         return {"label": self.label, "policy": self.policy, **self.results}
 
 
-def replay_rival(
+def replay_reference(
     contender: Contender,
     jobs: TraceJobs,
     rng: np.random.Generator,
     blocks: Blocks | None,
     timelines: bool = False,
-) -> Rival:
+) -> ReferenceRun:
     """Replay jobs under a policy and add up what each resample of them cost and took.
 
     What is random is drawn from a copy of ``rng``, which stays as it is.
@@ -65,7 +65,7 @@ def replay_rival(
     if blocks is not None:
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
-    return Rival(
+    return ReferenceRun(
         label=contender.label,
         policy=contender.policy,
         settings=run.settings,
@@ -119,7 +119,7 @@ class Against:
 
 def set_against(
     point: SweepPoint,
-    rival: Rival,
+    reference_run: ReferenceRun,
     value_of_time: float | None,
     level: float | None,
     blocks: int = 0,
@@ -128,20 +128,20 @@ def set_against(
 
     Args:
         point: what is recommended.
-        rival: replayed with the same resamples.
+        reference_run: replayed with the same resamples.
         value_of_time: US dollars per hour of one job; None for none.
         level: percent of the intervals; None for none.
         blocks: in a resample.
     """
-    saving = rival.cost_usd - point.cost_usd
-    change_s = point.mean_jct_s - rival.mean_jct_s
+    saving = reference_run.cost_usd - point.cost_usd
+    change_s = point.mean_jct_s - reference_run.mean_jct_s
     net = None
     if value_of_time is not None:
-        net = saving - value_of_time * rival.results["jobs"] * change_s / HOUR_S
-    share = saving / rival.cost_usd if rival.cost_usd else None
-    if level is None or point.resampled is None or rival.resampled is None:
+        net = saving - value_of_time * reference_run.results["jobs"] * change_s / HOUR_S
+    share = saving / reference_run.cost_usd if reference_run.cost_usd else None
+    if level is None or point.resampled is None or reference_run.resampled is None:
         return Against(saving, share, change_s, net)
-    whole, jct_s = rival.resampled
+    whole, jct_s = reference_run.resampled
     less = whole - point.resampled.cost_usd
     shares = np.divide(less, whole, out=np.full(whole.size, np.nan), where=whole > 0)
     return Against(

@@ -19,7 +19,7 @@ from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.recommendation import Case, choose
-from gpuplan.planner.sweep.reference_policy import Rival, replay_rival
+from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
@@ -88,7 +88,7 @@ class Sweep:
     span_s: float
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
-    against: Rival | None = None
+    against: ReferenceRun | None = None
 
     @property
     def recommended(self) -> SweepPoint:
@@ -158,7 +158,7 @@ class Sweep:
         has its label there.
         """
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
-        rival = self.against
+        reference_run = self.against
         last = {"point": None, "capacity": None, "price_ratio": None}
         found = together(
             [
@@ -173,7 +173,11 @@ class Sweep:
                 )
                 for index, policy, point in [*rows, (None, "serverless_only", self.reference)]
             ]
-            + ([] if rival is None else [(last | {"policy": rival.label}, rival.timeline)])
+            + (
+                []
+                if reference_run is None
+                else [(last | {"policy": reference_run.label}, reference_run.timeline)]
+            )
         )
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
@@ -237,9 +241,9 @@ def sweep(
         level = None
     if level is not None:
         blocks = draw_blocks(jobs.workload.size, block_jobs, resamples, rng.spawn(1)[0])
-    rival = None
+    reference_run = None
     if against is not None:
-        rival = replay_rival(against, jobs, as_it_was, blocks, timelines)
+        reference_run = replay_reference(against, jobs, as_it_was, blocks, timelines)
     everything = replace(base, controller="fixed", threshold_s=np.inf)
     *replayed, alone = run_all(
         replay_scenario,
@@ -271,7 +275,7 @@ def sweep(
                 value_of_time,
                 level,
                 block_jobs,
-                rival,
+                reference_run,
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
@@ -286,10 +290,10 @@ def sweep(
         cases=tuple(cases),
         warnings=(
             *warnings_of(rules, taken.results, rules.move_s(jobs.workload)),
-            *(rival.warnings if rival else ()),
+            *(reference_run.warnings if reference_run else ()),
             *([_too_few(jobs.workload.size)] if few else []),
         ),
-        against=rival,
+        against=reference_run,
     )
 
 

@@ -22,7 +22,7 @@ from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.nodes import give_back, has_room, lease, new_places, try_back
+from gpuplan.simkit.nodes import can_place, give_back, give_back_on_trial, lease, new_places
 from gpuplan.simkit.time import FOREVER
 
 STATIC, REMAINING, LEVELS = range(3)  # what a key is made of
@@ -113,14 +113,14 @@ def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, wid
             break
         job = -front(queues, line)[1]
         remove(queues, jobs, line, job)
-        try_back(places, jobs[job, CHAIN], 1)
+        give_back_on_trial(places, jobs[job, CHAIN], 1)
         tried[count, 0], tried[count, 1] = line, job
         count += 1
-        fits = has_room(places, width)
+        fits = can_place(places, width)
     for i in range(count):
         line, job = tried[i, 0], tried[i, 1]
         insert(queues, jobs, line, -jobs[job, KEY], -job)
-        try_back(places, jobs[job, CHAIN], -1)
+        give_back_on_trial(places, jobs[job, CHAIN], -1)
     return fits
 
 
@@ -273,7 +273,7 @@ def replay(
                 width = gpus[number]
                 fits = width <= free
                 if fits and by_nodes:
-                    fits = has_room(places, width)
+                    fits = can_place(places, width)
                 if not fits and rules.preemptive:
                     fits = width <= free or can_free(lines, key, shift, width - free)
                     if fits and by_nodes:
@@ -284,7 +284,7 @@ def replay(
                 break
             remove(queues, jobs, wait_line[best], best)
             waiting -= 1
-            while free < gpus[best] or (by_nodes and not has_room(places, gpus[best])):
+            while free < gpus[best] or (by_nodes and not can_place(places, gpus[best])):
                 line, key = worst_line(lines, shift)
                 number = -front(queues, line)[1]
                 job = jobs[number]

@@ -24,15 +24,15 @@ def candidate_widths(profile: ClassProfile, choices: ClassOptions, job_class: st
     if choices.widths is None:
         widest = max(min(epoch.widest, most or epoch.widest) for epoch in profile.epochs)
         if np.isfinite(widest) and widest > MOST_WIDTHS:
-            option, most_said = "--max-width", f"--max-width {MOST_WIDTHS}"
+            option, limit_hint = "--max-width", f"--max-width {MOST_WIDTHS}"
             if job_class in choices.limits:
-                option, most_said = (
+                option, limit_hint = (
                     f"--limit {job_class}={most}",
                     f"--limit {job_class}={MOST_WIDTHS}",
                 )
             raise UsageError(
                 f"{option}: every width up to {widest:,.0f} GPUs is too many to try\n"
-                f"  next: {most_said} at most, or --widths with those that may be had"
+                f"  next: {limit_hint} at most, or --widths with those that may be had"
             )
         each = [epoch.candidates(most) for epoch in profile.epochs]
         widths = _measured(np.unique(np.concatenate(each)), profile, choices, job_class)

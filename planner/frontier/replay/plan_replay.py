@@ -22,7 +22,7 @@ BINS = 240  # of the time line
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ReplayedPlan:
     """What a plan promises and what became of it.
 
     Attributes:
@@ -82,7 +82,7 @@ class Trial:
         return rented_over_time(self.replay)
 
 
-def try_plan(workload: ClassWorkload, plan: Plan, cluster: RentedCluster) -> Trial:
+def replay_and_measure(workload: ClassWorkload, plan: Plan, cluster: RentedCluster) -> ReplayedPlan:
     """Replay a plan on its own arrivals.
 
     Raises:
@@ -95,7 +95,7 @@ def try_plan(workload: ClassWorkload, plan: Plan, cluster: RentedCluster) -> Tri
         above = unlimited.share_above(cluster.max_gpus)
     if cluster.node_gpus > 1:
         single_rented_gpus = replay_plan(workload, plan, replace(cluster, node_gpus=1)).rented_gpus
-    return Trial(
+    return ReplayedPlan(
         plan=plan,
         cluster=cluster,
         replay=replay,

@@ -315,7 +315,7 @@ def replay_paths(
     used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
     paths = [paths[index] for index in used.tolist()]
     tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
-    _check_room(workload, paths, tables, cluster)
+    _check_widths_fit(workload, paths, tables, cluster)
     submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
     work_us = arrivals.work_h * gpu_us_per_h
     try:
@@ -347,7 +347,7 @@ def jobs_of(workload: ClassWorkload) -> ClassArrivals:
     return workload.arrivals
 
 
-def _check_room(
+def _check_widths_fit(
     workload: ClassWorkload, paths: Sequence[WidthPath], tables: Paths, cluster: RentedCluster
 ) -> None:
     """Refuse paths that can never run within the limit."""

@@ -28,7 +28,7 @@ OVER = 0.03  # a replay that takes so much more than its budget does not keep it
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Candidate:
     """What a plan for a budget gave in its replay.
 
     Attributes:
@@ -45,7 +45,7 @@ class Tried:
 
 
 @dataclass(slots=True)
-class Tries:
+class BudgetSearch:
     """Replays of the plans for many budgets, each made once and when it is needed.
 
     Attributes:
@@ -61,11 +61,11 @@ class Tries:
     low: float
     high: float
     cluster: RentedCluster
-    _known: dict[float, Tried | None] = field(default_factory=dict)
+    _known: dict[float, Candidate | None] = field(default_factory=dict)
 
     def best_within(
         self, gpus: float, *, billed: bool = False, up_to: float = float("inf")
-    ) -> Tried | None:
+    ) -> Candidate | None:
         """Return the budget of the least mean completion time that rents no more than ``gpus``.
 
         Args:
@@ -86,16 +86,16 @@ class Tries:
         if not found:
             return None
 
-        def excess(one: Tried) -> float:
+        def excess(one: Candidate) -> float:
             return max(0.0, (one.billed_gpus if billed else one.rented_gpus) / gpus - 1)
 
-        def rank(one: Tried) -> tuple[float, float]:
+        def rank(one: Candidate) -> tuple[float, float]:
             return excess(one), one.weighted_mean_jct_s
 
         for _ in range(SPLITS):
             best = min(found.values(), key=rank)
 
-            def promise(gap: tuple[Tried, Tried], best: Tried = best) -> float:
+            def promise(gap: tuple[Candidate, Candidate], best: Candidate = best) -> float:
                 """Rate a wide gap high, beside a quick plan that rents hardly more than it may."""
                 quick = [one for one in gap if one.weighted_mean_jct_s <= best.weighted_mean_jct_s]
                 width = gap[1].budget_gpus / gap[0].budget_gpus - 1
@@ -110,23 +110,23 @@ class Tries:
         best = min(found.values(), key=rank)
         return None if excess(best) else best
 
-    def replay(self, one: Tried) -> PlanReplay:
+    def replay(self, one: Candidate) -> PlanReplay:
         """Return the whole replay of a budget tried."""
         return replay_plan(self.workload, self.at_budget(one.budget_gpus), self.cluster)
 
-    def _at(self, budget: float, most: float) -> Tried | None:
+    def _at(self, budget: float, most: float) -> Candidate | None:
         budget = min(round_up(budget), most)
         if budget not in self._known:
-            self._known[budget] = self._try(budget)
+            self._known[budget] = self._replay_budget(budget)
         return self._known[budget]
 
-    def _try(self, budget: float) -> Tried | None:
+    def _replay_budget(self, budget: float) -> Candidate | None:
         try:
             plan = self.at_budget(budget)
         except InfeasibleError:  # another method needs more than the least budget
             return None
         replay = replay_plan(self.workload, plan, self.cluster)
-        return Tried(
+        return Candidate(
             budget, replay.rented_gpus, replay.billed_gpus, objective_s(self.workload, replay)
         )
 

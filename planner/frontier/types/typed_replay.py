@@ -21,8 +21,8 @@ from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class TypeTrial:
-    """The jobs of a plan on one GPU type; see `Trial`.
+class ReplayedType:
+    """The jobs of a plan on one GPU type; see `ReplayedPlan`.
 
     Attributes:
         replay: the jobs on a cluster of that type.
@@ -62,7 +62,7 @@ class TypeTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class TypedTrial:
+class ReplayedTypedPlan:
     """A plan over several GPU types, replayed on a cluster of each.
 
     Attributes:
@@ -74,7 +74,7 @@ class TypedTrial:
     """
 
     plan: TypedPlan
-    types: Mapping[str, TypeTrial]
+    types: Mapping[str, ReplayedType]
     price_usd_per_gpu_h: Mapping[str, float]
     planned_p95_jct_s: float
 
@@ -166,9 +166,9 @@ class TypedTrial:
         return time_s, usd
 
 
-def try_typed(
+def replay_and_measure_types(
     workload: ClassWorkload, plan: TypedPlan, usd: Mapping[str, float], cluster: RentedCluster
-) -> TypedTrial:
+) -> ReplayedTypedPlan:
     """Replay a plan on its own arrivals, each type on a cluster of its own.
 
     Raises:
@@ -182,10 +182,10 @@ def try_typed(
     most = cluster.max_gpus
     unlimited = found if most is None else replays(replace(cluster, max_gpus=None))
     single = found if cluster.node_gpus == 1 else replays(replace(cluster, node_gpus=1))
-    return TypedTrial(
+    return ReplayedTypedPlan(
         plan=plan,
         types={
-            gpu_type: TypeTrial(
+            gpu_type: ReplayedType(
                 replay=replay,
                 law=demand_law(workload, plan.plan, gpu_type=gpu_type),
                 max_gpus=most,

@@ -34,11 +34,11 @@ from gpuplan.planner.frontier.types.heterogeneous import (
     solve_typed,
     workloads_by_type,
 )
-from gpuplan.planner.frontier.types.typed_replay import TypedTrial, try_typed
+from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan, replay_and_measure_types
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
 
-TRIES = 48  # smaller budgets replayed for one that keeps what was asked for
+CANDIDATES = 48  # smaller budgets replayed for one that keeps what was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class TypedPoint:
 
     plan: TypedPlan
     target_jct_s: float | None = None
-    trial: TypedTrial | None = None
-    inside: TypedTrial | None = None
+    replayed: ReplayedTypedPlan | None = None
+    inside: ReplayedTypedPlan | None = None
     requested: str | None = None
 
 
@@ -103,9 +103,9 @@ class TypedStudy:
         row["next_100_usd_month_saves_s"] = self.saved_s(point)
         row["target_jct_s"] = point.target_jct_s
         row["requested"] = point.requested
-        if point.trial is not None:
+        if point.replayed is not None:
             inside = point.inside
-            row["replay"] = point.trial.summary()
+            row["replay"] = point.replayed.summary()
             row["replay"]["inside_budget_usd_per_h"] = (
                 None if inside is None else float(inside.plan.plan.budget_gpus)
             )
@@ -143,7 +143,7 @@ class TypedStudy:
                 }
                 for c in frontier.frontier.classes
             ],
-            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -208,11 +208,13 @@ def study_types(
         plan: TypedPlan, target_s: float | None = None, requested: str | None = None
     ) -> TypedPoint:
         try:
-            trial = None if cluster is None else try_typed(workload, plan, usd, cluster)
+            replayed = (
+                None if cluster is None else replay_and_measure_types(workload, plan, usd, cluster)
+            )
         except UsageError as error:  # a job that changes its type is planned, but not replayed
             refused.append(str(error).partition("\n")[0])
-            trial = None
-        return TypedPoint(plan, target_s, trial, requested=requested)
+            replayed = None
+        return TypedPoint(plan, target_s, replayed, requested=requested)
 
     points = tuple(point(*each) for each in plans)
     if cluster is not None and by_request:
@@ -240,27 +242,27 @@ def _inside(
     point: TypedPoint,
     usd: Mapping[str, float],
     cluster: RentedCluster,
-) -> TypedTrial | None:
+) -> ReplayedTypedPlan | None:
     """Return the quickest plan tried whose bill keeps a budget that its own plan overshoots.
 
     A smaller budget may be billed more, so a grid of them is replayed.
     """
     if (
-        point.trial is None
+        point.replayed is None
         or point.target_jct_s is not None
-        or point.trial.over_budget_share < OVER
+        or point.replayed.over_budget_share < OVER
     ):
         return None
     budget = float(point.plan.plan.budget_gpus)
     found = []
-    for smaller in np.geomspace(frontier.min_usd_per_h, budget, TRIES)[:-1].tolist():
+    for smaller in np.geomspace(frontier.min_usd_per_h, budget, CANDIDATES)[:-1].tolist():
         try:
             plan = frontier.at_budget(min(ceil(100 * smaller) / 100, budget))
-            trial = try_typed(workload, plan, usd, cluster)
+            replayed = replay_and_measure_types(workload, plan, usd, cluster)
         except UsageError:  # a job that changes its type is planned, but not replayed
             continue
-        if trial.billed_usd_per_h <= budget:
-            found.append(trial)
+        if replayed.billed_usd_per_h <= budget:
+            found.append(replayed)
     return min(found, key=lambda one: float(one.jct_s.mean()), default=None)
 
 

@@ -190,14 +190,14 @@ def bootstrap_frontier(
     budgets, targets = np.array(budgets_gpus, float), np.array(targets_s, float)
     block = block_length(arrivals.work_h, np.diff(arrivals.submit_s, prepend=0.0))
     blocks = draw_blocks(arrivals.size, block, resamples, rng)
-    asked = _Asked(budgets, targets)
+    requested = _Requested(budgets, targets)
     rates, scales = _estimates(frontier, arrivals, workload.horizon_h, blocks)
     rows = []
     for rate, scale in zip(rates, scales, strict=True):
-        rows.append(_resampled(frontier, rate, scale, asked))
+        rows.append(_resampled(frontier, rate, scale, requested))
         if progress is not None:
             progress(len(rows) / resamples)
-    held = asked.figures(
+    held = requested.figures(
         frontier.load_gpus, frontier.budget_gpus, frontier.objective_s, frontier.mean_jct_s
     )
     load, least, *rest = (
@@ -219,7 +219,7 @@ def bootstrap_frontier(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Requested:
     budgets: FloatArray
     targets: FloatArray
 
@@ -266,14 +266,14 @@ def _estimates(
 
 
 def _resampled(
-    frontier: Frontier, rate: FloatArray, scale: FloatArray, asked: _Asked
+    frontier: Frontier, rate: FloatArray, scale: FloatArray, requested: _Requested
 ) -> FloatArray:
     """Return the figures asked for with other arrival rates and mean works; shapes (C,)."""
     if not np.isfinite(rate).all():  # all jobs of the resample came at once
-        return asked.missed
+        return requested.missed
     classes = frontier.classes
     if all(c.rescale_h == 0 and c.cap_h == float("inf") for c in classes):
-        return asked.figures(*_scaled(frontier, rate, scale))
+        return requested.figures(*_scaled(frontier, rate, scale))
     resampled = [
         replace(c, rate_per_h=r, work_h=c.work_h * factor)
         for c, r, factor in zip(classes, rate.tolist(), scale.tolist(), strict=True)
@@ -282,10 +282,12 @@ def _resampled(
     try:
         again = solve_frontier(resampled)
     except InfeasibleError:  # a cap that these sizes cannot keep
-        figures = asked.missed
+        figures = requested.missed
         figures[0] = sum(c.load_gpus for c in resampled)
         return figures
-    return asked.figures(again.load_gpus, again.budget_gpus, again.objective_s, again.mean_jct_s)
+    return requested.figures(
+        again.load_gpus, again.budget_gpus, again.objective_s, again.mean_jct_s
+    )
 
 
 def _scaled(

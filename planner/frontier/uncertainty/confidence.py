@@ -23,7 +23,7 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class FrontierConfidence:
     """Bands of the frontier over resamples of the jobs.
 
     Attributes:
@@ -88,9 +88,9 @@ class Sensitivity:
         return {"speedup": self.speedup.summary(), "bursts": self.bursts.summary()}
 
 
-def doubt_of(
+def confidence_of(
     study: FrontierStudy, level: float, seed: int, progress: Progress | None = None
-) -> Doubt:
+) -> FrontierConfidence:
     """Return the bands of a study. Raises `UsageError` on a level out of range."""
     by_budget = [point for point in study.points if point.target_jct_s is None]
     budgets = [point.plan.budget_gpus for point in by_budget]
@@ -112,7 +112,7 @@ def doubt_of(
         every, budget_gpus=every.budget_gpus[:asked], mean_jct_s=every.mean_jct_s[:asked]
     )
     requested = tuple(point.requested for point in by_budget)
-    return Doubt(bands, grid, every.mean_jct_s[asked:], requested)
+    return FrontierConfidence(bands, grid, every.mean_jct_s[asked:], requested)
 
 
 def sensitivity_of(
