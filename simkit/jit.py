@@ -1,4 +1,4 @@
-"""The one decorator for kernels: compiled on first use, kept on disk where that is possible."""
+"""The decorator for kernels: compiled on first use, cached on disk if possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kernel(function: Function) -> Function:
     except RuntimeError:  # no directory that can hold a cache
         return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
     if not numba.config.DISABLE_JIT:
-        # Numba takes a kernel in the cache for fresh as long as its own file is, although it holds
+        # Numba takes a cached kernel as fresh as long as its own file is, although it contains
         # the code of helpers in other files too; so let every file of the package count.
         kept = compiled._cache._cache_file
         kept._source_stamp = (kept._source_stamp, _sources_stamp())

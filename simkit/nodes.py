@@ -1,7 +1,7 @@
 """GPUs in nodes: a gang within one node, or in as few as can hold it.
 
 A gang of g GPUs takes ``g // n`` nodes of n GPUs whole and the rest in the fullest node that still
-has room for it. Nodes with equally many free GPUs stand in a list, the last changed first.
+can take it. Nodes with the same number of free GPUs are in a list, the last changed first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuplan.simkit.jit import kernel
 
 # Columns of the table of nodes; the rows behind the last node head the list of each free count.
 FREE, NEXT, BEFORE, FREE_COPY = range(4)
-# Columns of the table of leases: what a job holds of one node.
+# Columns of the table of leases: the GPUs that a job holds of one node.
 NODE, GPUS, FOLLOWING = range(3)
 
 
@@ -69,7 +69,7 @@ def change(places: Any, node: int, gpus: int) -> None:
 
 @kernel
 def can_place(places: Any, width: int) -> bool:
-    """Return whether a gang finds its nodes."""
+    """Return whether a gang fits on the nodes."""
     having = places.having
     each = having.size - 1
     whole, rest = width // each, width % each

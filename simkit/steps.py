@@ -1,7 +1,7 @@
-"""Step functions of time: what holds from one instant to the next, as GPUs in use do.
+"""Step functions of time: values that change at some times, such as GPUs in use.
 
-A step function is two arrays of shape (k,): the instants at which it changes, ascending, and its
-value from each of them on. It is 0 before the first instant and keeps its last value.
+A step function is two arrays of shape (k,): the times at which it changes, ascending, and its value
+from each of them on. It is 0 before the first time and keeps its last value.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def mean_and_peak(
 
 
 def value_at(time: FloatArray, value: FloatArray | IntArray, when: FloatArray) -> FloatArray:
-    """Return the values at some instants, each after any change at that instant."""
+    """Return the values at some times, each after any change at that time."""
     last = np.searchsorted(time, when, side="right") - 1
     result: FloatArray = np.where(last < 0, 0, value[last])
     return result

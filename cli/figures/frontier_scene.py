@@ -1,4 +1,4 @@
-"""What the picture of ``gpuplan pareto`` shows, for one GPU type or several."""
+"""The contents of the picture of ``gpuplan pareto``, for one GPU type or several."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ class Scene:
     """All that is drawn, in the unit of the budgets.
 
     Attributes:
-        title: what the picture is of.
+        title: title of the picture.
         unit: what budgets count, for the axis.
         show: writes a budget with its unit.
         frontier: the optimum.
         ends: the name and frontier at each end of a range of speedups.
         name: of the speedup of the frontier.
-        points: the plans asked for, at what they use.
-        by_request: whether somebody asked for them.
+        points: the plans to mark, at the GPUs they use.
+        by_request: whether the user requested them.
         knee: where the frontier bends most.
-        replayed: where the line of a plan leaves the frontier, and what it rents and gives in the
-            replay.
-        references: name and point of what others measured or published.
-        recorded: what the jobs held and took as recorded.
+        replayed: the point of a plan on the frontier, and its point in the replay.
+        references: name and point of measured or published results of others.
+        recorded: GPUs and mean completion time of the jobs as recorded.
         curves: name and points of each baseline.
-        timeline: hour, mean and most of what the plan of ``timeline_of`` rents over time.
-        timeline_unit: what that counts.
-        timeline_of: what that is.
+        timeline: hour, mean and peak rented over time by the plan of ``timeline_of``.
+        timeline_unit: unit of the time line.
+        timeline_of: name of that plan.
         usd_per_month: dollars a month for a unit of the budget; None without a price.
         ribbon: budget, and low and high end of the band of the mean completion time there; an end
             that is not known is infinite.
-        ribbon_of: what the band is.
+        ribbon_of: name of the band.
     """
 
     title: str
@@ -159,7 +158,7 @@ def scene_of_types(study: TypedStudy) -> Scene:
 
 
 def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
-    """Return the labels of points, the knee's first; none of the plans where much is drawn."""
+    """Return the labels of points, the knee's first; without those of plans in a full picture."""
     found = [(scene.knee, f"knee: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")]
     if scene.recorded is not None:
         found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))

@@ -73,7 +73,7 @@ UNITS = ((2 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (120, 60, "minut
 
 
 def draw_load(axes: Axes, load: Load, span_s: float) -> None:
-    """Draw the mean GPUs held per bin, with the offered load and the last submission marked."""
+    """Draw the mean GPUs held per bin, and mark the offered load and the last submission."""
     axes.set_title("GPUs held over time")
     if not load.timeline or load.window_s is None or load.bin_s is None:
         nothing(axes, "no GPU time recorded")
@@ -119,7 +119,7 @@ def draw_load(axes: Axes, load: Load, span_s: float) -> None:
 
 
 def draw_lorenz(axes: Axes, time: GpuTime) -> None:
-    """Draw the share of GPU time that the smallest jobs take, beside that of equal jobs."""
+    """Draw the share of GPU time of the smallest jobs, and that of equal jobs."""
     axes.set_title("How unequal jobs are")
     if not time.lorenz or time.gini is None:
         nothing(axes, "no GPU time recorded")

@@ -18,7 +18,7 @@ SHAPE = Column("shape", "shape")
 """The column of bars; left out where the encoding of a terminal lacks them."""
 
 Row = tuple[str, str, str, str]
-"""What it is, its bars, the least and the most."""
+"""Name, bars, minimum and maximum."""
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -36,7 +36,7 @@ def shapes_table(title: str, rows: Sequence[Row]) -> Table:
 def timeline_row(
     what: str, values: Sequence[float], show: Callable[[float], str] = show_number
 ) -> Row:
-    """Return the row of a time line: values over equal stretches, the last one no longer."""
+    """Return the row of a time line: values over equal periods; the last may be shorter."""
     each = -(-len(values) // CHARS)
     parts = [values[i : i + each] for i in range(0, len(values), each)]
     line = sparkline([sum(part) / len(part) for part in parts])

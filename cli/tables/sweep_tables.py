@@ -37,7 +37,7 @@ ONLY_CSV = (
     "break_even_price_ratio",
 )
 TODAY = "today"
-"""What the policy of ``--against`` is called beside the thresholds."""
+"""The name of the policy of ``--against`` next to the thresholds."""
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
 LEAST_LESS = 0.01
@@ -47,7 +47,7 @@ MARKS = ("recommended", "knee", "non_dominated")
 
 
 def headline(found: Sweep) -> str:
-    """Return what to take, why, what it saves and how sure that is."""
+    """Return the recommendation, its reason, its savings and their confidence."""
     case, chosen = found.cases[0], found.recommended
     rivals = sum(point.price_ratio == case.price_ratio for point in found.points)
     tried = f"{rivals} replay{'s' * (rivals > 1)} and everything serverless"
@@ -66,7 +66,7 @@ def headline(found: Sweep) -> str:
 
 
 def _called(found: Sweep, index: int | None) -> str:
-    """Return what a sentence calls a point of a case."""
+    """Return the name of a point of a case in a sentence."""
     if index is None:
         return "everything serverless"
     point = found.points[index]
@@ -79,7 +79,7 @@ def _called(found: Sweep, index: int | None) -> str:
 
 
 def _cheaper(case: Case, found: Sweep) -> str:
-    """Return what the least bill of all saves and takes, where the rule of `NEARLY` hides it."""
+    """Return savings and mean JCT of the least bill of all, if the rule of `NEARLY` hides it."""
     cheapest, chosen = found.point(case.cheapest), found.chosen(case)
     less = chosen.cost_usd - cheapest.cost_usd
     if case.value_of_time is not None or less < LEAST_LESS * chosen.cost_usd or not less:

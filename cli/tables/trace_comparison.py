@@ -1,4 +1,4 @@
-"""What people read of several traces: a column per trace, and how far apart they are."""
+"""Tables of several traces: a column per trace, and the distances between them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Budget:
 
     @property
     def usd_per_h(self) -> float:
-        """Dollars an hour. Raises `UsageError` where it is not in dollars."""
+        """Dollars an hour. Raises `UsageError` if it is not in dollars."""
         if self.unit != DOLLARS:
             raise UsageError(
                 f"--budget {self.text}: several GPU types have budgets in dollars\n"
@@ -100,13 +100,13 @@ def within(budget: Budget, at: Callable[[float], Made], value: float, least: str
     """Return the plan that ``at`` makes of a budget.
 
     Args:
-        budget: as asked for.
+        budget: the requested budget.
         at: makes the plan.
         value: the budget in the unit of ``at``.
         least: how to write the least one.
 
     Raises:
-        InfeasibleError: of ``at``; the message says so in the unit asked for.
+        InfeasibleError: of ``at``; the message has the unit of the request.
     """
     try:
         return at(value)
@@ -141,14 +141,14 @@ def plan_of(solved: Solved, frontier: Frontier, budget: Budget, price: Quote | N
     """Return the plan of a method for a budget.
 
     Raises:
-        InfeasibleError: it is below the least of the frontier, told in the unit asked for, or of
+        InfeasibleError: it is below the least of the frontier, in the unit of the request, or of
             the method.
         UsageError: dollars without a price.
     """
     usd = None if price is None else price.usd_per_gpu_h
     gpus = budget.gpus(frontier.load_gpus, usd)
     if gpus >= frontier.min_budget * (1 - TOLERANCE):
-        return solved.at_budget(gpus)  # another method may need more, and says so
+        return solved.at_budget(gpus)  # another method may need more, and reports it
     return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
 
 
@@ -168,7 +168,7 @@ def within_cluster(
 
 
 def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:
-    """Raise where something is asked for that only the exact method answers."""
+    """Refuse requests that only the exact method can answer."""
     if targets_s:
         raise UsageError(f"--method {method} plans for budgets; --target-jct needs --method exact")
     if speedup.ends:
@@ -180,12 +180,12 @@ def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]
 def shown_of(
     points: Sequence[Point], knee: Point, by_request: bool, budget: Callable[[Point], float]
 ) -> Point:
-    """Return the point people see first: the one asked for, nearest to the knee of several; or it.
+    """Return the point to show first: the requested one closest to the knee, or the knee.
 
     Args:
-        points: for the budgets asked for, or of a sweep.
+        points: for the requested budgets, or of a sweep.
         knee: where the frontier bends most.
-        by_request: whether the points were asked for.
+        by_request: whether the points were requested.
         budget: of a point.
     """
     if not by_request and len(points) > 1:

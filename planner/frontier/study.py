@@ -39,7 +39,7 @@ Progress = Callable[[float], None]
 
 
 class Section(Protocol):
-    """A further part of a study: what its plans are compared with, how sure they are."""
+    """A further part of a study: comparisons of its plans, or their confidence."""
 
     @property
     def key(self) -> str:
@@ -47,7 +47,7 @@ class Section(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader must know."""
+        """Caveats for the reader."""
 
     def summary(self) -> Any:
         """Return its results; keys are stable and carry their unit."""
@@ -55,17 +55,17 @@ class Section(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The plan for one of the budgets asked for.
+    """The plan for one of the requested budgets.
 
     Attributes:
         plan: the plan.
         ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
             ends of the assumed range; None at an end where the budget cannot keep up.
         target_jct_s: the mean completion time it is the least budget for; None where the budget
-            itself was asked for.
+            itself was requested.
         replayed: the plan replayed; None without a replay.
-        inside: the best smaller budget whose replay keeps this one; None where this one was not
-            asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
+        inside: the best smaller budget with a replay within this one; None if this one was not
+            requested, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
             are exceeded most.
         requested: the budget or completion time as requested; None for a sweep of the frontier.
     """
@@ -80,7 +80,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class FrontierStudy:
-    """A frontier and the points asked for.
+    """A frontier and the requested points.
 
     Attributes:
         workload: the job classes of the trace.
@@ -90,10 +90,10 @@ class FrontierStudy:
         points: by budget, ascending.
         knee: the optimal plan where the frontier bends most, and its replay.
         price: of a GPU-hour; None where not given.
-        by_request: whether the points were asked for, and are no sweep of the frontier.
+        by_request: whether the points were requested, and are not a sweep of the frontier.
         method: what made the plans of the points.
         cluster: how GPUs were rented in the replays; None without replays.
-        notes: what a reader of the plans must know.
+        notes: caveats for readers of the plans.
         sections: further parts.
     """
 
@@ -112,16 +112,16 @@ class FrontierStudy:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the plans are those of the frontier."""
+        """Return whether the plans are those of the frontier."""
         return self.method == EXACT
 
     @property
     def shown(self) -> Point:
-        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        """The point to show first: the requested one closest to the knee, or the knee."""
         return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
 
     def step(self) -> str:
-        """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
+        """Return the most useful of `steps`: the dollars or the GPU, if small vs. the least."""
         steps = self.steps(self.frontier.min_budget)
         wanted = "100_usd_month" if "100_usd_month" in steps else "gpu"
         return wanted if steps[wanted] <= SMALL_STEP * self.frontier.min_budget else "1pct"
@@ -132,16 +132,16 @@ class FrontierStudy:
         return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
     def usd_per_month(self, gpus: float) -> float:
-        """Return what so many GPUs cost in a month of 730 hours. Raises without a price."""
+        """Return the cost of a number of GPUs in a month of 730 hours. Raises without a price."""
         if self.price is None:
             raise ValueError("this study has no price")
         return gpus * self.price.usd_per_gpu_h * MONTH_H
 
     @property
     def over(self) -> list[Point]:
-        """The points whose replays take more than their budget by `OVER`, the worst first.
+        """The points with replays over their budget by more than `OVER`, the worst first.
 
-        Not those for a completion time, which have no budget to keep.
+        Points for a completion time are left out, as they have no budget to keep.
         """
         found = [point for point in self.points if (self.over_budget(point) or 0) > OVER]
         asked = [point for point in found if point.target_jct_s is None]
@@ -225,7 +225,7 @@ class FrontierStudy:
         }
 
     def recorded(self) -> dict[str, Any] | None:
-        """Return how the jobs ran as recorded, and what the GPUs they held could give."""
+        """Return how the jobs ran as recorded, and the best plan for the GPUs they held."""
         record = self.workload.record
         if record is None:
             return None
@@ -243,7 +243,7 @@ class FrontierStudy:
         return pl.concat([point.plan.to_frame() for point in self.points])
 
     def row(self, point: Point) -> dict[str, Any]:
-        """Return what is known about a point but its widths; keys are stable, with their unit."""
+        """Return all facts about a point except its widths; keys are stable, with their unit."""
         plan = point.plan
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
@@ -302,7 +302,7 @@ def study_frontier(
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
-        InputError, UsageError: see `workload_of`; another method asked for what it cannot do.
+        InputError, UsageError: see `workload_of`; a method that cannot do what is requested.
     """
     choices = within_cluster(choices or ClassOptions(), speedup, cluster)
     if method != EXACT:

@@ -1,6 +1,6 @@
-"""What to take in one case of a sweep, what it saves, and how sure that is.
+"""The recommendation in one case of a sweep, its savings and their confidence.
 
-A case is what nobody chooses: the ratio of the two prices, and what an hour of a job is worth.
+A case is what the user cannot choose: the ratio of the two prices, and the value of a job's hour.
 Confidence comes from a moving-block bootstrap over the jobs (see `gpuplan.analysis.bootstrap`), the
 same resamples for all points. A job keeps the bill and the time it had in the replay, so it tells
 how much the choice hangs on which jobs there were, not how other jobs would have queued.
@@ -61,17 +61,17 @@ class Case:
     Attributes:
         price_ratio: serverful over serverless price.
         value_of_time: US dollars per hour of one job; None for the rule of `front.NEARLY`.
-        non_dominated: points that no other beats in both cost and mean JCT, by cost.
+        non_dominated: points not dominated in cost and mean JCT, by cost.
         knee: the point of `non_dominated` farthest below the line between its ends; None where it
             has fewer than three.
         recommended: the point to take, see `gpuplan.planner.sweep.pareto_front.objective`; None for
             everything serverless, which is judged with the points and preferred to equal ones.
         cheapest: the point of the least bill, of equals the fastest; None as for ``recommended``.
-        saving_usd: what it costs less than everything serverless.
-        saving_share: that over the cost of everything serverless; None where that is 0.
+        saving_usd: savings vs. everything serverless.
+        saving_share: the same over the cost of everything serverless; None if that is 0.
         net_saving_usd: that less the worth of the longer completion times; None without a value of
             time.
-        confidence: None where nobody asked.
+        confidence: None if not requested.
         closed_form: the ski-rental view at these prices and the recommended capacity, of which c2
             is the median offer; the greatest where everything serverless is recommended.
         against: the recommended point less the rival; None where there is none.
@@ -122,7 +122,7 @@ def choose(
         indices: those of the case's price ratio; at least one.
         everything: all jobs serverless, a choice too.
         forms: the closed form of each capacity, at the prices of the case.
-        greatest: the capacity whose closed form goes with everything serverless.
+        greatest: the capacity for the closed form of everything serverless.
         value_of_time: see `Case`.
         level: percent of the intervals; None for no confidence.
         block_jobs: jobs in a block of the resamples.

@@ -1,4 +1,4 @@
-"""What a sweep is set against: one replay of any policy, such as the scheduler of today."""
+"""The reference of a sweep: one replay of any policy, such as today's scheduler."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from gpuplan.simkit.time import HOUR_S
 
 @dataclass(frozen=True, slots=True)
 class ReferenceRun(Judged):
-    """What a policy made of the jobs of a sweep.
+    """The replay of the jobs of a sweep under another policy.
 
     Attributes:
         label, policy: of the `Contender`.
         settings: the effective value of every setting.
-        results: what all policies have in `gpuplan compare`, as it stands there.
+        results: the results of `gpuplan compare`, in the same form.
         resampled: bills (US dollars) and mean completion times (seconds) over resamples of the
-            trace, each of shape (resamples,); None where nobody asked.
-        warnings: what a reader must know.
-        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
+            trace, each of shape (resamples,); None if not requested.
+        warnings: caveats for the reader.
+        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None if not requested.
     """
 
     label: str
@@ -52,9 +52,9 @@ def replay_reference(
     blocks: Blocks | None,
     timelines: bool = False,
 ) -> ReferenceRun:
-    """Replay jobs under a policy and add up what each resample of them cost and took.
+    """Replay jobs under a policy and sum up cost and time of each resample.
 
-    What is random is drawn from a copy of ``rng``, which stays as it is.
+    Random numbers come from a copy of ``rng``, which does not change.
 
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
@@ -81,11 +81,11 @@ class Against:
     """What is recommended, less a rival.
 
     Attributes:
-        saving_usd: what it costs less.
-        saving_share: that over the cost of the rival; None where that is 0.
+        saving_usd: the savings.
+        saving_share: the same over the cost of the reference; None if that is 0.
         mean_jct_change_s: its mean completion time less the rival's; below 0 it is sooner.
         net_saving_usd: the saving less the worth of that change; None without a value of time.
-        level: confidence of the intervals, percent; None where nobody asked for any.
+        level: confidence of the intervals, percent; None if not requested.
         usd, share, change_s: intervals of the first three; None without resamples.
     """
 
@@ -127,7 +127,7 @@ def set_against(
     """Return what a point saves against a rival, and how sure that is.
 
     Args:
-        point: what is recommended.
+        point: the recommended point.
         reference_run: replayed with the same resamples.
         value_of_time: US dollars per hour of one job; None for none.
         level: percent of the intervals; None for none.

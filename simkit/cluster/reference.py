@@ -21,14 +21,14 @@ import numpy as np
 from gpuplan.simkit.growable import grown
 from gpuplan.simkit.jit import kernel
 
-NARROWEST, REMAINING, REMAINING_GPUS = range(3)  # what jobs are sorted by
+NARROWEST, REMAINING, REMAINING_GPUS = range(3)  # sort keys of jobs
 
 NEVER = 1 << 60
 
 
 @kernel
 def rank(order: int, width: int, left: int) -> int:
-    """Return what a job is sorted by."""
+    """Return the sort key of a job."""
     if order == NARROWEST:
         return width
     return left if order == REMAINING else left * width
@@ -42,7 +42,7 @@ def refill(submit: Any, service: Any, gpus: Any, capacity: int, order: int) -> A
         submit, service, gpus: one value per job, shape (n,), seconds, sorted by ``submit``; every
             job fits into the empty cluster.
         capacity: GPUs of the cluster.
-        order: what jobs are sorted by.
+        order: the sort key of jobs.
 
     Returns:
         Start, end and number of stops of each job, shape (n, 3); the time line as `replay` has it.
@@ -108,7 +108,7 @@ def refill(submit: Any, service: Any, gpus: Any, capacity: int, order: int) -> A
 
 
 NONE = -1
-RUNNING, DEMOTED = 0, 1  # parts of a queue whose jobs hold GPUs
+RUNNING, DEMOTED = 0, 1  # parts of a queue with jobs that hold GPUs
 
 
 class PublishedQueues(NamedTuple):
@@ -147,7 +147,7 @@ def append(queues: PublishedQueues, level: int, line: int, job: int) -> None:
 
 @kernel
 def put_first(queues: PublishedQueues, level: int, line: int, job: int) -> None:
-    """Put a stopped job before all that wait in its queue."""
+    """Put a stopped job before all waiting jobs of its queue."""
     queues.ends[0] -= 1
     queues.place[job], queues.behind[job] = queues.ends[0], queues.first[level, line]
     if queues.first[level, line] == NONE:
@@ -157,7 +157,7 @@ def put_first(queues: PublishedQueues, level: int, line: int, job: int) -> None:
 
 @kernel
 def next_fitting(queues: PublishedQueues, level: int, widths: Any, free: int) -> int:
-    """Return the line whose first job comes first of those that fit, or `NONE`."""
+    """Return the line with the first job that fits, or `NONE`."""
     found = NONE
     for line in range(widths.size):
         if widths[line] > free:

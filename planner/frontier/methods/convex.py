@@ -58,7 +58,7 @@ class ConvexProgram:
         the share of one class' jobs on the second of two paths changes.
 
         Raises:
-            InfeasibleError: no running budget leaves room for its rescaling.
+            InfeasibleError: no running budget leaves enough for its rescaling.
         """
         cost = self.charged.budget_gpus
         within = np.flatnonzero(cost <= gpus * (1 + TOLERANCE))

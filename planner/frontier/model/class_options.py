@@ -12,7 +12,7 @@ from gpuplan.simkit.workload import MOST_GPUS
 
 CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
 ALL, NONE = "all", "(none)"
-MOST_CLASSES = 5_000  # each has a width of its own in every plan; more take long, and help nobody
+MOST_CLASSES = 5_000  # each has its own width in every plan; more are slow to plan and not useful
 
 
 def labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
@@ -33,7 +33,7 @@ def _classes(number: int) -> str:
 
 
 def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
-    """Raise `UsageError` where jobs have more than `MOST_CLASSES` classes; name what has fewer."""
+    """Raise `UsageError` for more than `MOST_CLASSES` classes; suggest columns with fewer."""
     count = jobs["class"].n_unique()
     if count <= MOST_CLASSES:
         return
@@ -62,14 +62,14 @@ class ClassOptions:
     """How a trace becomes a workload.
 
     Attributes:
-        class_by: column that tells classes apart, one of `CLASS_COLUMNS`.
+        class_by: column that defines the classes, one of `CLASS_COLUMNS`.
         horizon_s: time over which the jobs arrive; None for the span of their submissions.
-        rescale_s: time of a start or a change of width, for every class; None for what the
+        rescale_s: time of a start or a change of width, for every class; None for that of the
             profile measured, or 0 where there is none.
         max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
         widths: the candidate widths; None for every whole one from the least measured.
         scale_work: factor on job sizes that come from a profile and not from the trace.
-        weights: what an hour of a class' jobs counts in the objective, by class; 1 for others.
+        weights: weight of an hour of a job in the objective, by class; 1 for others.
         limits: widest candidate in GPUs of some classes, instead of ``max_width``.
         caps_s: most seconds that the jobs of some classes may take on average.
         width_step: candidate widths are its multiples, as where GPUs come in whole nodes; None
@@ -118,5 +118,5 @@ class ClassOptions:
             raise UsageError("--width-step and --widths both say which widths may be had: give one")
 
     def most_gpus(self, job_class: str) -> int | None:
-        """Return the most GPUs that a job of a class may get; None where nobody said."""
+        """Return the most GPUs that a job of a class may get; None without a limit."""
         return self.limits.get(job_class, self.max_width)

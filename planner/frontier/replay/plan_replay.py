@@ -1,4 +1,4 @@
-"""A plan tried on the jobs it was made for: what it promises beside what a replay of it gives."""
+"""A plan and its replay on the jobs it was made for: planned and replayed figures."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ BINS = 240  # of the time line
 
 @dataclass(frozen=True, slots=True)
 class ReplayedPlan:
-    """What a plan promises and what became of it.
+    """A plan and its replay.
 
     Attributes:
         plan: the plan.
         cluster: how GPUs were rented.
         replay: the jobs on that cluster.
-        planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
-            once.
-        law: how many GPUs jobs ask for in the long run, with Poisson arrivals.
-        above_max_gpus_share: share of the time in which jobs ask for more than
-            `RentedCluster.max_gpus`, in a replay without that limit, whose queue
-            would add to the demand; None without one.
+        planned_p95_jct_s: P95 of the completion times if GPUs are available immediately.
+        law: distribution of the demand for GPUs in the long run, with Poisson arrivals.
+        above_max_gpus_share: share of the time in which jobs need more than
+            `RentedCluster.max_gpus`, in a replay without that limit, as waiting jobs would add to
+            the demand; None without a limit.
         single_rented_gpus: GPUs rented on average with nodes of one GPU.
     """
 
@@ -48,7 +47,7 @@ class ReplayedPlan:
 
     @property
     def p95_jct_s(self) -> float:
-        """Completion time that 95% of the jobs keep in the replay."""
+        """P95 of the completion times in the replay."""
         return percentile(self.replay.jct_s, 95)
 
     @property
@@ -58,7 +57,7 @@ class ReplayedPlan:
 
     @property
     def node_rounding_gpus(self) -> float:
-        """GPUs rented on average only because whole nodes are."""
+        """GPUs rented on average only because nodes are rented as a whole."""
         return self.replay.rented_gpus - self.single_rented_gpus
 
     def summary(self) -> dict[str, Any]:
@@ -78,7 +77,7 @@ class ReplayedPlan:
         }
 
     def timeline(self) -> list[dict[str, float]]:
-        """Return the GPUs rented over time: mean and most of each of some equal stretches."""
+        """Return the GPUs rented over time: mean and peak in equal periods."""
         return rented_over_time(self.replay)
 
 
@@ -107,7 +106,7 @@ def replay_and_measure(workload: ClassWorkload, plan: Plan, cluster: RentedClust
 
 
 def planned_jct_s(workload: ClassWorkload, plan: Plan) -> FloatArray:
-    """Return the time each job of a workload takes by a plan when its GPUs are there at once."""
+    """Return the completion time of each job by a plan if its GPUs are available immediately."""
     paths, path_of = assign_paths(workload, plan)
     assert workload.arrivals is not None  # `assign_paths` saw to it
     per_work, starts_h = [], []

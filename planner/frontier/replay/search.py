@@ -1,8 +1,8 @@
-"""Which plan does best in a replay, of those that rent no more than so many GPUs there.
+"""Search for the plan that does best in a replay among those that rent at most some GPUs.
 
 Whole nodes, delays and a limit make a plan rent something else than its budget, and not in
 proportion: a larger budget may rent less, or end jobs later. So plans are replayed over a grid of
-budgets, and between the budgets of the grid where the best one stands.
+budgets, and between the budgets of the grid around the best one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ OVER = 0.03  # a replay that takes so much more than its budget does not keep it
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a plan for a budget gave in its replay.
+    """The result of replaying the plan for a budget.
 
     Attributes:
-        budget_gpus: the budget, as `show_gpus` writes it, so that it can be asked for.
+        budget_gpus: the budget, rounded as by `show_gpus`, so that a user can request it.
         rented_gpus: GPUs rented on average.
         billed_gpus: GPUs billed on average.
         weighted_mean_jct_s: weighted mean completion time; the mean where all weights are equal.
@@ -70,11 +70,11 @@ class BudgetSearch:
 
         Args:
             gpus: most GPUs rented on average.
-            billed: whether the GPUs billed count, and not those rented.
+            billed: whether to count the GPUs billed instead of those rented.
             up_to: largest budget to try.
 
         Returns:
-            The best budget tried; None where each of them rents more.
+            The best budget evaluated; None if all of them rent more.
         """
 
         high = min(self.high, up_to)
@@ -96,7 +96,7 @@ class BudgetSearch:
             best = min(found.values(), key=rank)
 
             def promise(gap: tuple[Candidate, Candidate], best: Candidate = best) -> float:
-                """Rate a wide gap high, beside a quick plan that rents hardly more than it may."""
+                """Rate gaps high that are wide and next to a good plan slightly over the limit."""
                 quick = [one for one in gap if one.weighted_mean_jct_s <= best.weighted_mean_jct_s]
                 width = gap[1].budget_gpus / gap[0].budget_gpus - 1
                 return width / (NEAR + min(map(excess, quick))) if quick else 0.0
@@ -111,7 +111,7 @@ class BudgetSearch:
         return None if excess(best) else best
 
     def replay(self, one: Candidate) -> PlanReplay:
-        """Return the whole replay of a budget tried."""
+        """Return the full replay of an evaluated budget."""
         return replay_plan(self.workload, self.at_budget(one.budget_gpus), self.cluster)
 
     def _at(self, budget: float, most: float) -> Candidate | None:

@@ -1,4 +1,4 @@
-"""A plan over several GPU types tried on its own jobs: promised and replayed, type by type."""
+"""A plan over several GPU types and its replay on its own jobs, type by type."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class ReplayedType:
 
     Attributes:
         replay: the jobs on a cluster of that type.
-        law: how many of its GPUs jobs ask for in the long run, with Poisson arrivals.
+        law: distribution of the demand for its GPUs in the long run, with Poisson arrivals.
         max_gpus: most GPUs of the type at once; None without a limit.
-        above_max_gpus_share: share of the time in which jobs ask for more, in a replay without the
+        above_max_gpus_share: share of the time in which jobs need more, in a replay without the
             limit; None without one.
         single_rented_gpus: GPUs rented on average with nodes of one GPU.
     """
@@ -41,12 +41,12 @@ class ReplayedType:
 
     @property
     def node_rounding_gpus(self) -> float:
-        """GPUs rented on average only because whole nodes are."""
+        """GPUs rented on average only because nodes are rented as a whole."""
         return self.replay.rented_gpus - self.single_rented_gpus
 
     @property
     def above_max_gpus_share_law(self) -> float | None:
-        """Share of the time in which jobs ask for more than the limit, by the law."""
+        """Share of the time in which jobs need more than the limit, by the distribution."""
         return None if self.max_gpus is None else self.law.above(self.max_gpus)
 
     def summary(self) -> dict[str, Any]:
@@ -69,8 +69,7 @@ class ReplayedTypedPlan:
         plan: the plan.
         types: by type that some job runs on.
         price_usd_per_gpu_h: by type.
-        planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
-            once.
+        planned_p95_jct_s: P95 of the completion times if GPUs are available immediately.
     """
 
     plan: TypedPlan
@@ -95,7 +94,7 @@ class ReplayedTypedPlan:
 
     @property
     def node_rounding_usd_per_h(self) -> float:
-        """Dollars an hour for GPUs rented only because whole nodes are."""
+        """Dollars an hour for GPUs rented only because nodes are rented as a whole."""
         return self._usd({t: one.node_rounding_gpus for t, one in self.types.items()})
 
     @property
@@ -105,12 +104,12 @@ class ReplayedTypedPlan:
 
     @property
     def peak_gpus(self) -> dict[str, int]:
-        """Most GPUs of each type rented at once."""
+        """Peak of the GPUs rented of each type."""
         return {t: one.replay.peak_gpus for t, one in self.types.items()}
 
     @property
     def peak_usd_per_h(self) -> float:
-        """Most dollars an hour at once, for the GPUs of all types."""
+        """Peak of the dollars an hour for the GPUs of all types."""
         return float(self._usd_over_time()[1].max())
 
     @property
@@ -157,7 +156,7 @@ class ReplayedTypedPlan:
         return sum(self.price_usd_per_gpu_h[t] * count for t, count in gpus.items())
 
     def _usd_over_time(self) -> tuple[FloatArray, FloatArray]:
-        """Return times at which what is rented changes, and dollars an hour from then on."""
+        """Return the times at which the rented GPUs change, and dollars an hour from then on."""
         time_s = np.unique(np.concatenate([one.replay.time_s for one in self.types.values()]))
         usd = np.zeros(time_s.size)
         for gpu_type, one in self.types.items():

@@ -1,4 +1,4 @@
-"""The question of ``gpuplan pareto`` over several GPU types, in dollars."""
+"""The study of ``gpuplan pareto`` over several GPU types, in dollars."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan, repla
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
 
-CANDIDATES = 48  # smaller budgets replayed for one that keeps what was asked for
+CANDIDATES = 48  # smaller budgets to replay, in search of a bill within the requested budget
 
 
 @dataclass(frozen=True, slots=True)
 class TypedPoint:
-    """The plan for one of the budgets asked for; see `study.Point`.
+    """The plan for one of the requested budgets; see `study.Point`.
 
     Attributes:
-        inside: the quickest plan tried whose bill keeps this budget in the replay; None where this
-            one's does, to within `OVER`, or where none does.
+        inside: the fastest evaluated plan with a replayed bill within this budget; None if the plan
+            itself keeps it, to within `OVER`, or if none does.
         requested: the budget or completion time as requested; None for a sweep of the frontier.
     """
 
@@ -60,7 +60,7 @@ class TypedPoint:
 
 @dataclass(frozen=True, slots=True)
 class TypedStudy:
-    """A frontier over several GPU types and the points asked for.
+    """A frontier over several GPU types and the requested points.
 
     Attributes:
         workload: the job classes with the candidates of all types; loads are in GPUs of the type
@@ -71,9 +71,9 @@ class TypedStudy:
         points: by budget, ascending.
         knee: the plan where the frontier bends most.
         prices: by type.
-        by_request: whether the points were asked for, and are no sweep of the frontier.
+        by_request: whether the points were requested, and are not a sweep of the frontier.
         cluster: how the GPUs of each type were rented in the replays; None without replays.
-        notes: what a reader of the plans must know.
+        notes: caveats for readers of the plans.
     """
 
     workload: ClassWorkload
@@ -89,15 +89,15 @@ class TypedStudy:
 
     @property
     def shown(self) -> TypedPoint:
-        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        """The point to show first: the requested one closest to the knee, or the knee."""
         return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.plan.budget_gpus)
 
     def saved_s(self, point: TypedPoint) -> float:
-        """Return by how much $100 a month more cut the mean completion time, in seconds."""
+        """Return the reduction of the mean completion time by $100 more a month, in seconds."""
         return self.frontier.frontier.saved_s(point.plan.plan.budget_gpus, 100 / MONTH_H)
 
     def row(self, point: TypedPoint) -> dict[str, Any]:
-        """Return all that is known about a point; keys are stable and carry their unit."""
+        """Return all facts about a point; keys are stable and carry their unit."""
         row = point.plan.summary()
         row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
         row["next_100_usd_month_saves_s"] = self.saved_s(point)
@@ -243,7 +243,7 @@ def _inside(
     usd: Mapping[str, float],
     cluster: RentedCluster,
 ) -> ReplayedTypedPlan | None:
-    """Return the quickest plan tried whose bill keeps a budget that its own plan overshoots.
+    """Return the fastest evaluated plan with a bill within a budget that its own plan exceeds.
 
     A smaller budget may be billed more, so a grid of them is replayed.
     """

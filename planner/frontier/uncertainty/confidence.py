@@ -1,4 +1,4 @@
-"""How sure a study is, as sections of it: bands, and what errors and bursts do to its plan."""
+"""Sections of a study about its confidence: bands, and the effects of errors and bursts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FrontierConfidence:
     """Bands of the frontier over resamples of the jobs.
 
     Attributes:
-        bands: at the budgets and completion times asked for.
+        bands: at the requested budgets and completion times.
         grid_gpus: budgets over the frontier; shape (G,).
         grid: the bands there.
         requested: the budgets of the bands as requested; None for those of a sweep.
@@ -45,7 +45,7 @@ class FrontierConfidence:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Caveats for the reader."""
         return (
             f"bands have {self.bands.level:g}% confidence, by {self.bands.resamples} resamples of "
             "the jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
@@ -80,7 +80,7 @@ class Sensitivity:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know: nothing more."""
+        """Caveats for the reader: none."""
         return ()
 
     def summary(self) -> dict[str, Any]:

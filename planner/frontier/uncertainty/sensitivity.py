@@ -41,11 +41,11 @@ class SpeedupError:
     """A plan under speedups other than those it was made with.
 
     Attributes:
-        job_class: the class whose speedups differ; None for all.
+        job_class: the class with different speedups; None for all.
         error: by which share its gain from further GPUs is more (or less, where negative).
         mean_jct_s: mean completion time.
         used_gpus: GPUs used on average.
-        best_jct_s: least mean completion time on as many GPUs, had one known; None for one class.
+        best_jct_s: least mean JCT on these GPUs with known speedups; None for one class.
     """
 
     job_class: str | None
@@ -75,7 +75,7 @@ class SpeedupSensitivity:
 
     @property
     def worst_class(self) -> SpeedupError:
-        """The class whose error alone costs most time."""
+        """The class with the most expensive error."""
         return max(self.rows[2:], key=lambda row: row.mean_jct_s)
 
     def summary(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class SpeedupSensitivity:
 def speedup_sensitivity(
     workload: ClassWorkload, plan: Plan, error: float = ERROR
 ) -> SpeedupSensitivity:
-    """Tell what a plan gives where speedups differ from those it was made with.
+    """Return the results of a plan if speedups differ from those it was made with.
 
     Args:
         workload: the classes the plan was made for, on one GPU type.
@@ -172,7 +172,7 @@ def _with_error(workload: ClassWorkload, index: int, error: float) -> JobClass:
 
 
 def _off(speedup: FloatArray, error: float) -> FloatArray:
-    """Return speedups whose gain differs by a share; one that gains nothing cannot err so."""
+    """Return speedups with a gain that differs by a share; a flat one cannot differ this way."""
     return speedup + np.where(speedup > 1, (speedup - 1) * error, 0.0)
 
 
@@ -213,7 +213,7 @@ class OtherLaw:
     frontier: Frontier
 
     def jct_s(self, budget_gpus: float) -> float | None:
-        """Return the least mean completion time at a budget; None where that cannot keep up."""
+        """Return the least mean completion time at a budget; None if it is below the load."""
         if budget_gpus < self.frontier.min_budget * (1 - TOLERANCE):
             return None
         return self.frontier.mean_jct_at(budget_gpus)
@@ -226,7 +226,7 @@ class Laws:
     Attributes:
         assumed: the law of the study.
         others: other laws.
-        points: the points of the study to compare at: those asked for, or the knee.
+        points: the points of the study to compare at: the requested ones, or the knee.
         notes: laws left out, and why.
     """
 
@@ -261,7 +261,7 @@ class Laws:
 
 
 def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
-    """Return what other laws say of a study: power at two ends, and one of another family.
+    """Return the budgets of a study under other laws: power at two ends, and another family.
 
     Args:
         study: of a law of the same parameters for every job.
@@ -269,7 +269,7 @@ def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
         choices: how it became a workload.
 
     Raises:
-        ValueError: the speedups of the study are no law.
+        ValueError: the speedups of the study are not a law.
     """
     law = study.speedup.law
     if law is None:
