@@ -8,8 +8,7 @@ from support_pareto import results
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.prices.offers import listed_offers
-from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.prices.quoting import quote
+from gpuplan.analysis.prices.quote import Quote, quote
 
 SIA = ("--gpu", "T4", "--gpu", "RTX2080Ti", "--gpu", "A100")
 USD = ("--price", "T4=0.5", "--price", "RTX2080Ti=0.4", "--price", "A100=2.5")

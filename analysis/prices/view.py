@@ -18,19 +18,19 @@ from gpuplan.analysis.prices.offers import STALE_DAYS, Offer, listed_offers, off
 from gpuplan.analysis.prices.supply import Supply, supplies
 
 BUILT_IN = "builtin"
-MAX_NAMES_TOLD = 6
+MAX_NAMES_LISTED = 6
 
 
 @dataclass(frozen=True, slots=True)
 class PriceView:
-    """What is asked for GPUs.
+    """The offers of GPUs.
 
     Attributes:
         source: name of the file, or `BUILT_IN`.
         offers: every source of GPUs, in order of GPU, provider and kind.
         hourly: their prices by the hour; none where they are a list.
         cheapest: who leads, per GPU; none where they are a list.
-        supply: how each GPU of each region comes and goes; none where that is not recorded.
+        supply: availability statistics of each GPU in each region; empty if not recorded.
         references: GPU -> ``provider:kind`` that savings are counted against.
         notes: where the prices are old, or gpuplan's own.
     """
@@ -57,16 +57,16 @@ class PriceView:
 def market(
     book: PriceBook | None, *, reference: str | None = None, as_of: datetime | None = None
 ) -> PriceView:
-    """Return what the sources of a book, or of the built-in list where it is None, ask.
+    """Return the offers of a book, or of the built-in list if it is None.
 
     Args:
         book: the prices.
-        reference: ``provider:kind`` to count savings against; None takes the dearest on-demand
+        reference: ``provider:kind`` to compare savings to; None takes the most expensive on-demand
             source of each GPU.
-        as_of: when the prices are used, to tell those that are old.
+        as_of: when the prices are used, to mark stale ones.
 
     Raises:
-        UsageError: ``reference`` is no source of the prices.
+        UsageError: ``reference`` is not a source of the prices.
     """
     hourly: tuple[HourlyPrices, ...] = ()
     if book is None:
@@ -132,7 +132,7 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
     if reference is None or offer.mean is None or not reference.mean:
         return offer
     mean, full = offer.mean, reference.mean
-    if hourly:  # prices of different times say nothing of each other
+    if hourly:  # prices of different times are not comparable
         of = {(one.provider, one.gpu_type, one.kind): one for one in hourly}
         common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
         if common is None:
@@ -176,4 +176,4 @@ def _span(days: Sequence[float]) -> str:
 
 def _names(offers: Sequence[Offer]) -> str:
     names = list(dict.fromkeys(offer.name for offer in offers))
-    return ", ".join(names[:MAX_NAMES_TOLD]) + (", ..." if len(names) > MAX_NAMES_TOLD else "")
+    return ", ".join(names[:MAX_NAMES_LISTED]) + (", ..." if len(names) > MAX_NAMES_LISTED else "")

@@ -144,7 +144,7 @@ def register(app: typer.Typer) -> None:
         written = [out, rejects_path(out)]
         check_output(output, picture=True, rows=False, inputs=sources, others=written)
         from gpuplan.analysis.errors import UsageError
-        from gpuplan.analysis.files import atomic_output, spare
+        from gpuplan.analysis.files import atomic_output, refuse_overwrite
         from gpuplan.analysis.price_formats.format import PriceChoices
         from gpuplan.analysis.price_formats.schema import SAMPLINGS
         from gpuplan.analysis.prices.book import book_of
@@ -159,7 +159,7 @@ def register(app: typer.Typer) -> None:
             book = book_of(table, provenance, path=out)
             offered = market(book, reference=reference)
             told.append((book, offered))
-            spare(plot or (), (Path(source.name) for source in provenance.sources))
+            refuse_overwrite(plot or (), (Path(source.name) for source in provenance.sources))
             for path in plot or ():
                 from gpuplan.cli.figures.style import save
 

@@ -92,10 +92,10 @@ def simulate(
         from gpuplan.simkit.cluster.simulator import ClusterRun
 
         if isinstance(result.detail, ClusterRun):
-            from gpuplan.cli.figures.cluster import draw_cluster
+            from gpuplan.cli.figures.replays import draw_cluster
 
             return draw_cluster(result.detail, policy)
-        from gpuplan.cli.figures.allpass import draw_timeline
+        from gpuplan.cli.figures.replays import draw_timeline
 
         return draw_timeline(result.detail, policy)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, is_stdout, is_stream, spare
+from gpuplan.analysis.files import atomic_output, is_stdout, is_stream, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, WriteFile, output_files
@@ -64,7 +64,7 @@ def emit(
     if reports is not None:
         reports.append(report)
         return
-    spare(output_files(output), (Path(source.path) for source in report.inputs))
+    refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
     for warning in report.warnings:

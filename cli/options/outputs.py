@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import check_writable, files_named_in, is_stream, spare
+from gpuplan.analysis.files import check_writable, files_named_in, is_stream, refuse_overwrite
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
 WriteFile = Callable[[Path], None]
@@ -66,7 +66,7 @@ def check_output(
             read_condition(condition)
     written = [*output_files(output), *(path for path in others if path is not None)]
     named = files_named_in(*(text for text in inputs if isinstance(text, str)))
-    spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
+    refuse_overwrite(written, [*named, *(path for path in inputs if isinstance(path, Path))])
     for path in written:
         check_writable(path)
 

@@ -158,7 +158,7 @@ def priced(money: MoneyChoice, model: SpeedupModel) -> PricedTypes:
     if money.prices is not None:
         if not types:
             raise UsageError("--prices: say of which GPU, for example --gpu A100")
-        from gpuplan.analysis.prices.quoting import quote, read_offers
+        from gpuplan.analysis.prices.quote import quote, read_offers
 
         offers, book = read_offers(money.prices)
         source = money.prices

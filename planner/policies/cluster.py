@@ -30,7 +30,8 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
 from gpuplan.simkit.cluster_shape import GpuPool
-from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.steps import time_average
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
 from gpuplan.simkit.workload import Workload
 

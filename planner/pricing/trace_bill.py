@@ -18,20 +18,20 @@ from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.demand import HourlyDemand, demands
 from gpuplan.analysis.prices.hourly import HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
-from gpuplan.analysis.prices.view import MAX_NAMES_TOLD, PriceView
+from gpuplan.analysis.prices.view import MAX_NAMES_LISTED, PriceView
 from gpuplan.analysis.trace import Trace
 from gpuplan.simkit.renting.billing import hourly_usd
 
 
 @dataclass(frozen=True, slots=True)
 class SourceBill:
-    """What one source asks for the GPU time of one GPU type.
+    """The cost of the GPU time of one GPU type at one source.
 
     Attributes:
         wanted_gpu: the GPU of the jobs.
         provider, gpu_type, kind: the source, and the GPU as it names it.
         gpu_hours: what is billed.
-        cost_usd: at the typical price of the source; None where only its range is known.
+        cost_usd: at the typical price of the source; None if only its range is known.
         lowest_usd: at its cheapest region and offer in each hour.
         hourly_share: share of the GPU-hours billed at the price of their hour.
         saving: 1 - cost / cost at the reference; None without one.
@@ -54,7 +54,7 @@ class SourceBill:
 
 @dataclass(frozen=True, slots=True)
 class CheapestBill:
-    """What the GPU time of one GPU type costs at the cheapest offer of each hour.
+    """The cost of the GPU time of one GPU type at the cheapest offer of each hour.
 
     Attributes:
         wanted_gpu: the GPU of the jobs.
@@ -135,7 +135,7 @@ def trace_cost(
 def bills(
     demand: HourlyDemand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
 ) -> tuple[SourceBill, ...]:
-    """Return what each offer that has the GPU asks, the cheapest first; no savings yet.
+    """Return the bills of all offers that have the GPU, the cheapest first; no savings yet.
 
     Args:
         demand: of a known GPU.
@@ -188,10 +188,10 @@ def _share(by_hour: float, demand: HourlyDemand) -> float:
 def cheapest_bill(
     demand: HourlyDemand, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
 ) -> CheapestBill | None:
-    """Return what the GPU time costs at each hour's cheapest offer; None where nobody has the GPU.
+    """Return the bill at the cheapest offer of each hour; None if no source has the GPU.
 
-    Only offers whose price of that hour is known compete in it. In hours in which none is known,
-    the least mean of all sources stands for them.
+    Only offers with a known price in that hour compete. In hours without any known price, the least
+    mean of all sources is used.
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
@@ -249,7 +249,9 @@ def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
 
 
 def _unpriced(demand: HourlyDemand, offered: Sequence[str]) -> str:
-    some = ", ".join(offered[:MAX_NAMES_TOLD]) + (", ..." if len(offered) > MAX_NAMES_TOLD else "")
+    some = ", ".join(offered[:MAX_NAMES_LISTED]) + (
+        ", ..." if len(offered) > MAX_NAMES_LISTED else ""
+    )
     if not offered:
         return (
             f"the table has availability without prices, so {demand.gpu_hours:,.0f} GPU-hours are "

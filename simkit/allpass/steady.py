@@ -88,7 +88,7 @@ def ticks_alike(until: int, next_tick: int, ticks: int, leaving: Any, rules: Any
         leaving: GPUs of containers that are gone at a tick, by its number.
         rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
     """
-    alike = max(0, (until - next_tick - 1) // rules.tick_us)
+    alike: int = max(0, (until - next_tick - 1) // rules.tick_us)
     for number in range(min(alike, leaving.size)):
         if leaving[(ticks + number) % leaving.size]:
             return number

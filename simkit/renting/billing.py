@@ -65,7 +65,7 @@ def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
 
 
 def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
-    """Return what the cheapest offers of the first step cost, and the price of each at the end.
+    """Return the cost of the cheapest offers of the first step, and the price of each at the end.
 
     All of them are there when the market begins again, so every round is like the first.
     """
@@ -89,7 +89,7 @@ def billed_usd(
 ) -> FloatArray:
     """Return bills for whole billing steps and the least time billed.
 
-    What is billed beyond the time held has the price of its end.
+    Time billed beyond the time held has the last price.
     """
     held = np.asarray(held_us, np.int64)
     billed = billed_us(held, terms.billing_step_s, terms.minimum_billing_s)
@@ -106,7 +106,7 @@ def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
 
 
 def leases_of(time_us: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the leases behind a time line of rented GPUs; what was rented last goes back first.
+    """Return the leases behind a time line of rented GPUs; the last rented are returned first.
 
     Args:
         time_us: when the number of GPUs changes, ascending; shape (k,).

@@ -28,7 +28,7 @@ class RentedCluster:
         billing_s: every rental is billed in whole multiples of this time.
         billed_from: when a bill begins, one of `BILLED_FROM`.
         max_gpus: most GPUs that can be rented at once; None for no limit.
-        overflow: what happens at that limit, one of `OVERFLOWS`.
+        overflow: behavior at that limit, one of `OVERFLOWS`.
     """
 
     node_gpus: int = 1
@@ -73,7 +73,7 @@ class RentedCluster:
 
 
 def rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
-    """Return what the kernel is told of a cluster."""
+    """Return the rules of a cluster for the kernel."""
     limit = cluster.max_gpus
     return ElasticRules(
         node_gpus=cluster.node_gpus,

@@ -1,4 +1,4 @@
-"""The time lines of one Allpass run: threshold, pressure, workers, queue, price."""
+"""Time lines of one replay: GPUs, waiting jobs, and what an Allpass run decides by."""
 
 from __future__ import annotations
 
@@ -11,11 +11,67 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.cli.figures.palette import KINDS, look_of
-from gpuplan.cli.figures.steps import draw_steps, finish_timelines, time_axis
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
 from gpuplan.simkit.allpass.simulator import AllpassRun, Timeline
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.cluster.simulator import ClusterRun
 from gpuplan.simkit.time import MICROS
+
+STEPS = 800  # as many as a picture has columns to show
+DAYS_FROM_S = 172_800.0
+
+
+def time_axis(time_s: FloatArray, span_s: float) -> tuple[FloatArray, str]:
+    """Return times in days or hours, by how long they span, and the name of that unit."""
+    size, unit = (86_400.0, "days") if span_s >= DAYS_FROM_S else (3600.0, "hours")
+    return time_s / size, unit
+
+
+def finish_timelines(figure: Figure, end: float, unit: str) -> None:
+    """Give the panels of time lines one look; the last one names the time."""
+    for axes in figure.axes:
+        top = axes.get_ylim()[1]
+        axes.set_ylim(0, top if axes.dataLim.y1 > 0 else 1)
+        if end > 0:
+            axes.set_xlim(0, end)
+        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        axes.title.set(fontsize=10)
+    figure.axes[-1].set_xlabel(f"{unit} after the first submission")
+
+
+def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str = "") -> None:
+    """Draw a step function; of a long one the largest value in each of `STEPS` stretches."""
+    height = np.asarray(value, np.float64)
+    if time.size > STEPS:
+        begin = np.linspace(time[0], time[-1], STEPS)
+        most = height[np.searchsorted(time, begin, side="right") - 1]  # carried into the stretch
+        np.fmax.at(most, np.searchsorted(begin, time, side="right") - 1, height)
+        time, height = begin, most
+    axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)
+
+
+def draw_cluster(run: ClusterRun, policy: str = "fifo") -> Figure:
+    """Draw the GPUs in use, with those there are, and the queue over time where there is one."""
+    rows = (1.0, 1.0) if run.waiting.any() else (1.0,)
+    figure = new_figure(rows=rows, height_in=0.5 + 2.0 * len(rows), share_x=True)
+    time, unit = time_axis((run.time_us - run.time_us[0]) / MICROS, run.makespan_us / MICROS)
+    colour = look_of(policy).colour
+    with matplotlib.rc_context(SETTINGS):
+        gpus, *queues = figure.axes
+        draw_steps(gpus, time, run.used, colour)
+        gpus.axhline(run.cluster.gpus, color=INK, linewidth=0.8)
+        gpus.set_ylabel("GPUs")
+        gpus.set_title(
+            f"GPUs in use, of {run.cluster.gpus:,}" + ("" if queues else "; no job waits")
+        )
+        for queue in queues:
+            draw_steps(queue, time, run.waiting, colour)
+            queue.set_ylabel("jobs")
+            queue.set_title("Jobs waiting")
+        for axes in figure.axes:
+            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        finish_timelines(figure, time[-1], unit)
+    return figure
 
 
 def draw_timeline(run: AllpassRun, policy: str = "allpass") -> Figure:
