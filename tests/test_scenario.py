@@ -416,3 +416,13 @@ def test_any_value_anywhere_is_taken_or_refused(tmp_path, value):
     for keys in paths(tomllib.loads(text)):
         with suppress(GpuplanError):
             load_scenario(path, [f"{'.'.join(keys)}={value}"])
+
+
+def test_tables_of_any_depth_are_refused_with_a_message(gpuplan, tmp_path):
+    path = tmp_path / "s.toml"
+    for depth in (400, 2000):
+        keys = ".".join("a" * depth)
+        for line in (f"[{keys}]", f"{keys} = 1"):
+            path.write_text(f'[workload]\ntrace = "t.parquet"\n[study.characterize]\n{line}\n')
+            code, _, told = gpuplan("report", path, "-o", tmp_path / "made")
+            assert code in (2, 3) and "internal error" not in told, told
