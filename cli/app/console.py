@@ -39,11 +39,14 @@ def _answer(number: int, frame: object) -> None:
     stopped.append(number)
     if State.running and len(stopped) == 1:
         raise KeyboardInterrupt
+    descriptor = 2
     if State.running:
+        from gpuplan.analysis.standard_error import terminal
         from gpuplan.analysis.temporary import release_all
 
         release_all()
-    os.write(2, b"error: interrupted\n")
+        descriptor = terminal()
+    os.write(descriptor, b"error: interrupted\n")
     os._exit(128 + stopped[0])
 
 

@@ -113,7 +113,7 @@ def options(rng: Random) -> Draft:
         option = rng.choice(options_of(command))
         given = option.draw(rng)
         if option.writes and option.takes_value:
-            value = given[-1].partition("=")[2] if given[-1].startswith("--") else given[-1]
+            value = given[-1] if len(given) > 1 else given[0].partition("=")[2]
             if rng.random() < 0.7:
                 value = fresh(command, option.flag, rng)
                 given = [option.flag, value]
@@ -239,6 +239,8 @@ def _odd_output(case: Case, rng: Random) -> str:
         case 1:
             value, case.links["to"] = "to", rng.choice(("missing", "to", "in", "lab.parquet"))
             _give_up(case, case.links["to"])
+            if case.links["to"] == "in" and command in ("report", "run", "demo"):
+                case.written.add("in")
         case 2:
             value = f"link-{good}"
             inside = f"in/new{os.path.splitext(good)[1]}"
