@@ -19,25 +19,27 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
 
 
+def pytest_configure():
+    from support_untraced import untrace_rewriting
+
+    untrace_rewriting()
+
+
 def pytest_collection_modifyitems(config, items):
     """Measure line coverage where it is cheap, and compile each kernel once.
 
     A law runs many examples; a line that only they reach is not tested on purpose. Lines of kernels
     are counted in a second run, as plain Python. So the first run has no coverage of either, which
-    makes them faster, and the second no laws. Files of kernels come first and the others
-    in reverse, so that one worker compiles and the other finds the kernels in the cache.
+    makes them faster. Files of kernels come first and the others in reverse, so that one worker
+    compiles and the other finds the kernels in the cache.
     """
     is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     by_test = getattr(config.option, "cov_context", None)  # make mutants asks which tests reach it
-    laws = {item for item in items if is_hypothesis_test(getattr(item, "obj", None))}
-    if is_plain:
-        config.hook.pytest_deselected(items=[item for item in items if item in laws])
-        items[:] = [item for item in items if item not in laws]
-    elif not by_test:
-        for item in items:
-            marks = {mark.name for mark in item.iter_markers()}
-            if item in laws or ("kernels" in marks and "compiled" not in marks):
-                item.add_marker("no_cover")
+    for item in [] if is_plain or by_test else items:
+        marks = {mark.name for mark in item.iter_markers()}
+        is_law = is_hypothesis_test(getattr(item, "obj", None))
+        if is_law or ("kernels" in marks and "compiled" not in marks):
+            item.add_marker("no_cover")
     of_kernels = {item.path for item in items if item.get_closest_marker("kernels")}
     others = [item for item in items if item.path not in of_kernels]
     others.sort(key=lambda item: item.path, reverse=True)
