@@ -68,8 +68,8 @@ def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):
     found = study(newtrace, cluster=cluster)
     single = study(newtrace, cluster=RentedCluster())
     for eight, one in zip(found.points, single.points, strict=True):
-        assert eight.replayed.node_rounding_gpus > 0
-        assert eight.replayed.node_rounding_gpus == pytest.approx(
+        assert eight.replayed.jobs.node_rounding_gpus > 0
+        assert eight.replayed.jobs.node_rounding_gpus == pytest.approx(
             eight.replayed.replay.rented_gpus - one.replayed.replay.rented_gpus
         )
         assert eight.replayed.replay.mean_jct_s <= one.replayed.replay.mean_jct_s

@@ -137,8 +137,8 @@ def _row(study: FrontierStudy, plan: Plan, replayed: ReplayedPlan) -> dict[str, 
     ratio = replay.peak_over_rented
     times = "" if ratio is None else f" ({ratio:.1f}x)"
     row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,}{times}")
-    more = replayed.node_rounding_gpus
-    share = more / replayed.single_rented_gpus
+    more = replayed.jobs.node_rounding_gpus
+    share = more / replayed.jobs.single_rented_gpus
     row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
     law, seen = row["above_max_gpus_share_law"], row["above_max_gpus_share_replayed"]
     if law is not None:
