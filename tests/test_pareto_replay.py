@@ -76,7 +76,7 @@ def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):
 
 
 def test_a_limit_bounds_widths_and_rents_and_tells_the_demand_beyond(gpuplan, newtrace):
-    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x", "--node-gpus", "4")
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x", "--cluster", "x4")
     found = results(gpuplan, *asked, "--max-gpus", "42")
     assert found["max_gpus_per_job"] == 40  # whole nodes
     small, large = (point["replay"] for point in found["points"])
@@ -122,8 +122,8 @@ def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
     assert "Replayed" not in out
     found = results(gpuplan, *asked[1:], "--no-replay")
     assert found["cluster"] is None and "replay" not in found["knee"] and found["timeline"] == []
-    code, _, err = gpuplan(*asked, "--no-replay", "--node-gpus", "4")
-    assert code == 2 and "--node-gpus" in err
+    code, _, err = gpuplan(*asked, "--no-replay", "--cluster", "x4")
+    assert code == 2 and "--cluster" in err
 
 
 def test_delays_that_cannot_be_counted_are_a_usage_error(gpuplan, newtrace):
@@ -250,7 +250,7 @@ def test_a_budget_that_the_replay_exceeds_is_told_with_one_that_keeps_it(gpuplan
     assert "more budgets are exceeded too" in err
     _, _, err = gpuplan(*asked, "--target-jct", "20m")
     assert "rented are" not in err
-    _, _, err = gpuplan(*asked, "--node-gpus", "64", "--budget", "1.1x")
+    _, _, err = gpuplan(*asked, "--cluster", "x64", "--budget", "1.1x")
     assert "no smaller budget keeps to it" in err
 
 

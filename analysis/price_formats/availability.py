@@ -37,7 +37,7 @@ def _open(stream: SourceStream) -> Rows:
     try:
         document = parsed(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InputError(stream.path, f"is no JSON ({error})", hint="fetch it again") from error
+        raise InputError(stream.path, f"is not JSON ({error})", hint="fetch it again") from error
     columns = (TICK_S, COUNT, PRICES_KEY)
     return Rows(columns, (), partial(_batches, stream.path, document))
 

@@ -45,7 +45,7 @@ def read_model(path: Path) -> WorkloadModel:
     except UnicodeDecodeError as error:
         raise _no_model(path, "is no text") from error
     except json.JSONDecodeError as error:
-        raise _no_model(path, f"is no JSON ({error})") from error
+        raise _no_model(path, f"is not JSON ({error})") from error
     except ValueError as error:
         raise _no_model(path, f"{problem} ({error})") from error
     except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,

@@ -78,7 +78,7 @@ def pareto(
     budgets = [] if budget is None else parse_budgets(budget)
     targets = targets_of(target_jct)
     choices = choices_of(scaling, width, scale_work=choice.scale_duration)
-    cluster = cluster_of(renting)
+    cluster = cluster_of(renting, money)
     names = _baselines(compared.baseline)
     marks = parse_reference_points(compared.mark or [])
     model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
@@ -107,6 +107,7 @@ def pareto(
         "prices": money.prices,
         "provider": money.provider,
         "replay": cluster is not None,
+        "cluster": None if cluster is None else cluster.shape,
         "method": compared.method.value,
         "baselines": list(names),
         "marks": compared.mark or [],

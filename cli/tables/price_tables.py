@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.cheapest import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
-    from gpuplan.analysis.prices.view import PriceView, TraceCost
+    from gpuplan.analysis.prices.view import PriceView
     from gpuplan.analysis.trace import Trace
     from gpuplan.cli.options.shared_options import PriceChoice
+    from gpuplan.planner.pricing.trace_bill import TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20
@@ -31,7 +32,8 @@ def with_prices(
 
     Raises `InputError` or `UsageError` where the prices cannot be used.
     """
-    from gpuplan.analysis.prices.view import read_market, trace_cost
+    from gpuplan.analysis.prices.view import read_market
+    from gpuplan.planner.pricing.trace_bill import trace_cost
 
     as_of = choice.as_of and choice.as_of.replace(tzinfo=UTC)
     if as_of is None and not trace.provenance.relative_time:

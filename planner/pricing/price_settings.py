@@ -25,6 +25,7 @@ from gpuplan.planner.pricing.price_selection import (
     sources_of,
     the_prices,
 )
+from gpuplan.planner.runs.cluster_setting import gpus_of
 from gpuplan.planner.runs.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.parameters import price_ladder
 from gpuplan.simkit.arrays import FloatArray
@@ -259,7 +260,7 @@ def _market(
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
     check_region(found.get("region"), book, gpu, provider, kind)
     values = LADDER | {name: found[name] for name in LADDER if name in found}
-    size = "gpus" if held else "capacity"
+    size = "cluster" if held else "capacity"
     try:
         ladder = ladder_of(
             book,
@@ -269,7 +270,7 @@ def _market(
             region=found.get("region"),
             assumed=values["marketplace_offers"],
             recorded="marketplace_offers" not in found,
-            most=found.get(size),
+            most=gpus_of(found) if held else found.get("capacity"),
         )
     except TooManyOffers as error:
         raise UsageError(

@@ -1,6 +1,6 @@
 """The bill of rented GPUs: metered time, whole billing steps, least time, leases of a time line.
 
-Allpass, clusters, width plans and autoscaled baselines are all billed here.
+Allpass, clusters, width plans, autoscaled baselines and the GPU time of traces are billed here.
 """
 
 from __future__ import annotations
@@ -144,3 +144,19 @@ def billed_gpu_us(held_us: IntArray, gpus: IntArray, step_us: int, free_us: int 
     """
     billed = -(-np.maximum(held_us - free_us, 0) // step_us) * step_us
     return int((billed.astype(object) * gpus).sum())  # Python's integers: steps may be long
+
+
+def hourly_usd(
+    held_gpu_h: FloatArray, usd_per_gpu_h: FloatArray, all_gpu_h: float, usual_usd: float
+) -> tuple[float, float]:
+    """Return the bill of GPU time at the price of each hour, and the GPU-hours billed so.
+
+    Args:
+        held_gpu_h: GPU-hours in each hour whose price is known; shape (k,).
+        usd_per_gpu_h: price of each of these hours; shape (k,).
+        all_gpu_h: GPU-hours of all hours; what the others have is billed at ``usual_usd``.
+        usual_usd: price where that of the hour is not known.
+    """
+    by_hour = float(held_gpu_h.sum())
+    rest = usual_usd * max(0.0, all_gpu_h - by_hour)
+    return float(held_gpu_h @ usd_per_gpu_h) + rest, by_hour

@@ -1,63 +1,26 @@
-"""The cost of the GPU time of a trace at recorded prices.
+"""What the GPU time of a trace would have cost at every source of a price table.
 
-A job holds its GPUs from submission + wait for its duration. Each hour of it is billed at the price
-of that hour where one is known, else at the mean of the source: a trace without a calendar, or of
-other years than the prices, is billed at means throughout.
+Each hour of a job is billed at the price of that hour where one is known, else at the mean of the
+source: a trace without a calendar, or of other years than the prices, is billed at means.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.characterize.shares import name_codes
+from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.jobs import job_arrays
+from gpuplan.analysis.prices.demand import HourlyDemand, demands
 from gpuplan.analysis.prices.hourly import HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
-from gpuplan.analysis.time_units import HOUR_S, MICROS
+from gpuplan.analysis.prices.view import MAX_NAMES_LISTED, PriceView
 from gpuplan.analysis.trace import Trace
-
-COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
-"""Canonical columns that a bill reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class HourlyDemand:
-    """GPU time of the jobs of one GPU type, in hours of the Unix epoch.
-
-    Attributes:
-        gpu_type: the GPU; None if unknown.
-        jobs: timed jobs that hold GPUs.
-        gpu_hours: duration x GPUs, summed.
-        start_h, end_h: when each job holds its GPUs; shape (n,). Empty without a calendar.
-        num_gpus: GPUs held; shape (n,).
-    """
-
-    gpu_type: str | None
-    jobs: int
-    gpu_hours: float
-    start_h: FloatArray
-    end_h: FloatArray
-    num_gpus: FloatArray
-
-    def in_hours(self, first: int, count: int) -> FloatArray:
-        """Return the GPU-hours in each of ``count`` hours from ``first`` on; shape (count,)."""
-        begin = np.clip(self.start_h - first, 0.0, count)
-        end = np.clip(self.end_h - first, 0.0, count)
-        into, out = begin.astype(np.int64), end.astype(np.int64)  # floors, as all are >= 0
-        gpus, within = self.num_gpus, into == out
-        held = np.zeros(count + 2)
-        held += np.bincount(into, gpus * (np.where(within, end, into + 1) - begin), count + 2)
-        held += np.bincount(out, gpus * np.where(within, 0.0, end - out), count + 2)
-        whole = np.where(within, 0.0, gpus)  # held throughout the hours between
-        steps = np.bincount(into + 1, whole, count + 2) - np.bincount(out, whole, count + 2)
-        result: FloatArray = (held + np.cumsum(steps).round(9))[:count]  # no remainders of rounding
-        return result
+from gpuplan.simkit.renting.billing import hourly_usd
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,35 +73,63 @@ class CheapestBill:
         return asdict(self)
 
 
-def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[HourlyDemand, ...]:
-    """Return the GPU time of a trace by GPU type, sorted by name, the unknown last.
+@dataclass(frozen=True, slots=True)
+class TraceCost:
+    """What a trace would have cost, by GPU type.
+
+    Attributes:
+        bills: one per GPU type of the jobs and source that has it, the cheapest first.
+        cheapest: one per GPU type that somebody has.
+        unpriced_gpu_hours: GPU-hours of a GPU that nobody has, or that is not known.
+        notes: what a reader should know.
+    """
+
+    bills: tuple[SourceBill, ...]
+    cheapest: tuple[CheapestBill, ...]
+    unpriced_gpu_hours: float
+    notes: tuple[str, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name."""
+        return {
+            "bills": [bill.summary() for bill in self.bills],
+            "cheapest_each_hour": [bill.summary() for bill in self.cheapest],
+            "unpriced_gpu_hours": self.unpriced_gpu_hours,
+        }
+
+
+def trace_cost(
+    trace: Trace, market: PriceView, *, gpu: str | None = None, include_running: bool = False
+) -> TraceCost:
+    """Return what a trace would have cost at every source.
 
     Args:
-        trace: read with at least `COLUMNS`.
-        gpu: the GPU of jobs that name none.
+        trace: read with at least the columns `gpuplan.analysis.prices.demand.COLUMNS`.
+        market: the prices.
+        gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
         include_running: count jobs still running with the time they have run so far.
+
+    Raises:
+        UsageError: no source has the GPU chosen.
     """
-    jobs = job_arrays(trace.jobs, include_running=include_running)
-    chosen = jobs.timed_gpu()
-    codes, written = name_codes(trace.jobs["gpu_type"])
-    named = [*map(gpu_name, written), gpu]  # the last code means no GPU type
-    found = np.zeros(len(named), dtype=np.bool_)
-    found[codes[chosen]] = True
-    calendar = not trace.provenance.relative_time
-
-    def of(gpu_type: str | None) -> HourlyDemand:
-        mine = np.array([name == gpu_type for name in named])[codes] & chosen
-        duration_h, gpus = jobs.duration_s[mine] / HOUR_S, jobs.num_gpus[mine]
-        count, gpu_hours = gpus.size, float((duration_h * gpus).sum())
-        if not calendar:
-            none = np.zeros(0)
-            return HourlyDemand(gpu_type, count, gpu_hours, start_h=none, end_h=none, num_gpus=none)
-        start_h = jobs.submit_us[mine] / MICROS / HOUR_S
-        start_h += np.nan_to_num(jobs.queue_s[mine]) / HOUR_S
-        return HourlyDemand(gpu_type, count, gpu_hours, start_h, start_h + duration_h, gpus)
-
-    types = {name for name, some in zip(named, found, strict=True) if some}
-    return tuple(of(one) for one in sorted(types, key=lambda name: (name is None, name or "")))
+    offered = tuple(dict.fromkeys(offer.gpu_type for offer in market.offers))
+    wanted = _chosen(gpu, offered)
+    found: list[SourceBill] = []
+    cheapest: list[CheapestBill] = []
+    notes: list[str] = []
+    unpriced = 0.0
+    for demand in demands(trace, wanted, include_running=include_running):
+        mine = () if demand.gpu_type is None else bills(demand, market.offers, market.hourly)
+        if not mine:
+            unpriced += demand.gpu_hours
+            notes.append(_unpriced(demand, offered))
+            continue
+        least = cheapest_bill(demand, market.offers, market.hourly)
+        assert least is not None
+        found += _with_savings(mine, market)
+        cheapest.append(least)
+        notes += _bill_notes(trace, market, mine, least)
+    return TraceCost(tuple(found), tuple(cheapest), unpriced, tuple(dict.fromkeys(notes)))
 
 
 def bills(
@@ -185,8 +176,7 @@ def _billed(
     """Return the cost by the hour, at the mean elsewhere, and the share billed by the hour."""
     held = demand.in_hours(series.first_hour, price.size)
     known = series.cover > 0
-    by_hour = float(held[known].sum())
-    cost = float(held[known] @ price[known]) + mean * max(0.0, demand.gpu_hours - by_hour)
+    cost, by_hour = hourly_usd(held[known], price[known], demand.gpu_hours, mean)
     return cost, _share(by_hour, demand)
 
 
@@ -214,9 +204,8 @@ def cheapest_bill(
     first, price = cheapest_by_hour(mine)
     known = ~np.isnan(price)
     held = demand.in_hours(first, price.size)[known]
-    by_hour = float(held.sum())
-    rest = max(0.0, demand.gpu_hours - by_hour)
-    cost = float(held @ price[known]) + rest * min(one.mean_lowest for one in mine)
+    usual = min(one.mean_lowest for one in mine)
+    cost, by_hour = hourly_usd(held, price[known], demand.gpu_hours, usual)
     return CheapestBill(demand.gpu_type, demand.gpu_hours, cost, _share(by_hour, demand))
 
 
@@ -229,3 +218,65 @@ def cheapest_by_hour(series: Sequence[HourlyPrices]) -> tuple[int, FloatArray]:
         here = slice(one.first_hour - first, one.first_hour - first + one.lowest.size)
         least[here] = np.fmin(least[here], one.lowest)
     return first, least
+
+
+def _with_savings(mine: Sequence[SourceBill], market: PriceView) -> Iterator[SourceBill]:
+    by_source = {(bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in mine}
+    apart = {(o.gpu_type, o.provider, o.kind) for o in market.offers if o.saving is None}
+    for bill in mine:
+        full = by_source.get((bill.gpu_type, market.references.get(bill.gpu_type, "")))
+        if (
+            full
+            and bill.cost_usd is not None
+            and (bill.gpu_type, bill.provider, bill.kind) not in apart
+        ):
+            yield replace(bill, saving=1 - bill.cost_usd / full)
+        else:
+            yield bill
+
+
+def _chosen(gpu: str | None, offered: Sequence[str]) -> str | None:
+    if gpu is None:
+        return offered[0] if len(offered) == 1 else None
+    name = gpu_name(gpu)
+    if not any(same_gpu(name, one) for one in offered):
+        hint = "--gpu with one of them" if offered else "give a table with prices, or builtin"
+        raise UsageError(
+            f"--gpu {gpu}: the prices have none of it, only "
+            f"{', '.join(offered) or 'availability'}\n  next: {hint}"
+        )
+    return name
+
+
+def _unpriced(demand: HourlyDemand, offered: Sequence[str]) -> str:
+    some = ", ".join(offered[:MAX_NAMES_LISTED]) + (
+        ", ..." if len(offered) > MAX_NAMES_LISTED else ""
+    )
+    if not offered:
+        return (
+            f"the table has availability without prices, so {demand.gpu_hours:,.0f} GPU-hours are "
+            "not billed"
+        )
+    if demand.gpu_type is None:
+        return (
+            f"{demand.jobs:,} jobs do not name their GPU, so nothing says what they would have "
+            f"cost; choose one of the prices' with --gpu: {some}"
+        )
+    return f"no prices of {demand.gpu_type} ({demand.gpu_hours:,.0f} GPU-hours), only of {some}"
+
+
+def _bill_notes(
+    trace: Trace, market: PriceView, mine: Sequence[SourceBill], least: CheapestBill
+) -> Iterator[str]:
+    if trace.provenance.relative_time:
+        yield "the trace has no calendar: it is billed at the mean price of each source"
+    elif not market.hourly:
+        yield "the prices have no history: the trace is billed at one price throughout"
+    elif least.hourly_share < 1:
+        yield (
+            f"{1 - least.hourly_share:.0%} of the GPU-hours of {least.wanted_gpu} lie outside of "
+            "the prices' time: they are billed at the mean price of each source"
+        )
+    others = sorted({bill.gpu_type for bill in mine} - {least.wanted_gpu})
+    if others:
+        yield f"jobs on {least.wanted_gpu} are billed at the prices of {', '.join(others)} too"
