@@ -51,7 +51,7 @@ def _answer(number: int, frame: object) -> None:
 
 
 def _again_if_swallowed(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise an interrupt again that met code which can raise nothing, such as a finalizer."""
+    """Raise an interrupt again that occurred in code that cannot raise, such as a finalizer."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return

@@ -49,7 +49,7 @@ class Rent:
 
 
 def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
-    """Rent workers as a run begins and hold them, whatever becomes of their offers.
+    """Rent workers at the start of a run and hold them, even if their offers disappear.
 
     The cheapest offers of the marketplace at the start come first, even where they cost more than
     the conventional cloud, which supplies the rest: the rule of the pool of Allpass.
@@ -67,7 +67,7 @@ def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
 def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
     """Return the cost of the cheapest offers of the first step, and the price of each at the end.
 
-    All of them are there when the market begins again, so every round is like the first.
+    All of them are available when the market repeats, so every period is like the first.
     """
     rounds, rest = divmod(held_us, market.period_us)
     lasting = np.diff(np.append(market.start_us, market.period_us))
@@ -98,7 +98,7 @@ def billed_usd(
 
 
 def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
-    """Return the time that is billed: in whole steps (0: as held), and for the least time."""
+    """Return the billed time: in whole steps (0: as held), at least the minimum."""
     step = int(to_micros(step_s))
     whole = -(-held_us // step) * step if step else held_us
     billed: IntArray = np.maximum(whole, to_micros(least_s))
