@@ -11,7 +11,7 @@ import polars as pl
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.budget import MONTH_H, Budget, requested_jct
-from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
+from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
@@ -19,7 +19,7 @@ from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER, Tried, Tries
 from gpuplan.planner.speedup.model import SpeedupModel
 

@@ -14,11 +14,11 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.budget import DOLLARS, MONTH_H, Budget, requested_jct, within
-from gpuplan.planner.frontier.budgets import SWEEP_POINTS, shown_of, within_cluster
+from gpuplan.planner.frontier.budgets import SWEEP_POINTS, shown_of
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.types.heterogeneous import (
     TypedFrontier,

@@ -10,11 +10,11 @@ import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budgets import within_cluster
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import workload_of
+from gpuplan.planner.frontier.replay.renting import within_cluster
 from gpuplan.planner.frontier.study import FrontierStudy, Point
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.planner.speedup.registry import load_speedup
