@@ -46,6 +46,9 @@ def main() -> int:
         started = time.monotonic()
 
         def on_result(result: Result) -> None:
+            if result.failures and result.signature not in tally.causes:
+                text = listed({result.signature: [result]})
+                print(f"a broken rule: {text}", file=sys.stderr, flush=True)
             tally.add(result)
             if tally.cases % 500 == 0:
                 rate = tally.cases / (time.monotonic() - started)

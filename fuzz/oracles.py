@@ -59,7 +59,7 @@ def said(case: Case, outcome: Outcome, codes: tuple[int, ...] = CODES) -> Iterat
         try:
             json.loads(out, parse_constant=_no_constant)
         except ValueError as error:
-            yield "stdout is no JSON", f"{error}: {out[:100]!r}"
+            yield "stdout is not JSON", f"{error}: {out[:100]!r}"
 
 
 def left(
@@ -164,4 +164,4 @@ def _is_written(err: bytes) -> bool:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -49,4 +49,4 @@ def _parquet(path: Path) -> None:
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,11 +1,12 @@
 """Fixtures that every test may use."""
 
+import os
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -18,11 +19,38 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
 
 
+def pytest_collection_modifyitems(config, items):
+    """Spend time on line coverage where it tells something, and compile each kernel once.
+
+    A law runs many examples, and what they reach says little, as a good test reaches it on purpose;
+    coverage of kernels comes from a second run, as plain Python. Both are several times as fast
+    without coverage. Files of kernels come first, so that one worker compiles them and the others
+    find them in the cache.
+    """
+    plain_python = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+    by_test = getattr(config.option, "cov_context", None)  # make mutants asks which tests reach it
+    for item in items:
+        is_law = is_hypothesis_test(getattr(item, "obj", None))
+        is_run_again = item.get_closest_marker("kernels") and not item.get_closest_marker(
+            "compiled"
+        )
+        if not (plain_python or by_test) and (is_law or is_run_again):
+            item.add_marker("no_cover")
+    of_kernels = {item.path for item in items if item.get_closest_marker("kernels")}
+    items.sort(key=lambda item: item.path not in of_kernels)
+
+
+def pytest_collection_finish():
+    from support_untraced import untrace_slow_parts
+
+    if sys.gettrace() is not None:
+        untrace_slow_parts()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def traced_ingest():
     """Let line coverage see ingest: polars pulls its rows from a thread Python did not start."""
-    tracer = threading.gettrace()
-    if tracer is None:
+    if threading.gettrace() is None:
         yield
         return
     from gpuplan.analysis.ingest.trace_reading import Reading
@@ -30,7 +58,7 @@ def traced_ingest():
     pull = Reading._jobs
 
     def traced(self):
-        sys.settrace(tracer)
+        sys.settrace(threading.gettrace())  # None where a test has no coverage
         yield from pull(self)
 
     Reading._jobs = traced

@@ -11,7 +11,7 @@ from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import replay_plan
-from gpuplan.planner.frontier.replay.search import Tries, objective_s
+from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
 
@@ -24,7 +24,7 @@ def study(path, speedup, cluster, **choices):
 def tries_of(found, at_budget=None):
     frontier = found.frontier
     low, high = frontier.min_budget, frontier.saturation_budget
-    return Tries(found.workload, at_budget or frontier.at_budget, low, high, found.cluster)
+    return BudgetSearch(found.workload, at_budget or frontier.at_budget, low, high, found.cluster)
 
 
 def densely(found, count=500):

@@ -19,7 +19,10 @@ CASES = {
 }
 LONGEST_S = 60
 
-pytestmark = pytest.mark.skipif(not (ROOT / "fuzz").is_dir(), reason="needs the repository")
+pytestmark = [
+    pytest.mark.skipif(not (ROOT / "fuzz").is_dir(), reason="needs the repository"),
+    pytest.mark.no_cover,  # what random cases reach is not tested
+]
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +123,7 @@ def test_a_broken_rule_is_found(fuzz, place, monkeypatch):
     assert rules(70, err=b"error: internal error (X: y)") == {"exit code 70"}
     assert rules(3) == {"failure without a message"}
     assert rules(3, err=b"error: x\x1b[31m") == {"control character on stderr"}
-    assert rules(out=b'{"a": NaN}') == {"stdout is no JSON"}
+    assert rules(out=b'{"a": NaN}') == {"stdout is not JSON"}
     assert rules(err=b"Traceback (most recent call last)") == {"noise on stderr"}
     assert rules(err=b"/a/b.py:3: RuntimeWarning: overflow") == {"warning of a library"}
     assert rules(write=[("in.csv", b"bb")]) == {"an input is changed"}

@@ -10,7 +10,7 @@ from gpuplan.planner.frontier.model.job_classes import COLUMNS
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import bootstrap_frontier
-from gpuplan.planner.frontier.uncertainty.confidence import doubt_of, sensitivity_of
+from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 from gpuplan.planner.speedup.registry import load_speedup
 
 
@@ -23,7 +23,7 @@ def study(newtrace):
 
 
 def test_the_bands_are_those_of_the_library(study):
-    doubt = doubt_of(study, 80.0, seed=3)
+    doubt = confidence_of(study, 80.0, seed=3)
     alone = bootstrap_frontier(
         study.workload, study.frontier, [], [1800.0], level=80.0, rng=np.random.default_rng(3)
     )

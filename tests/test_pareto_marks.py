@@ -4,7 +4,7 @@ import pytest
 from support_pareto import results
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.pareto.reference_points import parse_marks
+from gpuplan.cli.pareto.reference_points import parse_reference_points
 from gpuplan.planner.frontier.reference_points import Mark
 
 
@@ -40,7 +40,7 @@ def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_p
 )
 def test_what_is_no_point_is_refused(texts, said):
     with pytest.raises(UsageError, match=said):
-        parse_marks(texts)
+        parse_reference_points(texts)
     with pytest.raises(ValueError):
         Mark("x", 0, 1)
 

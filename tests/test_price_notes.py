@@ -7,7 +7,7 @@ ALL = (
     "A100 prices: serverless $2.10, marketplace 50 offers of $0.38 to $1.66 (median $1.08), "
     "conventional $1.29 per GPU-hour (--prices FILE or builtin for others)"
 )
-AGAINST = "--against fifo:gpus=N sets it against a cluster"
+AGAINST = "--against fifo --cluster N sets it against a cluster"
 
 
 @pytest.fixture(scope="module")

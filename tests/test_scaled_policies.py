@@ -18,6 +18,7 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.registry import BASELINES, POLICIES, find_baseline, find_policy
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.speedup.registry import load_speedup
+from gpuplan.simkit.cluster_shape import ClusterShape
 
 AT_ONCE = {"provision_s": 0.0, "release_s": 0.0}
 STANDING = ("equal", "pollux")
@@ -59,7 +60,7 @@ def test_fixed_width_worked_by_hand(two):
     assert found.frame["jct_s"].to_list() == [3600, 300]
     assert found.results["cost_usd"] == pytest.approx((4 * 3600 + 4 * 300) / 3600)
     # With 4 GPUs at most the second job waits for the first, and is late: due after 20 min.
-    found = run(two, "fixed-width", width=4, capacity=4, **given)
+    found = run(two, "fixed-width", width=4, gpus=4, **given)
     assert found.frame["jct_s"].to_list() == [3600, 3840]
     assert found.results["deadline_miss_share"] == 0.5
     assert found.results["gpus"] == 4 and found.results["waiting_peak"] == 1
@@ -125,9 +126,10 @@ def test_a_policy_does_the_same_as_a_baseline(policy, tmp_path):
     knob = {"fixed-width": 3.0, "pollux-autoscaling": 0.6}.get(policy, 12.0)
     theirs = known.run(workload, cluster, knob)
     given = {"speedup": "power:0.7"} if "speedup" in POLICIES[policy].settings else {}
-    name = {"fixed-width": "width", "pollux-autoscaling": "target_efficiency"}.get(policy, "gpus")
-    given |= {name: int(knob) if knob > 1 else knob} if name in POLICIES[policy].settings else {}
-    ours = run(jobs, policy, gpus_per_node=2, rescale_s=20.0, **given)
+    name = {"fixed-width": "width", "pollux-autoscaling": "target_efficiency"}.get(policy)
+    given |= {name: int(knob) if knob > 1 else knob} if name else {}
+    shape = "6x2" if policy in STANDING else "x2"
+    ours = run(jobs, policy, cluster=ClusterShape.parse(shape), rescale_s=20.0, **given)
     assert ours.frame["jct_s"].to_numpy() == pytest.approx(theirs.jct_s, abs=1e-4)
     assert ours.frame["jqt_s"].to_numpy() == pytest.approx(theirs.jqt_s, abs=1e-4)
     assert ours.results["gpu_h"] == pytest.approx(theirs.held_gpu_h)
@@ -145,10 +147,9 @@ def test_laws_of_every_run(seed, policy, tmp_path_factory):
     durations = rng.integers(1, 3000, n).astype(float).tolist()
     path = tmp_path_factory.mktemp("laws") / "t.parquet"
     jobs = jobs_in(write_trace(path, submit, durations, rng.integers(1, 5, n).tolist()))
-    size = "gpus" if policy in STANDING else "capacity"
     most = int(rng.integers(4, 12))
     rescale_s = float(rng.integers(0, 30))
-    found = run(jobs, policy, **{size: most}, rescale_s=rescale_s)
+    found = run(jobs, policy, gpus=most, rescale_s=rescale_s)
     happened, usage = found.run, found.run.usage
     # Capacity: never more than there is, nor more than is rented.
     assert happened.capacity == most and usage.used.max() <= most and usage.used.min() >= 0
@@ -181,7 +182,7 @@ def test_laws_of_every_run(seed, policy, tmp_path_factory):
 def test_must_run(gpuplan, lab, tmp_path):
     three = [part for name in ("pollux", "srtf", "fixed-width") for part in ("--policy", name)]
     code, out, err = gpuplan(
-        *("compare", lab, "--gpus", 64, *three, "--output-format", "json"),
+        *("compare", lab, "--cluster", 64, *three, "--output-format", "json"),
         *("--plot", tmp_path / "c.svg", "--timeline", tmp_path / "line.parquet"),
     )
     assert code == 0, err
@@ -192,7 +193,7 @@ def test_must_run(gpuplan, lab, tmp_path):
     for row in rows:
         name = row["policy"]
         code, out, err = gpuplan(
-            *("simulate", lab, "--gpus", 64, "--policy", name, "--output-format", "json"),
+            *("simulate", lab, "--cluster", 64, "--policy", name, "--output-format", "json"),
             *("--plot", tmp_path / "s.svg"),
         )
         assert code == 0, err
@@ -223,9 +224,9 @@ def test_speedups_by_class_and_what_is_wrong_with_them(gpuplan, tmp_path, newtra
 @pytest.mark.parametrize(
     ("policy", "given", "problem"),
     [
-        ("recorded", {"capacity": 3}, r"widest job takes 4 GPUs(.|\n)*allow at least 4"),
+        ("recorded", {"gpus": 3}, r"widest job takes 4 GPUs(.|\n)*allow at least 4"),
         ("fixed-width", {"width": 0}, "1 GPU at least"),
-        ("pollux", {"gpus": 3, "gpus_per_node": 4}, "less than one node of 4"),
+        ("pollux", {"cluster": ClusterShape.parse("A100=4,T4=4")}, "one GPU type"),
         ("pollux-autoscaling", {"target_efficiency": 0.0}, "above 0"),
         ("equal", {"gpu": "A100"}, "needs --prices"),
     ],

@@ -18,10 +18,10 @@ class Refused:
     Attributes:
         row: line of the file (1-based, where the row starts) or element of a JSON array.
         reason: short machine word.
-        column: source column at fault, where it is one.
-        found: what stands there.
+        column: source column at fault, if any.
+        found: its content.
         expected: what should.
-        raw: the row as it stands in the file.
+        raw: the row as written in the file.
     """
 
     row: int
@@ -38,8 +38,8 @@ class Batch:
 
     Attributes:
         cells: text columns under the source's names (null where a cell is empty), and `ROW`.
-        raw: gives the rows at positions in ``cells``, as they stand in the file.
-        refused: rows of this piece that could not be brought into columns.
+        raw: returns the rows at positions in ``cells``, as written in the file.
+        refused: rows of this piece that could not be split into columns.
     """
 
     cells: pl.DataFrame

@@ -1,4 +1,4 @@
-"""The shape of a table, and what is wrong with a line that does not have it."""
+"""The shape of a table, and the errors of lines that do not have it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class TableShape:
 
 
 def wrong_width(row: int, found: int, shape: TableShape, line: str) -> Refused:
-    """Return a line with too few or too many cells as refused."""
+    """Return a line with too few or too many cells as a refused row."""
     what, expected = f"{found} fields", f"{shape.width} fields"
     return Refused(row, "wrong_number_of_fields", None, what, expected, line)
 
 
 def not_text(row: int, line: bytes) -> Refused:
-    """Return a line that is no UTF-8 as refused."""
+    """Return a line that is not UTF-8 as a refused row."""
     shown = line.decode("utf-8", "backslashreplace")
     return Refused(row, "not_utf8", None, "bytes that are no UTF-8 text", "UTF-8 text", shown)

@@ -10,10 +10,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table, trace_input
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
     TimelineChoice,
     check_checkpoints,
@@ -43,6 +43,7 @@ def compare(
     choice: TraceChoice,
     output: Output,
     replay: ReplayChoice,
+    cluster: ClusterChoice,
     market: MarketChoice,
     engine: EngineChoice,
     timeline: TimelineChoice,
@@ -70,16 +71,6 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that a policy may hold at once: the size of a cluster, and the most workers "
-            "rented (capacity). Default: no limit, and clusters in which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
 ) -> None:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.options.policy_specs import read_contenders
@@ -90,7 +81,12 @@ def compare(
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
-    contenders = read_contenders(policy or DEFAULT_POLICIES, settings or [], gpus)
+    contenders = read_contenders(
+        policy or DEFAULT_POLICIES,
+        settings or [],
+        cluster.size(),
+        are_priced=market.prices is not None,
+    )
     runner = engine.build()
     if market.checkpoints is not None:
         check_checkpoints({one.label: one.effective() for one in contenders})
@@ -135,7 +131,7 @@ def compare(
                 }
                 for one, chosen in zip(found.outcomes, choices, strict=True)
             ],
-            "gpus": gpus,
+            **cluster.parameters(),
             **files.parameters,
             **read.parameters,
         },
@@ -145,8 +141,7 @@ def compare(
         figure=figure,
         frame=found.to_frame,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(found.timeline))
 
 
 def _headline(found: PolicyComparison) -> str:

@@ -68,7 +68,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
 
 
 def nothing(axes: Axes, why: str) -> None:
-    """Say in an empty panel why it is empty."""
+    """Write the reason into an empty panel."""
     axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=INK)
     axes.set_xticks([])
     axes.set_yticks([])
@@ -89,7 +89,7 @@ def _name(
     *,
     right: bool,
 ) -> None:
-    """Write the name of a curve beside the point where it passes ``level``."""
+    """Write the name of a curve next to the point where it crosses ``level``."""
     at = next(i for i, share in enumerate(shares) if share >= level)
     axes.annotate(
         text,

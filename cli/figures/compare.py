@@ -53,7 +53,7 @@ def _panel(axes: Axes, title: str, label: str, curves: list[Curve]) -> None:
     tick_durations(axes, low, high)
     axes.set_xlabel("duration")
     for name, times, shares, colour in drawn:
-        # Beyond its own jobs a trace stays at what it has reached.
+        # Beyond its own jobs a curve stays at its last value.
         start, end = [times[0]], [high]
         axes.plot([*start, *times, *end], [0, *shares, shares[-1]], color=colour, label=name)
     axes.legend(loc="best")

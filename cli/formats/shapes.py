@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_duration, show_number
@@ -17,7 +17,7 @@ SHAPE = Column("shape", "shape")
 """The column of bars; left out where the encoding of a terminal lacks them."""
 
 Row = tuple[str, str, str, str]
-"""What it is, its bars, the least and the most."""
+"""Name, bars, minimum and maximum."""
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -35,7 +35,7 @@ def shapes_table(title: str, rows: Sequence[Row]) -> Table:
 def timeline_row(
     what: str, values: Sequence[float], show: Callable[[float], str] = show_number
 ) -> Row:
-    """Return the row of a time line: values over equal stretches, the last one no longer."""
+    """Return the row of a time line: values over equal periods; the last may be shorter."""
     each = -(-len(values) // CHARS)
     parts = [values[i : i + each] for i in range(0, len(values), each)]
     line = sparkline([sum(part) / len(part) for part in parts])
@@ -46,6 +46,8 @@ def replay_shapes(lines: TimeLines) -> Iterator[Table]:
     """Yield the table of a replay over time: GPUs and jobs waiting; none where no time passes."""
     import numpy as np
 
+    from gpuplan.simkit.steps import mean_and_peak
+
     time_us = lines.time_us
     if time_us.size < 2 or time_us[-1] <= time_us[0]:
         return
@@ -53,7 +55,7 @@ def replay_shapes(lines: TimeLines) -> Iterator[Table]:
     rows = [
         timeline_row(
             name,
-            _means(time_us, np.asarray(values, np.float64), edges),
+            mean_and_peak(time_us, np.asarray(values, np.float64), edges)[0].tolist(),
             show_duration if unit == "s" else show_number,
         )
         for name, unit, values in lines.rows
@@ -62,13 +64,3 @@ def replay_shapes(lines: TimeLines) -> Iterator[Table]:
     each = show_duration((edges[1] - edges[0]) / 1e6)
     if rows:
         yield shapes_table(f"Over time, means of each {each}", rows)
-
-
-def _means(time_us: Any, values: Any, edges: Any) -> list[float]:
-    """Return the means of a step function between successive edges."""
-    import numpy as np
-
-    begin = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(time_us))))
-    total = np.interp(edges, time_us, begin)
-    means: list[float] = (np.diff(total) / np.diff(edges)).tolist()
-    return means

@@ -26,7 +26,7 @@ LONGER = 1.05  # times the horizon
 
 def _on_average(study: FrontierStudy) -> str:
     """Return what a budget is, and how far above it the replays go."""
-    tried = [(p.trial.replay, p.plan.used_gpus) for p in study.points if p.trial]
+    tried = [(p.replayed.replay, p.plan.used_gpus) for p in study.points if p.replayed]
     if not tried:
         return AVERAGE_NOTE
     peaks = [r.peak_gpus / gpus for r, gpus in tried if r.peak_over_rented is not None]
@@ -70,12 +70,12 @@ def headline(study: FrontierStudy) -> str:
 
 def _replayed(knee: Point) -> str:
     """Return how the knee fared in the replay."""
-    if knee.trial is None:
+    if knee.replayed is None:
         return ""
-    replay = knee.trial.replay
+    replay = knee.replayed.replay
     return (
         f"Replayed on the trace's own arrivals it gives {show_duration(replay.mean_jct_s)} (95% of "
-        f"the jobs within {show_duration(knee.trial.p95_jct_s)}), and rents "
+        f"the jobs within {show_duration(knee.replayed.p95_jct_s)}), and rents "
         f"{show_gpus(replay.rented_gpus)} GPUs "
         f"{averaged(replay.lasts_h, replay.horizon_h)} and {replay.peak_gpus:,} at the peak."
     )
@@ -178,7 +178,7 @@ def _on_limit(plans: list[Plan], cluster: RentedCluster | None) -> Iterator[str]
 
 def _on_replays(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where a replay takes much longer than its plan."""
-    tried = [(point.plan, point.trial.replay) for point in study.points if point.trial]
+    tried = [(point.plan, point.replayed.replay) for point in study.points if point.replayed]
     slow = [(p, r) for p, r in tried if r.mean_jct_s > SLOW * p.mean_jct_s]
     if slow:
         worst, late = max(slow, key=lambda pair: pair[1].mean_jct_s / pair[0].mean_jct_s)
@@ -209,13 +209,13 @@ def on_budgets(study: FrontierStudy) -> Iterator[str]:
 
 def _taken(study: FrontierStudy, point: Point) -> str:
     """Return what is taken for a budget, and the budget to ask for instead."""
-    assert point.trial is not None
-    replay, gpus = point.trial.replay, point.plan.budget_gpus
+    assert point.replayed is not None
+    replay, gpus = point.replayed.replay, point.plan.budget_gpus
     if study.price is None:
         said = f"{show_gpus(replay.rented_gpus)} GPUs for {show_gpus(gpus)}"
     else:
-        billed, asked = map(study.usd_per_month, (replay.billed_gpus, gpus))
-        said = f"{show_usd(billed)} a month for {show_usd(asked)}"
+        billed, requested = map(study.usd_per_month, (replay.billed_gpus, gpus))
+        said = f"{show_usd(billed)} a month for {show_usd(requested)}"
     said += f" ({study.over_budget(point):+.0%}"
     if point.inside is not None:
         said += f"; --budget {show_gpus(point.inside.budget_gpus).replace(',', '')}gpu keeps to it"

@@ -11,7 +11,7 @@ from gpuplan.cli.pareto.widths import BUDGETS_SHOWN
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.uncertainty.other_laws import Laws
+    from gpuplan.planner.frontier.uncertainty.sensitivity import Laws
 
 
 def laws_tables(laws: Laws) -> Iterator[Table]:

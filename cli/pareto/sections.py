@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_number, show_share
 from gpuplan.cli.pareto.laws import laws_tables
-from gpuplan.cli.pareto.reference_points import marks_tables
+from gpuplan.cli.pareto.reference_points import reference_point_tables
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.baseline_comparison import BaselineComparison, BaselinePoint
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
-    from gpuplan.planner.frontier.uncertainty.confidence import Doubt, Sensitivity
+    from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
 
 BASELINE_COLUMNS = (
     Column("baseline", "baseline"),
@@ -75,7 +75,7 @@ def _knob(point: BaselinePoint) -> str:
     return KNOBS[known].format(point.knob) if known in KNOBS else f"aims at {point.knob:.0%}"
 
 
-def _bands(doubt: Doubt) -> Iterator[Table]:
+def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
     """Yield one row per figure."""
     bands = doubt.bands
     columns = (
@@ -142,7 +142,7 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
 
 TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {
     "baselines": _baselines,
-    "marks": marks_tables,
+    "marks": reference_point_tables,
     "laws": laws_tables,
     "bands": _bands,
     "sensitivity": _sensitivity,

@@ -13,7 +13,7 @@ from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.plan import Plan
-    from gpuplan.planner.frontier.replay.plan_replay import Trial
+    from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan
     from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.frontier.study import FrontierStudy
 
@@ -25,8 +25,8 @@ def study_tables(study: FrontierStudy) -> Iterator[Table]:
     yield points_table(study)
     if study.cluster is not None:
         yield replay_table(study)
-    if study.shown.trial is not None:
-        mean = [row["mean_gpus"] for row in study.shown.trial.timeline()]
+    if study.shown.replayed is not None:
+        mean = [row["mean_gpus"] for row in study.shown.replayed.timeline()]
         which = "the knee" if study.shown is study.knee else "the budget"
         of = f"{which}, {show_gpus(study.shown.plan.budget_gpus)} GPUs on average"
         yield shapes_table(f"Over time ({of})", [timeline_row("GPUs rented, mean", mean)])
@@ -47,8 +47,8 @@ def points_table(study: FrontierStudy) -> Table:
         for end, jct_s in zip(("low", "high"), point.ends_jct_s, strict=False):
             row[f"mean_jct_s_at_{end}_end"] = Shown(None, "too few") if jct_s is None else jct_s
         target = point.target_jct_s
-        asked = "budget" if target is None else f"JCT {show_duration(target)}"
-        row["target_jct_s"] = Shown(target, asked)
+        requested = "budget" if target is None else f"JCT {show_duration(target)}"
+        row["target_jct_s"] = Shown(target, requested)
         row |= {f"replayed_{key}": value for key, value in row.get("replay", {}).items()}
         rows.append([row[column.key] for column in columns])
     title = "What each budget buys"
@@ -115,7 +115,7 @@ def replay_table(study: FrontierStudy) -> Table:
         columns.append(Column("billed_usd_per_month", "$/month billed", show_usd))
     rows = [
         [row[column.key] for column in columns]
-        for row in (_row(study, p.plan, p.trial) for p in study.points if p.trial is not None)
+        for row in (_row(study, p.plan, p.replayed) for p in study.points if p.replayed is not None)
     ]
     return Table(f"Replayed on the trace's own arrivals; {rented(cluster)}", tuple(columns), rows)
 
@@ -130,15 +130,15 @@ def rented(cluster: RentedCluster) -> str:
     return f"{nodes} are ready after {ready}, returned after {idle} idle{by}"
 
 
-def _row(study: FrontierStudy, plan: Plan, trial: Trial) -> dict[str, Any]:
+def _row(study: FrontierStudy, plan: Plan, replayed: ReplayedPlan) -> dict[str, Any]:
     """Return the cells of one budget by column."""
-    replay, row = trial.replay, trial.summary()
+    replay, row = replayed.replay, replayed.summary()
     row["budget_gpus"] = plan.budget_gpus
     ratio = replay.peak_over_rented
     times = "" if ratio is None else f" ({ratio:.1f}x)"
     row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,}{times}")
-    more = trial.node_rounding_gpus
-    share = more / trial.single_rented_gpus
+    more = replayed.node_rounding_gpus
+    share = more / replayed.single_rented_gpus
     row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
     law, seen = row["above_max_gpus_share_law"], row["above_max_gpus_share_replayed"]
     if law is not None:

@@ -48,6 +48,7 @@ class Policy:
         defaults: returns the value of each setting where it is not set, by the same names.
         run: replays jobs under settings, with a generator for what is random.
         baseline: how ``gpuplan pareto --baseline`` runs it; None where it cannot.
+        takes_gpu_types: whether its cluster may have several GPU types.
     """
 
     name: str
@@ -57,3 +58,4 @@ class Policy:
     defaults: Callable[[], Mapping[str, Any]]
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
     baseline: Baseline | None = None
+    takes_gpu_types: bool = False

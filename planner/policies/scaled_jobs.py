@@ -20,6 +20,7 @@ from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import RENTED, SHARED
 from gpuplan.planner.policies.policy import Baseline, Policy
+from gpuplan.planner.runs.cluster_setting import SIZES, pool_of
 from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
@@ -31,8 +32,10 @@ from gpuplan.planner.runs.settings import (
 )
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
-from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.cluster_shape import GpuPool
+from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.run import Run
+from gpuplan.simkit.steps import time_average
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
 
 if TYPE_CHECKING:
@@ -41,12 +44,15 @@ if TYPE_CHECKING:
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.planner.speedup.model import SpeedupModel
 
-SIZES = ("gpus", "gpus_per_node")
-"""Settings of a cluster of fixed size."""
 PAID_BY = ("usd_per_gpu_h", *RENTED, *(name for name in OF_PRICES if name in SHARED))
 RENTS: dict[str, Setting] = {
-    "capacity": Setting("count", "most GPUs rented at once", unlimited=True),
-    "gpus_per_node": Setting("count", "GPUs of a node; whole nodes are rented", unlimited=True),
+    "cluster": Setting(
+        "cluster",
+        "most GPUs rented at once, or nodes x GPUs per node (--cluster); none: no limit; x8: as "
+        "many nodes of 8 as it takes",
+        unlimited=True,
+    ),
+    "gpus": SHARED["gpus"],
     "provision_s": Setting("duration", "time from the request for a node until it is ready"),
 }
 """Settings of a policy that rents GPUs as it needs them."""
@@ -62,17 +68,14 @@ SCALES: dict[str, Setting] = {
     ),
 }
 USUAL: dict[str, Any] = {
+    "cluster": None,
     "gpus": None,
-    "gpus_per_node": None,
-    "capacity": None,
     "provision_s": 90.0,
     "speedup": "power:0.8",
     "max_width": None,
     "rescale_s": None,
     "usd_per_gpu_h": None,
 }
-LARGEST = {True: "gpus", False: "capacity"}
-"""The setting that bounds the GPUs of a policy, by whether its cluster stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,26 @@ class ScaledJobs:
     gpus: int | None
     cluster: RentedCluster
     values: Mapping[str, Any]
+
+    @property
+    def size_setting(self) -> str:
+        """The setting that gave the size of the cluster."""
+        return "gpus" if self.values["cluster"] is None else "cluster"
+
+    def check_fits(self, widest: int) -> None:
+        """Raise `SettingError` where a job needs more GPUs than there may be."""
+        each = self.cluster.node_gpus
+        needed = -(-widest // each) * each
+        check_widest(widest, self.gpus, self.size_setting, "would never start", needed)
+
+    def described(self) -> dict[str, Any]:
+        """Return the size as settings: its text form, GPUs, and GPUs of a node."""
+        pool = pool_of(self.values, "")
+        each = None if pool is None else pool.gpus_per_node
+        shape = None
+        if self.gpus is not None or each is not None:
+            shape = str(GpuPool(self.gpus, each, pool.gpu_type if pool else None))
+        return {"cluster": shape, "gpus": self.gpus, "gpus_per_node": each}
 
     @property
     def standing_gpus(self) -> int:
@@ -172,11 +195,10 @@ def _simulate(
     bill = bill_of(found, terms)
     own = policy.settings.keys() - OF_PRICES.keys() - set(RENTED)
     plain = {key: value for key, value in values.items() if key in own}
-    standing = policy.baseline is not None and policy.baseline.is_standing
     offered = [key for key in RENTED if key in given]
     return Simulation(
         policy=policy.name,
-        settings=plain | {LARGEST[standing]: scaled.gpus} | terms.effective(),
+        settings=plain | scaled.described() | terms.effective(),
         results=measure(jobs, found, bill),
         rows=partial(job_frame, jobs, found, bill),
         warnings=(
@@ -228,26 +250,18 @@ def _scaled(
     from gpuplan.planner.frontier.model.class_options import ClassOptions
     from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 
-    each, told = values["gpus_per_node"] or 1, tuple[str, ...]()
+    pool = pool_of(values, policy.name)
+    each = (pool.gpus_per_node if pool else None) or 1
+    gpus = pool.gpus if pool else None
     options = ClassOptions(max_width=values["max_width"], rescale_s=values["rescale_s"])
     standing = policy.baseline is not None and policy.baseline.is_standing
-    size = LARGEST[standing]
-    gpus: int | None = values[size]
-    if gpus is not None and gpus < each:
-        raise SettingError(
-            [size, "gpus_per_node"],
-            f"{counted(gpus, 'GPU')} are less than one node of {each}",
-            f"set {size}={each} or more",
-        )
+    told: tuple[str, ...] = ()
     if standing and gpus is None:
-        peak = _peak_gpus(jobs)
-        gpus = -(-peak // each) * each
+        gpus = -(-_peak_gpus(jobs) // each) * each
         told = (
             f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
-            f"waits on its recorded GPUs; set {size} for another size",
+            "waits on its recorded GPUs; set cluster for another size",
         )
-    if standing and gpus is not None:
-        gpus = gpus // each * each
     cluster = RentedCluster(
         node_gpus=each,
         provision_s=values.get("provision_s", 0.0),
@@ -256,13 +270,10 @@ def _scaled(
     )
     if not standing:
         options = within_cluster(options, model, cluster)
-    workload = _workload(jobs, model, options)
-    if gpus is not None:
-        least = max(int(np.ceil(c.widths.min())) for c in workload.classes)
-        check_widest(
-            least, gpus // each * each, size, "would never start", -(-least // each) * each
-        )
-    return ScaledJobs(workload, gpus, cluster, values), told
+    scaled = ScaledJobs(_workload(jobs, model, options), gpus, cluster, values)
+    least = max(int(np.ceil(c.widths.min())) for c in scaled.workload.classes)
+    scaled.check_fits(least)
+    return scaled, told
 
 
 def _peak_gpus(jobs: TraceJobs) -> int:

@@ -1,4 +1,4 @@
-"""Which GPU, provider and region of some prices a run is of, and how these are told."""
+"""Choose the GPU, provider and region that a run uses, and name them in messages."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sources_of(book: PriceBook) -> list[tuple[str, str, str]]:
 
 
 def provider_of(named: str | None, prices: Mapping[str, float], setting: str) -> str:
-    """Return a provider by its name or the beginning of it.
+    """Return a provider by its name or a prefix of it.
 
     Without one it is one of which the start-up times are known, or else the cheapest.
     """
@@ -74,7 +74,7 @@ def provider_of(named: str | None, prices: Mapping[str, float], setting: str) ->
 
 
 def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
-    """Raise `UsageError` where a source has nothing in a region, naming those that it has."""
+    """Raise `UsageError` if a source has nothing in a region; the message lists its regions."""
     if not region:
         return
     regions = {

@@ -8,7 +8,7 @@ a step trains on M = k m (a + 1) samples and takes
     T_grad = alpha_c + beta_c m
     T_sync = 0 on one GPU, alpha_r + beta_r (k - 2) within a node, alpha_n + beta_n (k - 2) beyond
 
-and a sample of it is worth (phi + M0) / (phi + M) of one in a batch of M0, where phi is the
+and a sample of it counts (phi + M0) / (phi + M) of one in a batch of M0, where phi is the
 gradient noise scale. Goodput is M / T times that; s(k) is the best goodput on k GPUs over the best
 on one.
 """
@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.user_tables.goodputs import read_goodputs
+from gpuplan.analysis.user_tables.rates import read_goodputs
 from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
-MOST_GPUS = 1024  # widths beyond are not tried; few jobs can fill so many
+MOST_GPUS = 1024  # larger widths are not evaluated; few jobs could use them
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Goodput:
         goodput rises to one peak in m and falls from there: bisection finds it.
         """
         counts = np.arange(1, self.widest + 1)
-        most = -(-self.max_batch_size // (counts * self.max_local_bsz))  # steps, the last included
+        most = -(-self.max_batch_size // (counts * self.max_local_bsz))  # steps, including the last
         most[0] = max(most[0], 2)
         gpus = np.repeat(counts, most)
         steps = np.arange(gpus.size) - np.repeat(np.cumsum(most) - most, most)

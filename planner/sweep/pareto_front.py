@@ -35,11 +35,11 @@ def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | No
 def objective(
     cost: FloatArray, mean_jct_s: FloatArray, jobs: int, value_of_time: float | None
 ) -> FloatArray:
-    """Return what the point to take has the least of; columns are judged apart.
+    """Return the key that the recommended point minimizes, by column.
 
     With a value of time, US dollars per hour of one job, it is the bill plus the worth of all
     completion times (the run times among them are the same for all points). Without, it is the
-    bill, and no point has a chance whose mean JCT is more than `NEARLY` above the least.
+    bill, and points with a mean JCT of more than `NEARLY` above the least are excluded.
 
     Args:
         cost: US dollars; shape (points, ...).

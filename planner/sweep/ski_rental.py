@@ -7,7 +7,7 @@ known, the money spent under the threshold F is, per GPU,
     c1 E[min(d, F)] + c2 E[(d - F)+] + m P(d > F),     m = c1 x checkpoint + c2 x restore,
 
 a sum over jobs weighted by their GPUs. Queues, start-ups, idle workers, billing steps and least
-times billed are no part of it: it is what the simulation bills to jobs for the time they held GPUs,
+times billed are not included: it is what the simulation bills to jobs for the time they held GPUs,
 and all it bills where workers never idle and both tiers are billed as held.
 
 Not knowing d, F = m / (c1 - c2) spends at most twice what hindsight would (Karlin, Manasse, Rudolph
@@ -122,7 +122,7 @@ class SkiRental:
         """Return the fixed threshold of least objective, the smallest of equals.
 
         Between two durations the objective is linear in F and jumps down at the upper one (those
-        jobs then finish), so 0 and the durations are all that need be tried.
+        jobs then finish), so 0 and the durations are the only candidates.
         """
         return float(self._candidates[np.argmin(self.objective_usd(self._candidates))])
 
@@ -220,6 +220,6 @@ def ski_rental(
 
 
 def _mean(values: FloatArray, weights: FloatArray, usual: float) -> float:
-    """Return the weighted mean, and what is usual where all values are that, or there are none."""
+    """Return the weighted mean, or exactly the usual value if all are equal to it or none exist."""
     alike = not values.size or (values == to_micros(usual) / MICROS).all()
     return usual if alike else float(np.average(values, weights=weights))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.cluster import kernel, reference, reference_queues
+from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
@@ -27,10 +27,10 @@ class ClusterRun:
     """What happened; times in microseconds after the first submission, arrays of shape (n,).
 
     Attributes:
-        workload: what was run.
+        workload: the jobs.
         cluster: where, and by which rules.
         start_us, finish_us: first start and end of each job.
-        held_us: how long it held its GPUs; its run time, and what its stops cost.
+        held_us: how long it held its GPUs; its run time plus the overhead of its stops.
         stops: how often it was stopped.
         time_us, used, waiting: GPUs in use and jobs waiting from each time on; of their own shape.
         fragmented_gpu_us: idle GPU time in which a job waited for nodes alone.
@@ -95,7 +95,7 @@ class ClusterRun:
 
     @property
     def makespan_us(self) -> int:
-        """Last finish - first submission."""
+        """Time from the first submission to the last finish."""
         return int(self.finish_us.max() - self.workload.submit_us[0])
 
 
@@ -128,7 +128,7 @@ def _peak(workload: Workload, taken: IntArray) -> int:
     end = workload.submit_us + np.maximum(workload.service_us, 1)
     time = np.concatenate((end, workload.submit_us))
     step = np.concatenate((-taken, taken))
-    order = np.lexsort((step, time))  # what ends makes room for what begins
+    order = np.lexsort((step, time))  # a job that ends frees GPUs for one that starts
     return int(np.cumsum(step[order]).max())
 
 
@@ -162,7 +162,7 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
 
 
 def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
-    """Return what each job pays for a stop."""
+    """Return the overhead of a stop for each job."""
     save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
     return save_us + load_us
 
@@ -249,7 +249,7 @@ def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
         jobs, timeline = reference.refill(submit_s, service_s, workload.gpus, cluster.gpus, order)
     else:
         widths, of_width = np.unique(workload.gpus, return_inverse=True)
-        jobs, timeline = reference_queues.fill_queues(
+        jobs, timeline = reference.fill_queues(
             *(submit_s, service_s, widths, of_width.astype(np.int64)),
             np.asarray(cluster.limits, np.int64),
             cluster.gpus,

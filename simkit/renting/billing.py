@@ -1,6 +1,6 @@
 """The bill of rented GPUs: metered time, whole billing steps, least time, leases.
 
-Allpass, clusters, width plans and autoscaled baselines are all billed here.
+Allpass, clusters, width plans, autoscaled baselines and the GPU time of traces are billed here.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def hold_leases(terms: RentalTerms, leases: Leases, begin_us: int = 0) -> Iterat
 def _in_force(
     market: Market, price: FloatArray, held_us: int, taken: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what the cheapest offers of the first step cost, and the price of each at the end.
+    """Return the cost of the cheapest offers of the first step, and the price of each at the end.
 
     All of them are there when the market begins again, so every round is like the first. The first
     ``taken`` offers are held by others.
@@ -120,7 +120,7 @@ def billed_usd(
 ) -> FloatArray:
     """Return bills for whole billing steps and the least time billed.
 
-    What is billed beyond the time held has the price of its end.
+    Time billed beyond the time held has the last price.
     """
     held = np.asarray(held_us, np.int64)
     billed = billed_us(held, terms.billing_step_s, terms.minimum_billing_s)
@@ -147,3 +147,19 @@ def billed_gpu_us(held_us: IntArray, gpus: IntArray, step_us: int, free_us: int 
     """
     billed = -(-np.maximum(held_us - free_us, 0) // step_us) * step_us
     return int((billed.astype(object) * gpus).sum())  # Python's integers: steps may be long
+
+
+def hourly_usd(
+    held_gpu_h: FloatArray, usd_per_gpu_h: FloatArray, all_gpu_h: float, usual_usd: float
+) -> tuple[float, float]:
+    """Return the bill of GPU time at the price of each hour, and the GPU-hours billed so.
+
+    Args:
+        held_gpu_h: GPU-hours in each hour whose price is known; shape (k,).
+        usd_per_gpu_h: price of each of these hours; shape (k,).
+        all_gpu_h: GPU-hours of all hours; what the others have is billed at ``usual_usd``.
+        usual_usd: price where that of the hour is not known.
+    """
+    by_hour = float(held_gpu_h.sum())
+    rest = usual_usd * max(0.0, all_gpu_h - by_hour)
+    return float(held_gpu_h @ usd_per_gpu_h) + rest, by_hour

@@ -157,7 +157,7 @@ def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> R
             raise RuntimeError(f"{alive} jobs wait, and the policy gives none of them GPUs")
         log = step.note(log, r, most)
         before = running
-        step.end_round(r)
+        step.end_round(r, False)
     return run_of(r, log, most, most)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.rounds.step import ALIVE, CHANGED, begin_round, end_round, note
+from gpuplan.simkit.rounds.step import ALIVE, begin_round, end_round, note
 
 
 @kernel
@@ -88,11 +88,10 @@ def play_equal(r: Any, gpus: int) -> Any:
     log, belief = np.zeros((256, 4), np.int64), r.belief[0]
     widest = widest_usable(belief)
     while begin_round(r):
-        if r.clock[CHANGED]:  # else the shares are what they were
-            alive = r.clock[ALIVE]
-            width = equal_shares(r.row[:alive], belief, widest, gpus)
-            for i in range(alive):
-                r.width[i] = width[i]
+        alive = r.clock[ALIVE]
+        width = equal_shares(r.row[:alive], belief, widest, gpus)
+        for i in range(alive):
+            r.width[i] = width[i]
         log = note(log, r, gpus)
-        end_round(r)
+        end_round(r, True)
     return log

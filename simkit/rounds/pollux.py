@@ -15,7 +15,9 @@ from gpuplan.simkit.rounds.allocate import allocate
 from gpuplan.simkit.rounds.step import (
     ALIVE,
     CHANGED,
+    NOTES,
     NOW,
+    RENTED,
     STARTS,
     WIDTH,
     begin_round,
@@ -210,8 +212,10 @@ def play_pollux(r: Any, rules: Any) -> Any:
             for i in range(alive):
                 r.width[i] = width[i]
             shared = ready
-        log = note(log, r, ready + coming)
-        end_round(r)
+            log = note(log, r, ready + coming)
+        elif log[clock[NOTES] - 1, RENTED] != ready + coming:
+            log = note(log, r, ready + coming)
+        end_round(r, not by_age and not scaled)
         if scaled and clock[ALIVE] == 0:
             ready = coming = seen = 0
             log = note(log, r, 0)

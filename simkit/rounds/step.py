@@ -6,7 +6,7 @@ each job gets, and of which type; until the next round every job keeps them. The
     while begin_round(r):
         ...  # decide r.width[:alive], and r.gpu_type[:alive] where there are several
         log = note(log, r, rented)
-        end_round(r)
+        end_round(r, is_lasting=False)
 
 Time in whole microseconds, work in float ones.
 """
@@ -89,6 +89,8 @@ def begin_round(r: Any) -> bool:
         clock[ALIVE] += 1
         clock[ARRIVED] += 1
         clock[CHANGED] = 1
+    if clock[CHANGED] == 0:  # what stands there is still true
+        return True
     for i in range(clock[ALIVE]):
         job = r.running[i]
         r.row[i] = r.jobs[job, EPOCH]
@@ -118,21 +120,31 @@ def note(log: Any, r: Any, rented: int) -> Any:
 
 
 @kernel
-def advance(r: Any, i: int, job: int, last: int) -> int:
-    """Let one job run for a round at its width; return when it ended, at most the interval.
+def advance(
+    table: Any,
+    left: Any,
+    speedup: Any,
+    work_share: Any,
+    job: int,
+    work: float,
+    factor: float,
+    last: int,
+    time: int,
+) -> int:
+    """Let one job run for ``time`` at its width; return when it ended, at most ``time``.
 
-    ``i`` is its place among the running jobs, ``last`` the last epoch of its class.
+    ``table``, ``left``, ``speedup`` and ``work_share`` are those of `Rounds`, ``work`` and
+    ``factor`` of the job, ``last`` is the last epoch of its class.
     """
-    table, time, left = r.jobs, r.interval, r.left
-    width, kind, factor = table[job, WIDTH], table[job, TYPE], r.factor[i]
+    width, kind = table[job, WIDTH], table[job, TYPE]
     if width == 0:
         table[job, WAITED] += time
-        return time  # type: ignore[no-any-return]
+        return time
     pause = min(table[job, PAUSE], time)
     table[job, PAUSE] -= pause
     spent = float(pause)
     while spent < time and table[job, EPOCH] <= last:
-        rate = r.speedup[kind, table[job, EPOCH], width] * factor
+        rate = speedup[kind, table[job, EPOCH], width] * factor
         if left[job] > rate * (time - spent):
             left[job] -= rate * (time - spent)
             spent = float(time)
@@ -140,40 +152,55 @@ def advance(r: Any, i: int, job: int, last: int) -> int:
             spent += left[job] / rate if left[job] > 0 else 0.0
             table[job, EPOCH] += 1
             if table[job, EPOCH] <= last:
-                left[job] = r.work[job] * r.work_share[table[job, EPOCH]]
+                left[job] = work * work_share[table[job, EPOCH]]
     used = int(np.floor(spent + 0.5))
     table[job, HELD] += used * width
     return used
 
 
 @kernel
-def end_round(r: Any) -> None:
-    """Give the running jobs what was decided and let them run until the next round."""
-    clock, table = r.clock, r.jobs
-    now, alive, stay = clock[NOW], clock[ALIVE], 0
-    clock[CHANGED] = 0
+def end_round(r: Any, is_lasting: bool) -> None:
+    """Give the running jobs what was decided and let them run until the next round.
+
+    Where a decision ``is_lasting``, that is the same until something changes, the rounds without a
+    change follow at once.
+    """
+    clock, table, left, running = r.clock, r.jobs, r.left, r.running
+    speedup, share, work, factor = r.speedup, r.work_share, r.work, r.factor
+    widths, types, restart, row = r.width, r.gpu_type, r.restart, r.row
+    first_epoch, group, submit, step = r.first_epoch, r.group, r.submit, r.interval
+    now, alive, arrived, changed = clock[NOW], clock[ALIVE], clock[ARRIVED], False
+    due = submit[arrived] if arrived < submit.size else -1  # -1: nobody is to come
     for i in range(alive):
-        job, width = r.running[i], r.width[i]
-        starts = width != table[job, WIDTH] or r.restart[i] != 0
-        if width and r.gpu_type[i] != table[job, TYPE]:
-            table[job, TYPE] = r.gpu_type[i]
+        job, width = running[i], widths[i]
+        starts = width != table[job, WIDTH] or restart[i] != 0
+        if width and types[i] != table[job, TYPE]:
+            table[job, TYPE] = types[i]
             starts = True
         if starts:
-            clock[CHANGED] = 1
+            changed = True
             table[job, WIDTH] = width
             if width:
                 if table[job, STARTS] == 0:
                     table[job, START] = now
                 table[job, PAUSE] = r.delay[job] if r.pause[i] < 0 else r.pause[i]
                 table[job, STARTS] += 1
-        last = r.first_epoch[r.group[job] + 1] - 1
-        used = advance(r, i, job, last)
-        if table[job, EPOCH] != r.row[i]:
-            clock[CHANGED] = 1
-        if table[job, EPOCH] > last:
-            table[job, FINISH] = now + used
-        else:
-            r.running[stay] = job
-            stay += 1
+    while True:
+        stay = 0
+        for i in range(alive):
+            job = running[i]
+            last = first_epoch[group[job] + 1] - 1
+            used = advance(table, left, speedup, share, job, work[job], factor[i], last, step)
+            if table[job, EPOCH] != row[i]:
+                changed = True
+            if table[job, EPOCH] > last:
+                table[job, FINISH] = now + used
+            else:
+                running[stay] = job
+                stay += 1
+        now += step
+        if changed or not is_lasting or 0 <= due <= now:
+            break
+    clock[CHANGED] = 1 if changed else 0
     clock[ALIVE] = stay
-    clock[NOW] = now + r.interval
+    clock[NOW] = now

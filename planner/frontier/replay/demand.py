@@ -1,4 +1,4 @@
-"""How many GPUs the jobs of a plan ask for at once: a law, where the plan states only a mean.
+"""Distribution of the GPUs that the jobs of a plan need at once; the plan has only its mean.
 
 Source: with Poisson arrivals and no queueing, the numbers of jobs in the system are independent
 Poisson variables, one per class, path and epoch, of mean rate x mean time there, whatever the
@@ -25,11 +25,11 @@ QUANTILES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class DemandLaw:
-    """The GPUs that jobs ask for at a random instant in the long run; made by `demand_law`.
+    """Distribution of the GPUs that jobs need at a random time in the long run, by `demand_law`.
 
     Attributes:
         width: the widths in use, ascending; shape (W,).
-        jobs: mean number of jobs that hold so many GPUs; shape (W,).
+        jobs: mean number of jobs of each width; shape (W,).
         pmf: probability of a demand of 0, 1, 2, ... GPUs, down to about 1e-15; shape (N,).
     """
 
@@ -48,7 +48,7 @@ class DemandLaw:
         return sqrt(float(np.dot(self.width**2, self.jobs)))
 
     def above(self, gpus: float) -> float:
-        """Return the probability of a demand of more than so many GPUs, down to about 1e-15."""
+        """Return the probability of a demand above this number of GPUs, down to about 1e-15."""
         return float(self.pmf[max(0, int(np.floor(gpus)) + 1) :].sum()) if gpus >= 0 else 1.0
 
     def quantile(self, q: float) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from gpuplan.planner.policies.policy import Baseline
 from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
 from gpuplan.planner.policies.widths.renting import RELEASE, USUAL_RELEASE
-from gpuplan.planner.runs.settings import check_widest
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.job_classes import ClassWorkload
@@ -20,10 +19,8 @@ if TYPE_CHECKING:
 def _run(jobs: ScaledJobs) -> Run:
     from gpuplan.planner.policies.widths.replay import recorded_gpus, run_gpus
 
-    gpus, each = recorded_gpus(jobs.workload), jobs.cluster.node_gpus
-    widest = ceil(gpus.max())
-    most = None if jobs.gpus is None else jobs.gpus // each * each
-    check_widest(widest, most, "capacity", "would never start", -(-widest // each) * each)
+    gpus = recorded_gpus(jobs.workload)
+    jobs.check_fits(ceil(gpus.max()))
     return run_gpus(jobs.workload, jobs.cluster, gpus)
 
 
