@@ -29,6 +29,7 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
+from gpuplan.analysis.standard_error import silent_on
 from gpuplan.analysis.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.words import counted
 
@@ -125,12 +126,13 @@ def read_trace(
     _check_is_parquet(regular_file(path))
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
+    of_load = () if selection.sample is None else LOAD_COLUMNS
     try:
-        raw = pl.scan_parquet(path, glob=False)
-        scan = _as_canonical(path, raw)
-        rows = _check_values(path, raw, scan)
-        of_load = () if selection.sample is None else LOAD_COLUMNS
-        jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
+        with silent_on(*UNREADABLE):
+            raw = pl.scan_parquet(path, glob=False)
+            scan = _as_canonical(path, raw)
+            rows = _check_values(path, raw, scan)
+            jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
@@ -169,7 +171,8 @@ def _check_is_parquet(path: Path) -> None:
 def _read_provenance(path: Path) -> Provenance:
     """Return the stored provenance; a file of another tool has an unknown one."""
     try:
-        stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
+        with silent_on(*UNREADABLE):
+            stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if stored is None:

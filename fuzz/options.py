@@ -20,15 +20,15 @@ from fuzz.values import DURATIONS, NUMBERS, PATHS, TEXTS, TIMES
 WRITES = {
     *("--output", "--plot", "--timeline", "--junit", "--save-model", "--cache"),
 }
-"""Options that name what is written."""
+"""Options that name outputs."""
 WORK = {
     "--jobs": ("1", "2", "40", "0", "-1", "1e3", "9223372036854775808"),
     "--resamples": ("0", "1", "2", "5", "-1", "x", "1e3"),
     "--parallel": ("1", "2", "0", "-1", "x"),
 }
-"""Options that ask for more work, whose large values take as long as they say."""
+"""Options for the amount of work: large values take long."""
 FIXED = {"--engine": ("threads", "x", "")}
-"""Options that would start or ask other machines."""
+"""Options that would start or contact other machines."""
 SKIPPED = {"--help", "--install-completion", "--show-completion", "--address", "--debug"}
 
 SETS = (
@@ -196,7 +196,7 @@ class Option:
         names: all forms.
         valid: values that mean something, or nearly do; with ``hostile`` empty for a switch.
         hostile: values that it must refuse, or bear.
-        writes: whether its value names what is written.
+        writes: whether its value names an output.
         required: whether the command must have it.
         repeats: whether it may be given several times.
     """
@@ -212,7 +212,7 @@ class Option:
 
     @property
     def takes_value(self) -> bool:
-        """Return whether it is no switch."""
+        """Return whether it takes a value."""
         return bool(self.valid or self.hostile)
 
     def draw(self, rng: Random, valid: float = 0.85) -> list[str]:

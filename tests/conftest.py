@@ -19,25 +19,31 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
 
 
-def pytest_collection_modifyitems(config, items):
-    """Spend time on line coverage where it tells something, and compile each kernel once.
+def pytest_configure():
+    from support_untraced import untrace_rewriting
 
-    A law runs many examples, and what they reach says little, as a good test reaches it on purpose;
-    coverage of kernels comes from a second run, as plain Python. Both are several times as fast
-    without coverage. Files of kernels come first, so that one worker compiles them and the others
-    find them in the cache.
+    untrace_rewriting()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Measure line coverage where it is cheap, and compile each kernel once.
+
+    A law runs many examples; a line that only they reach is not tested on purpose. Lines of kernels
+    are counted in a second run, as plain Python. So the first run has no coverage of either, which
+    makes them faster. Files of kernels come first and the others in reverse, so that one worker
+    compiles and the other finds the kernels in the cache.
     """
-    plain_python = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+    is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     by_test = getattr(config.option, "cov_context", None)  # make mutants asks which tests reach it
-    for item in items:
+    for item in [] if is_plain or by_test else items:
+        marks = {mark.name for mark in item.iter_markers()}
         is_law = is_hypothesis_test(getattr(item, "obj", None))
-        is_run_again = item.get_closest_marker("kernels") and not item.get_closest_marker(
-            "compiled"
-        )
-        if not (plain_python or by_test) and (is_law or is_run_again):
+        if is_law or ("kernels" in marks and "compiled" not in marks):
             item.add_marker("no_cover")
     of_kernels = {item.path for item in items if item.get_closest_marker("kernels")}
-    items.sort(key=lambda item: item.path not in of_kernels)
+    others = [item for item in items if item.path not in of_kernels]
+    others.sort(key=lambda item: item.path, reverse=True)
+    items[:] = [item for item in items if item.path in of_kernels] + others
 
 
 def pytest_collection_finish():

@@ -211,6 +211,7 @@ def test_whole_nodes_that_let_nobody_wait():
     assert enough_gpus(jobs, Cluster(8)) == 16
 
 
+@pytest.mark.compiled
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 11)), min_size=1),

@@ -24,7 +24,6 @@ def given(policies):
     return [part for policy in policies for part in ("--policy", policy)]
 
 
-@pytest.mark.kernels
 def test_each_row_is_what_simulate_finds(gpuplan, lab, tmp_path):
     chosen = ("--seed", 3, "--sample", 150, "--deadline-factor", "1:4", "--output-format", "json")
     code, out, err = gpuplan(
@@ -171,7 +170,6 @@ def test_usage_errors_name_the_setting(policies, settings, problem):
     assert problem in str(error.value)
 
 
-@pytest.mark.kernels
 def test_table_picture_and_gates(gpuplan, lab, tmp_path):
     code, out, err = gpuplan("compare", lab, "--sample", 60, "--plot", tmp_path / "c.svg")
     assert code == 0, err

@@ -34,7 +34,7 @@ def fuzz(monkeypatch):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    from fuzz.place import Place
+    from fuzz.workspace import Place
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return Place(tmp_path, None)
@@ -104,7 +104,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
 def test_a_broken_rule_is_found(fuzz, place, monkeypatch):
     """Each oracle sees what it is there for."""
     from fuzz.cases import Case
-    from fuzz.inside import Outcome
+    from fuzz.in_process import Outcome
     from fuzz.oracles import failures
 
     case = Case("options", "x", ["x", "--output-format", "json"], {"in.csv": b"a"})
@@ -139,7 +139,7 @@ def test_a_broken_rule_is_found(fuzz, place, monkeypatch):
 def test_rows_that_are_lost_are_found(fuzz, place):
     from fuzz.cases import Case
     from fuzz.corpus import job_logs
-    from fuzz.inside import run_inside
+    from fuzz.in_process import run_inside
     from fuzz.oracles import account
 
     files = job_logs()["sia"][1]

@@ -52,7 +52,7 @@ def test_gpus_at_once_give_what_was_planned(newtrace):
         # Every job of a class has the same size here, so only the shares of a split are uneven.
         assert trial.replay.mean_jct_s == pytest.approx(point.plan.mean_jct_s, rel=2e-3)
         assert trial.replay.held_gpus == pytest.approx(point.plan.used_gpus, rel=2e-3)
-        assert trial.law.mean_gpus == pytest.approx(point.plan.used_gpus, rel=1e-9)
+        assert trial.jobs.law.mean_gpus == pytest.approx(point.plan.used_gpus, rel=1e-9)
 
 
 def test_progress_runs_once_over_frontiers_and_replays(newtrace):
@@ -68,8 +68,8 @@ def test_whole_nodes_cost_gpus_and_save_no_time(newtrace):
     found = study(newtrace, cluster=cluster)
     single = study(newtrace, cluster=RentedCluster())
     for eight, one in zip(found.points, single.points, strict=True):
-        assert eight.replayed.node_rounding_gpus > 0
-        assert eight.replayed.node_rounding_gpus == pytest.approx(
+        assert eight.replayed.jobs.node_rounding_gpus > 0
+        assert eight.replayed.jobs.node_rounding_gpus == pytest.approx(
             eight.replayed.replay.rented_gpus - one.replayed.replay.rented_gpus
         )
         assert eight.replayed.replay.mean_jct_s <= one.replayed.replay.mean_jct_s

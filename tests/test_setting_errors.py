@@ -115,7 +115,6 @@ def told(gpuplan, trace, command, arguments):
         ("--policy fifo --set region=x", "--set region=x: needs --prices FILE or builtin", ""),
     ],
 )
-@pytest.mark.kernels
 def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
     found = told(gpuplan, trace, "simulate", arguments)
     assert found[0].startswith(problem) and found[1] == hint
@@ -187,7 +186,6 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
         ),
     ],
 )
-@pytest.mark.kernels
 def test_of_rows(gpuplan, trace, arguments, problem):
     found, _ = told(gpuplan, trace, "compare", arguments)
     assert found.startswith(problem.format(arguments))
@@ -245,7 +243,6 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
         ),
     ],
 )
-@pytest.mark.kernels
 def test_of_a_sweep(gpuplan, trace, arguments, problem, hint):
     found = told(gpuplan, trace, "sweep", f"--threshold 60 {arguments}")
     assert found[0].startswith(problem) and hint in (None, found[1])

@@ -35,6 +35,7 @@ from gpuplan.analysis.price_formats.schema import (
     is_plausible_time,
 )
 from gpuplan.analysis.schema import UNREADABLE
+from gpuplan.analysis.standard_error import silent_on
 from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.analysis.words import counted
 
@@ -97,8 +98,9 @@ def read_prices(path: Path) -> PriceBook:
                 hint=f"bring prices into one: gpuplan prices {path} -o prices.parquet",
             )
     try:
-        provenance = _provenance(path)
-        prices = _canonical(path, pl.read_parquet(path, glob=False))
+        with silent_on(*UNREADABLE):
+            provenance = _provenance(path)
+            prices = _canonical(path, pl.read_parquet(path, glob=False))
     except UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
         hint = "write it again with gpuplan prices"

@@ -17,9 +17,16 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.reading.batch import (
+    ROW,
+    Batch,
+    Refused,
+    Rows,
+    TableShape,
+    not_text,
+    wrong_width,
+)
 from gpuplan.analysis.reading.limits import MOST_COLUMNS, MOST_LINE_BYTES, long_line
-from gpuplan.analysis.reading.shape import TableShape, not_text, wrong_width
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.unreadable import odd_text
 

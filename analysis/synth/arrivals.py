@@ -308,8 +308,11 @@ class ArrivalShape:
 
 
 def _shares(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the shares of the hours of the day and of the days of the week; of shape (7, 24)."""
-    total = weights.sum()
+    """Return the shares of the hours of the day and of the days of the week; of shape (7, 24).
+
+    Of weights that are all 0, as for a span of no time, all shares are 0.
+    """
+    total = weights.sum() or 1.0
     return weights.sum(axis=0) / total, weights.sum(axis=1) / total
 
 

@@ -158,7 +158,7 @@ def _several(
     )
 
     def draw() -> Figure:
-        from gpuplan.cli.figures.compare import draw_comparison
+        from gpuplan.cli.figures.cdf import draw_comparison
 
         return draw_comparison(names, [portrait.workload for portrait in portraits])
 

@@ -1,4 +1,4 @@
-"""What people read first of ``gpuplan pareto``, and what they are warned of."""
+"""Headline and warnings of ``gpuplan pareto``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGER = 1.05  # times the horizon
 
 
 def _on_average(study: FrontierStudy) -> str:
-    """Return what a budget is, and how far above it the replays go."""
+    """Return a note on the meaning of a budget and the excess of the replays."""
     tried = [(p.replayed.replay, p.plan.used_gpus) for p in study.points if p.replayed]
     if not tried:
         return AVERAGE_NOTE
@@ -108,7 +108,7 @@ def _recorded(study: FrontierStudy) -> str:
 
 
 def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
-    """Return what a reader must know; ``assumed`` where no speedup was given."""
+    """Return the warnings; ``assumed`` if no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
     if loads and max(loads) > 1.001 * min(loads):
@@ -130,7 +130,7 @@ def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
 
 
 def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
-    """Yield what is assumed of the speedup."""
+    """Yield the assumptions about the speedup."""
     if assumed:
         yield (
             f"no --speedup given: {speedup.name} is assumed for every job; results depend on "
@@ -143,7 +143,7 @@ def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
 
 
 def on_workload(workload: ClassWorkload) -> Iterator[str]:
-    """Yield what is assumed of the jobs."""
+    """Yield the assumptions about the jobs."""
     if workload.rescale_origin == "default":
         yield (
             "starting and resizing a job is taken as free; --rescale 20s charges a warm restart, "

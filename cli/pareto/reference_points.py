@@ -26,7 +26,7 @@ def parse_reference_points(texts: Sequence[str]) -> list[Mark]:
     """Return the points of ``Pollux=142,2087.8s``.
 
     Raises:
-        UsageError: a text is no such point, or names one again.
+        UsageError: a text is not such a point, or repeats a name.
     """
     from gpuplan.planner.frontier.reference_points import Mark
 

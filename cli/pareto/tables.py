@@ -1,4 +1,4 @@
-"""The tables of ``gpuplan pareto`` for one GPU type: what budgets buy, and what a replay gives."""
+"""The tables of ``gpuplan pareto`` for one GPU type: planned and replayed results of budgets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def study_tables(study: FrontierStudy) -> Iterator[Table]:
 
 
 def points_table(study: FrontierStudy) -> Table:
-    """Return one row per budget; what the replay gave is in its CSV too."""
+    """Return one row per budget; its CSV also has the replay."""
     rows = []
     columns = tuple(_columns(study))
     for point in study.points:
@@ -69,7 +69,7 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
         yield Column("usd_per_month", "$/month", show_usd)
     if any(point.target_jct_s is not None for point in study.points):
         yield Column("target_jct_s", "asked for")
-    if study.ends:  # room for the doubt about the speedup
+    if study.ends:  # space for the range of speedups
         low, high = (model.name for model in study.speedup.ends or ())
         yield Column("mean_jct_s_at_low_end", f"JCT at {low}", show_duration)
         yield Column("mean_jct_s", f"JCT at {study.speedup.name}", show_duration)
@@ -83,7 +83,7 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
     if not study.ends:
         yield Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share)
         yield Column("used_gpus", "used (GPUs)", show_gpus)
-    # With both a weighted mean and a doubt there is room for it in CSV only.
+    # With both a weighted mean and a range of speedups it is in CSV only.
     yield Column("utilization", "" if weighted and study.ends else "efficiency", show_share)
     if study.is_exact:
         yield Column(f"next_{study.step()}_saves_s", f"{STEPS[study.step()]} saves", show_duration)
@@ -94,7 +94,7 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
 
 
 def replay_table(study: FrontierStudy) -> Table:
-    """Return one row per budget: what the plan promises beside what its replay gave."""
+    """Return one row per budget: planned next to replayed results."""
     cluster = study.cluster
     assert cluster is not None
     columns = [
@@ -137,8 +137,8 @@ def _row(study: FrontierStudy, plan: Plan, replayed: ReplayedPlan) -> dict[str, 
     ratio = replay.peak_over_rented
     times = "" if ratio is None else f" ({ratio:.1f}x)"
     row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,}{times}")
-    more = replayed.node_rounding_gpus
-    share = more / replayed.single_rented_gpus
+    more = replayed.jobs.node_rounding_gpus
+    share = more / replayed.jobs.single_rented_gpus
     row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
     law, seen = row["above_max_gpus_share_law"], row["above_max_gpus_share_replayed"]
     if law is not None:

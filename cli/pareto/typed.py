@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan
     from gpuplan.planner.frontier.types.typed_study import TypedPoint, TypedStudy
 
-SLOW = 1.5  # times the planned mean completion time, from which on a replay is told of
+SLOW = 1.5  # a replay above this multiple of the planned mean completion time gets a warning
 
 
 def usd_per_h(value: float) -> str:
-    """Return dollars an hour, rounded up, so that a least budget keeps up when asked for."""
+    """Return dollars an hour, rounded up, so that the least budget as shown is feasible."""
     return f"${round_up(value):,.2f}/h"
 
 
@@ -54,12 +54,12 @@ def typed_headline(study: TypedStudy) -> str:
 
 
 def _per_hour(study: TypedStudy, replayed: ReplayedTypedPlan) -> str:
-    """Return what dollars an hour of a replay are over, since it may last beyond the horizon."""
+    """Return the period for dollars an hour of a replay, as it may last beyond the horizon."""
     return averaged(replayed.lasts_h, study.workload.horizon_h)
 
 
 def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
-    """Return what a reader must know; ``assumed`` where no speedup was given."""
+    """Return the warnings; ``assumed`` if no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed), *on_workload(study.workload)]
     if study.speedup.law is not None:
         found.append(f"jobs were taken as recorded on {study.recorded_on}")
@@ -68,7 +68,7 @@ def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
 
 
 def _on_speeds(study: TypedStudy) -> Iterator[str]:
-    """Yield what is assumed of the types where nothing was measured on them."""
+    """Yield the assumptions about types without measurements."""
     speeds = study.speedup.assumed_speeds
     if not speeds:
         return
@@ -138,7 +138,7 @@ def _on_replays(study: TypedStudy) -> Iterator[str]:
 
 
 def _on_average(study: TypedStudy) -> str:
-    """Return what a budget is, and how far above it the replays go."""
+    """Return a note on the meaning of a budget and the excess of the replays."""
     trials = [point.replayed for point in study.points if point.replayed is not None]
     ratios = [replayed.peak_usd_per_h / replayed.plan.plan.used_gpus for replayed in trials]
     if not ratios or min(ratios) < 1 or not trials:
@@ -198,7 +198,7 @@ def _points(study: TypedStudy) -> Table:
 
 
 def _replays(study: TypedStudy) -> Table:
-    """Return one row per budget: what the plan promises beside what its replay gave."""
+    """Return one row per budget: planned next to replayed results."""
     assert study.cluster is not None
     columns = (
         Column("budget_usd_per_h", "budget ($/h)", show_usd),
@@ -272,7 +272,7 @@ def _by_type(study: TypedStudy) -> Table:
 
 
 def _over_time(study: TypedStudy, points: list[TypedPoint]) -> Iterator[Table]:
-    """Yield the dollars and GPUs rented over time, of the budgets whose widths are shown."""
+    """Yield the dollars and GPUs rented over time for the budgets with widths shown."""
     for point in points:
         if point.replayed is None:
             continue
@@ -286,6 +286,6 @@ def _over_time(study: TypedStudy, points: list[TypedPoint]) -> Iterator[Table]:
 
 
 def timeline_of(study: TypedStudy, point: TypedPoint) -> str:
-    """Return what a time line is of."""
+    """Return the title of a time line."""
     which = "the knee" if point is study.knee else "the budget"
     return f"{which}, {usd_per_h(point.plan.plan.budget_gpus)}"

@@ -49,7 +49,7 @@ def widths_table(
 
 
 def shown_widths(by_request: bool, points: Sequence[One], one: One) -> list[One]:
-    """Return the points whose widths people see: those asked for, if they are few, else one."""
+    """Return the points with widths to show: the requested ones, if few, else one."""
     return list(points) if by_request and 1 < len(points) <= BUDGETS_SHOWN else [one]
 
 

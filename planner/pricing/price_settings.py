@@ -45,12 +45,12 @@ RENTED_PRICES = tuple(name for name in LADDER if name != "marketplace_offers")
 
 @dataclass(frozen=True, slots=True)
 class PricedSettings:
-    """What prices make of settings.
+    """Settings filled in from prices.
 
     Attributes:
-        settings: those given but for the choice among prices, and those that the prices fill in.
+        settings: the given ones without the choices among prices, plus those from the prices.
         gpu: the GPU of the prices; empty if none were looked up.
-        notes: where they come from, one sentence each.
+        notes: the sources of the prices, one sentence each.
     """
 
     settings: dict[str, Any]
@@ -307,7 +307,7 @@ def _market(
 def _check_asked(
     found: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
 ) -> None:
-    """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
+    """Raise `UsageError` for prices that are also set by name, or too high to add up."""
     for name in RENTED_PRICES:
         if name in found:
             raise SettingError(

@@ -33,7 +33,7 @@ class SpeedupFunction(Protocol):
         """Return s at each GPU count, which is above 0 and may be fractional; same shape."""
 
     def candidates(self, max_width: int | None) -> FloatArray:
-        """Return every width worth considering, ascending, none above ``max_width``."""
+        """Return the widths to consider, ascending, none above ``max_width``."""
 
 
 class _Law(ABC):
@@ -152,7 +152,7 @@ class MeasuredSpeedup:
     def candidates(self, max_width: int | None) -> FloatArray:
         """Return every whole width from the least measured to the last, and the other points.
 
-        The vertices of the hull alone would do where a start or a change of width is free. Else its
+        The vertices of the hull would be enough if starts and changes of width were free. Else its
         cost, in proportion to the width, makes a width between two of them better than any split.
         All are at least the least measured width; there are none if ``max_width`` is below it.
         """

@@ -20,7 +20,7 @@ class ClassProfile:
         epochs: the speedup function of each statistical epoch, in order.
         shares: share of the job's work in each epoch; they add up to 1.
         work_h: mean work of a job, in hours on one GPU; None if only a trace has it.
-        rescale_s: mean time of a checkpoint, restart and reload; None where not measured.
+        rescale_s: mean time of a checkpoint, restart and reload; None if not measured.
         speed: how fast one GPU is in each epoch, in a unit that all GPU types of the class share;
             empty for 1.
     """
@@ -41,7 +41,7 @@ class ClassProfile:
 
     @property
     def narrowest(self) -> float:
-        """Least width that a job may get: every epoch was measured on so few, or follows a law."""
+        """Least width that a job may get: the largest of the least widths of its epochs."""
         return max(epoch.narrowest for epoch in self.epochs)
 
     @property
@@ -50,7 +50,7 @@ class ClassProfile:
         return min(epoch.widest for epoch in self.epochs)
 
     def speed_over(self, other: ClassProfile) -> FloatArray:
-        """Return how many times as fast as the other's one GPU is here, by epoch; shape (J,)."""
+        """Return the speed of one GPU relative to the other profile, by epoch; shape (J,)."""
         ours, theirs = (np.array(p.speed or (1.0,) * len(p.epochs)) for p in (self, other))
         ratio: FloatArray = ours / theirs
         return ratio
@@ -96,8 +96,8 @@ class SpeedupModel:
         """Return the model with GPU types that differ in speed alone.
 
         Args:
-            speeds: how many times as fast as the first one a GPU of each type is, for every job
-                on any number of GPUs; > 0.
+            speeds: speed of a GPU of each type relative to the first, for every job on any number
+                of GPUs; > 0.
         """
         types = {name: self._faster(speed) for name, speed in speeds.items()}
         ends = self.ends

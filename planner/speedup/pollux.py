@@ -1,4 +1,4 @@
-"""Speedup from Pollux' goodput model: the throughput of a step times what its batch is worth.
+"""Speedup from Pollux' goodput model: the throughput of a step times the efficiency of its batch.
 
 Source: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
 OSDI 2021, section 3. On k GPUs, with m samples on each and a accumulation steps before the last,
@@ -36,7 +36,7 @@ class Goodput:
     Attributes:
         alpha_c, beta_c: seconds of a gradient, per step and per sample on a GPU.
         alpha_r, beta_r: seconds of synchronization within a node, and per GPU beyond two.
-        alpha_n, beta_n: the same where GPUs are on several nodes.
+        alpha_n, beta_n: the same for GPUs on several nodes.
         gamma: overlap of the two, from 1 (none) to infinity (the longer one counts).
         init_batch_size: M0, samples; no smaller batch is used.
         max_batch_size: largest M, samples.
@@ -83,7 +83,7 @@ class Goodput:
         return result
 
     def best(self) -> FloatArray:
-        """Return the best goodput on 1, 2, ... `widest` GPUs; 0 where no batch is allowed.
+        """Return the best goodput on 1, 2, ... `widest` GPUs; 0 if no batch is allowed.
 
         All whole m, and accumulation steps up to those that the largest batch needs. On one GPU a
         batch above M0 is accumulated in two steps at least: the noise scale is measured between
@@ -116,9 +116,9 @@ class Goodput:
         return best
 
     def curve(self) -> MeasuredSpeedup | None:
-        """Return the speedup on 1, 2, ... `widest` GPUs; None where one GPU allows no batch.
+        """Return the speedup on 1, 2, ... `widest` GPUs; None if one GPU allows no batch.
 
-        Where no batch is allowed on k GPUs, a job uses fewer of them, those that are fastest.
+        If no batch is allowed on k GPUs, a job uses the best smaller number.
         """
         goodput = self.best()
         if not goodput[0]:
@@ -129,7 +129,7 @@ class Goodput:
 
 
 def load_goodputs(path: Path, name: str) -> SpeedupModel:
-    """Return the speedups that a table of goodput parameters gives.
+    """Return the speedups from a table of goodput parameters.
 
     Raises:
         InputError: the table cannot be read, or an epoch allows no batch on one GPU.

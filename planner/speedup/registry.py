@@ -31,7 +31,7 @@ class SpeedupSource:
         name: the value of ``--speedup``; capitals are placeholders.
         description: a short description.
         source: where it comes from.
-        as_of: date of the source, as YYYY-MM or YYYY; a dash where it has none.
+        as_of: date of the source, as YYYY-MM or YYYY; a dash if unknown.
     """
 
     name: str

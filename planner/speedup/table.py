@@ -45,7 +45,7 @@ def load_table(path: Path, name: str) -> SpeedupModel:
 
 
 def _profile(rows: pl.DataFrame, what: str, notes: list[str]) -> ClassProfile:
-    """Return one class on one GPU type; ``notes`` receives what its reader should know."""
+    """Return one class on one GPU type; caveats are added to ``notes``."""
     curves, shares, speed = [], [], []
     for _, epoch in rows.group_by("epoch", maintain_order=True):
         gpus, throughput = epoch["num_gpus"].to_numpy(), epoch["throughput"].to_numpy()

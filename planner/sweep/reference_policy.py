@@ -41,7 +41,7 @@ class ReferenceRun(Judged):
     timeline: pl.DataFrame | None = field(default=None, compare=False)
 
     def summary(self) -> dict[str, Any]:
-        """Return the rival as plain values; keys are stable and carry their unit."""
+        """Return the run as plain values; keys are stable and carry their unit."""
         return {"label": self.label, "policy": self.policy, **self.results}
 
 
@@ -78,13 +78,13 @@ def replay_reference(
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """What is recommended, less a rival.
+    """The recommended point vs. the reference.
 
     Attributes:
         saving_usd: the savings.
         saving_share: the same over the cost of the reference; None if that is 0.
-        mean_jct_change_s: its mean completion time less the rival's; below 0 it is sooner.
-        net_saving_usd: the saving less the worth of that change; None without a value of time.
+        mean_jct_change_s: its mean completion time minus the reference's; negative if faster.
+        net_saving_usd: the saving minus the value of that change; None without a value of time.
         level: confidence of the intervals, percent; None if not requested.
         usd, share, change_s: intervals of the first three; None without resamples.
     """
@@ -124,7 +124,7 @@ def set_against(
     level: float | None,
     blocks: int = 0,
 ) -> Against:
-    """Return what a point saves against a rival, and how sure that is.
+    """Return the savings of a point vs. the reference, and their confidence.
 
     Args:
         point: the recommended point.

@@ -43,7 +43,7 @@ class Resampled:
 
     @property
     def cost_usd(self) -> FloatArray:
-        """The whole bills."""
+        """The total bills."""
         return self.serverless_usd + self.serverful_usd
 
 
@@ -86,14 +86,14 @@ def replay_scenario(
 
 
 class Judged:
-    """The results of a replay, of which choices weigh the bill against the completion time."""
+    """The results of a replay, with the bill and the completion time that choices compare."""
 
     __slots__ = ()
     results: Mapping[str, Any]
 
     @property
     def cost_usd(self) -> float:
-        """The whole bill."""
+        """The total bill."""
         return float(self.results["cost_usd"])
 
     @property
@@ -108,7 +108,7 @@ class SweepPoint(Judged):
 
     Attributes:
         policy: ``fixed`` or ``adaptive``.
-        threshold_s: the threshold, at first where it adapts.
+        threshold_s: the threshold, initially if it adapts.
         capacity: most workers rented at once; None for no limit.
         price_ratio: serverful over serverless price of the case it belongs to: the median of the
             offers within the greatest capacity of the sweep.
@@ -120,7 +120,7 @@ class SweepPoint(Judged):
             serverless, above 0; None where no worker is rented, workers are free, or moving jobs
             never pays.
         never_pays: whether jobs are moved, and containers and checkpoints alone cost no less than
-            everything serverless, so that moving them pays at no price.
+            everything serverless, so that moving them does not pay at any price.
         timeline: at these prices; None if not requested.
     """
 

@@ -76,7 +76,7 @@ class Sweep:
     Attributes:
         points: for each price ratio and capacity the fixed thresholds, ascending, then the adaptive
             one.
-        reference: everything serverless, which is a choice too.
+        reference: everything serverless, which competes too.
         span_s: time from the first submission to the last, seconds.
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: caveats for the reader.
@@ -152,10 +152,10 @@ class Sweep:
         return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
 
     def timeline(self) -> pl.DataFrame:
-        """Return the time lines of all points, everything serverless and the rival, where kept.
+        """Return the time lines of all points, everything serverless and the reference, if kept.
 
-        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: the rival
-        has its label there.
+        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: for the
+        reference this is its label.
         """
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
         reference_run = self.against
@@ -214,9 +214,9 @@ def sweep(
     Args:
         jobs: the jobs.
         base: all other parameters; its threshold is the adaptive rule's first.
-        grid: what to try.
+        grid: thresholds, capacities, prices and values of time.
         rng: draws the start-up times and the resamples.
-        against: a policy to set the choices against, replayed once at its own prices.
+        against: a policy to compare the choices with, replayed once at its own prices.
         level: percent of the confidence intervals of the choice; None for none. Fewer jobs than
             `LEAST_BLOCKS` have none, and a warning says so.
         resamples: how many for that.

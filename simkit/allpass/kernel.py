@@ -162,7 +162,7 @@ def replay(
     fixed = not (rules.live and rules.adaptive)  # the threshold of a job in its container
     fall = largest_fall(rules)
     quiet = False  # the last event was a tick that changed nothing
-    admitted = head_deadline = 0
+    admitted = 0
     p = 0.0
 
     while True:
@@ -191,7 +191,6 @@ def replay(
                     p,
                     ready,
                     serverful_width,
-                    head_deadline,
                     wishes,
                     rules,
                 )
@@ -300,7 +299,6 @@ def replay(
                 threshold = next_threshold(threshold, p, rules)
 
             head = queue[1, 1] if queue[0, 0] else -1
-            head_deadline = deadline[head] if head >= 0 else 0
             wanted, spare = rent_or_release(
                 p,
                 work,
@@ -310,7 +308,7 @@ def replay(
                 idle,
                 serverful_width,
                 gpus[head] if head >= 0 else 0,
-                head_deadline,
+                deadline[head] if head >= 0 else 0,
                 wishes,
                 now,
                 rules,

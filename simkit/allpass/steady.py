@@ -24,7 +24,6 @@ def steady_until(
     p: float,
     ready: int,
     serverful_width: int,
-    head_deadline: int,
     wishes: Any,
     rules: Any,
 ) -> int:
@@ -37,7 +36,6 @@ def steady_until(
         demand, edges, due: as `gpuplan.simkit.allpass.demand.pressure` takes them.
         now, p, ready: the last tick, the pressure that it found, and the workers that are ready.
         serverful_width: GPUs of all unfinished jobs of the tier.
-        head_deadline: of the first job that waits; 0 where none does.
         wishes: of `gpuplan.simkit.allpass.scalers.most_desired`.
         rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
     """
@@ -48,8 +46,6 @@ def steady_until(
         until = wishes[1 + first % size, 1] + rules.stabilization_us + 1
     if serverful_width == 0:
         return until
-    if head_deadline > now + rules.window_us:
-        until = min(until, head_deadline - rules.window_us)
 
     # Work and its workers in the shortest window, and work in the longer ones alone.
     overdue = edges.size
@@ -64,7 +60,7 @@ def steady_until(
         else:
             far += work
         due += 1
-    if due < edges.size:
+    if due < edges.size:  # the deadline of the first job that waits is one of these too
         until = min(until, edges[due] - rules.window_us)
     if ready == 0 or (far == 0 and rate == 0):  # also where there is no work
         return until
@@ -92,4 +88,4 @@ def ticks_alike(until: int, next_tick: int, ticks: int, leaving: Any, rules: Any
     for number in range(min(alike, leaving.size)):
         if leaving[(ticks + number) % leaving.size]:
             return number
-    return alike
+    return alike  # type: ignore[no-any-return]

@@ -13,13 +13,13 @@ from gpuplan.simkit.arrays import IntArray
 
 
 def gittins_levels(sizes: IntArray, levels: int) -> tuple[IntArray, IntArray]:
-    """Return limits of attained service, and the rank of the index on each level they part.
+    """Return limits of attained service, and the rank of the index on each level between them.
 
     A job that has attained ``a`` has the index
 
         max over b > a of  P(size <= b | size > a) / E[min(size, b) - a | size > a],
 
-    the best chance to end per service spent. Both ``a`` and ``b`` are 0 or a limit; the limits are
+    the best chance to end per service unit. Both ``a`` and ``b`` are 0 or a limit; the limits are
     sizes, about evenly spaced by their logarithms from the lower quartile to the greatest.
 
     Args:

@@ -43,7 +43,7 @@ TIMELINE = ("time", "used", "waiting")
 
 
 class ClusterRules(NamedTuple):
-    """What holds for all jobs of `replay`; times in microseconds.
+    """The rules for all jobs of `replay`; times in microseconds.
 
     ``keys`` is `STATIC`, `REMAINING` or `LEVELS`. ``gpus_per_node`` 0 counts GPUs only. A job that
     has waited ``starvation`` times as long as it has run is promoted to the first level; 0 promotes
@@ -58,7 +58,7 @@ class ClusterRules(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Where jobs wait and run.
+    """The heaps of waiting and running jobs.
 
     Waiting jobs are in the sections before ``first``, the best in front. Running jobs of
     ``widths[i]`` GPUs are in section ``first + i``, the worst in front; their key is
@@ -185,9 +185,8 @@ def replay(
         rules: `ClusterRules`.
 
     Returns:
-        Table of jobs, time line (columns `TIMELINE`) of every instant, GPU-microseconds that stood
-        idle while a job that might have started would have fitted by count, and the most nodes in
-        use at once.
+        Table of jobs, time line (columns `TIMELINE`), GPU-microseconds idle while a job that could
+        start would have fitted by count, and the most nodes in use at once.
     """
     n = submit.size
     jobs = np.zeros((n, COLUMNS), np.int64)
@@ -200,7 +199,7 @@ def replay(
     free, waiting, done, coming, notes = rules.gpus, 0, 0, 0, 0
     now = most_nodes = 0
     fragmented = 0.0
-    blocked = 0  # GPUs that only nodes keep from a waiting job
+    blocked = 0  # idle GPUs that a waiting job cannot use because of nodes
 
     while done < n:
         time = FOREVER

@@ -112,7 +112,7 @@ RUNNING, DEMOTED = 0, 1  # parts of a queue with jobs that hold GPUs
 
 
 class PublishedQueues(NamedTuple):
-    """Every queue.
+    """All queues.
 
     Attributes:
         held: jobs that hold GPUs, in their order; shape (2 parts, queues, most that run at once).
@@ -174,9 +174,9 @@ def next_fitting(queues: PublishedQueues, level: int, widths: Any, free: int) ->
 def fill(
     queues: PublishedQueues, jobs: Any, line_of: Any, widths: Any, capacity: int, now: int
 ) -> Any:
-    """Fill the empty cluster from every queue, then part each; returns the free GPUs.
+    """Fill the empty cluster from all queues, then partition each; returns the free GPUs.
 
-    Notes in ``jobs`` who starts and who is stopped, as `fill_queues` has it.
+    Records in ``jobs`` which start and which stop, in the columns of `fill_queues`.
     """
     free = capacity
     for level in range(queues.size.shape[1]):
@@ -221,7 +221,7 @@ def fill(
 
 @kernel
 def demote(queues: PublishedQueues, level: int, job: int) -> None:
-    """Put a running job at the end of a queue; of one instant, in the order of arrival."""
+    """Put a running job at the end of a queue; jobs demoted together in the order of arrival."""
     at = queues.size[DEMOTED, level]
     held = queues.held[DEMOTED, level]
     while at > 0 and held[at - 1] > job:

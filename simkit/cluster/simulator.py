@@ -1,4 +1,4 @@
-"""Run a workload on one cluster under one policy: what goes in, and what comes out."""
+"""Run a workload on one cluster under one policy: checks, kernel, and results."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SORTED_AS_PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterRun:
-    """What happened; times in microseconds after the first submission, arrays of shape (n,).
+    """The results of a run; times in microseconds after the first submission, arrays of shape (n,).
 
     Attributes:
         workload: the jobs.
-        cluster: where, and by which rules.
+        cluster: the cluster and its rules.
         start_us, finish_us: first start and end of each job.
         held_us: how long it held its GPUs; its run time plus the overhead of its stops.
         stops: how often it was stopped.
         time_us, used, waiting: GPUs in use and jobs waiting from each time on; of their own shape.
         fragmented_gpu_us: idle GPU time in which a job waited for nodes alone.
-        most_nodes: most nodes in use at once; 0 where there are none.
+        most_nodes: most nodes in use at once; 0 without nodes.
     """
 
     workload: Workload
@@ -102,13 +102,13 @@ class ClusterRun:
 def enough_gpus(workload: Workload, cluster: Cluster) -> int:
     """Return the fewest GPUs, whole nodes if there are any, on which no job waits or is stopped.
 
-    While all jobs find room they find the same nodes on any larger cluster. So the fewest are
-    those in use at once on a cluster with a node of its own for every part of a gang. A job of no
-    length takes its GPUs for an instant.
+    As long as all jobs fit they get the same nodes on any larger cluster. So the fewest are the
+    nodes in use at once on a cluster with a separate node for every part of a gang. A job of length
+    0 holds its GPUs for an instant.
 
     Args:
         workload: the jobs.
-        cluster: by which rules; of any size.
+        cluster: the rules; its size does not matter.
 
     Raises:
         ValueError: as `run_cluster` and `Cluster` do.
@@ -124,7 +124,7 @@ def enough_gpus(workload: Workload, cluster: Cluster) -> int:
 
 
 def _peak(workload: Workload, taken: IntArray) -> int:
-    """Return how much is in use at most if no job waits and each takes so much."""
+    """Return the most in use at once if no job waits and each takes its amount."""
     end = workload.submit_us + np.maximum(workload.service_us, 1)
     time = np.concatenate((end, workload.submit_us))
     step = np.concatenate((-taken, taken))

@@ -53,7 +53,7 @@ class Rent:
 def hold(
     terms: RentalTerms, workers: int, held_us: int, *, begin_us: int = 0, taken: int = 0
 ) -> Rent:
-    """Rent workers together and hold them, whatever becomes of their offers.
+    """Rent workers together and hold them, even if their offers disappear.
 
     The cheapest free offers of the marketplace at that time come first, even where they cost more
     than the conventional cloud, which supplies the rest: the rule of the pool of Allpass.
@@ -97,7 +97,7 @@ def _in_force(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the cost of the cheapest offers of the first step, and the price of each at the end.
 
-    All of them are there when the market begins again, so every round is like the first. The first
+    All of them are available when the market repeats, so every period is like the first. The first
     ``taken`` offers are held by others.
     """
     rounds, rest = divmod(held_us, market.period_us)
@@ -129,7 +129,7 @@ def billed_usd(
 
 
 def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
-    """Return the time that is billed: in whole steps (0: as held), and for the least time."""
+    """Return the billed time: in whole steps (0: as held), at least the minimum."""
     step = int(to_micros(step_s))
     whole = -(-held_us // step) * step if step else held_us
     billed: IntArray = np.maximum(whole, to_micros(least_s))

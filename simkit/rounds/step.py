@@ -1,4 +1,4 @@
-"""What every policy that works in rounds shares: a round begins, is noted, and ends.
+"""What every policy in rounds shares: a round begins, is noted in the log, and ends.
 
 At each multiple of the interval jobs that arrived are admitted and a policy decides how many GPUs
 each job gets, and of which type; until the next round every job keeps them. The loop of a policy:

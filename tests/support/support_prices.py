@@ -81,7 +81,7 @@ def jobs(*rows, gpu="L4", **columns) -> Trace:
 
 
 def bill(cost: TraceCost, provider: str, kind: str) -> SourceBill:
-    """Return what the jobs would have paid one source."""
+    """Return the cost of the jobs at one source."""
     return next(b for b in cost.bills if (b.provider, b.kind) == (provider, kind))
 
 

@@ -11,6 +11,12 @@ SLOW_PARTS = (
 )
 
 
+def untrace_rewriting() -> None:
+    """Let pytest rewrite the assertions of test files without a tracer."""
+    module = import_module("_pytest.assertion.rewrite")
+    module._rewrite_test = untraced(module._rewrite_test)
+
+
 def untrace_slow_parts() -> None:
     """Replace the methods of modules that are loaded by ones that run without a tracer."""
     for module, name, method in SLOW_PARTS:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,31 +20,68 @@ from gpuplan.simkit.steps import mean_and_peak
 from gpuplan.simkit.time import HOUR_S
 
 BINS = 240  # of the time line
+GpuType = TypeVar("GpuType", str, None)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedJobs:
+    """Jobs of a plan on the rented GPUs of one type, all jobs if there is one type only.
+
+    Attributes:
+        replay: the jobs on that cluster.
+        law: distribution of the demand for its GPUs in the long run, with Poisson arrivals.
+        max_gpus: most GPUs at once; None without a limit.
+        above_max_gpus_share: share of the time in which jobs need more, in a replay without the
+            limit, as waiting jobs would add to the demand; None without a limit.
+        single_rented_gpus: GPUs rented on average with nodes of one GPU.
+    """
+
+    replay: PlanReplay
+    law: DemandLaw
+    max_gpus: int | None
+    above_max_gpus_share: float | None
+    single_rented_gpus: float
+
+    @property
+    def node_rounding_gpus(self) -> float:
+        """GPUs rented on average only because nodes are rented as a whole."""
+        return self.replay.rented_gpus - self.single_rented_gpus
+
+    @property
+    def above_max_gpus_share_law(self) -> float | None:
+        """Share of the time in which jobs need more than the limit, by the distribution."""
+        return None if self.max_gpus is None else self.law.above(self.max_gpus)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        return {
+            **self.replay.summary(),
+            "peak_over_rented": self.replay.peak_over_rented,
+            "node_rounding_gpus": self.node_rounding_gpus,
+            "demand_law": self.law.summary(),
+            "above_max_gpus_share_law": self.above_max_gpus_share_law,
+            "above_max_gpus_share_replayed": self.above_max_gpus_share,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayedPlan:
-    """A plan and its replay.
+    """A plan over one GPU type and its replay.
 
     Attributes:
         plan: the plan.
-        cluster: how GPUs were rented.
-        replay: the jobs on that cluster.
         planned_p95_jct_s: P95 of the completion times if GPUs are available immediately.
-        law: distribution of the demand for GPUs in the long run, with Poisson arrivals.
-        above_max_gpus_share: share of the time in which jobs need more than
-            `RentedCluster.max_gpus`, in a replay without that limit, as waiting jobs would add to
-            the demand; None without a limit.
-        single_rented_gpus: GPUs rented on average with nodes of one GPU.
+        jobs: the replay of all jobs.
     """
 
     plan: Plan
-    cluster: RentedCluster
-    replay: PlanReplay
     planned_p95_jct_s: float
-    law: DemandLaw
-    above_max_gpus_share: float | None
-    single_rented_gpus: float
+    jobs: ReplayedJobs
+
+    @property
+    def replay(self) -> PlanReplay:
+        """The jobs on the rented cluster."""
+        return self.jobs.replay
 
     @property
     def p95_jct_s(self) -> float:
@@ -55,25 +93,15 @@ class ReplayedPlan:
         """GPU-hours of all jobs by the plan."""
         return self.plan.used_gpus * self.replay.horizon_h
 
-    @property
-    def node_rounding_gpus(self) -> float:
-        """GPUs rented on average only because nodes are rented as a whole."""
-        return self.replay.rented_gpus - self.single_rented_gpus
-
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        cap = self.cluster.max_gpus
         return {
             "planned_mean_jct_s": float(self.plan.mean_jct_s),
             "planned_p95_jct_s": self.planned_p95_jct_s,
             "planned_gpu_h": self.planned_gpu_h,
             **self.replay.summary(),
             "lasts_h": self.replay.lasts_h,
-            "peak_over_rented": self.replay.peak_over_rented,
-            "node_rounding_gpus": self.node_rounding_gpus,
-            "demand_law": self.law.summary(),
-            "above_max_gpus_share_law": None if cap is None else self.law.above(cap),
-            "above_max_gpus_share_replayed": self.above_max_gpus_share,
+            **self.jobs.summary(),
         }
 
     def timeline(self) -> list[dict[str, float]]:
@@ -87,22 +115,39 @@ def replay_and_measure(workload: ClassWorkload, plan: Plan, cluster: RentedClust
     Raises:
         InfeasibleError, UsageError: see `replay_plan`.
     """
-    replay = replay_plan(workload, plan, cluster)
-    above, single_rented_gpus = None, replay.rented_gpus
-    if cluster.max_gpus is not None:
-        unlimited = replay_plan(workload, plan, replace(cluster, max_gpus=None))
-        above = unlimited.share_above(cluster.max_gpus)
-    if cluster.node_gpus > 1:
-        single_rented_gpus = replay_plan(workload, plan, replace(cluster, node_gpus=1)).rented_gpus
-    return ReplayedPlan(
-        plan=plan,
-        cluster=cluster,
-        replay=replay,
-        planned_p95_jct_s=percentile(planned_jct_s(workload, plan), 95),
-        law=demand_law(workload, plan),
-        above_max_gpus_share=above,
-        single_rented_gpus=single_rented_gpus,
+    jobs = measure_replays(
+        workload, plan, cluster, lambda cluster: {None: replay_plan(workload, plan, cluster)}
     )
+    return ReplayedPlan(plan, percentile(planned_jct_s(workload, plan), 95), jobs[None])
+
+
+def measure_replays(
+    workload: ClassWorkload,
+    plan: Plan,
+    cluster: RentedCluster,
+    replay: Callable[[RentedCluster], Mapping[GpuType, PlanReplay]],
+) -> dict[GpuType, ReplayedJobs]:
+    """Replay a plan, also without the limit of its cluster and on nodes of one GPU.
+
+    Args:
+        workload: the jobs.
+        plan: their widths.
+        cluster: how the GPUs of each type are rented.
+        replay: replays the plan on such clusters; returns the jobs by GPU type.
+    """
+    found, most = replay(cluster), cluster.max_gpus
+    unlimited = found if most is None else replay(replace(cluster, max_gpus=None))
+    single = found if cluster.node_gpus == 1 else replay(replace(cluster, node_gpus=1))
+    return {
+        gpu_type: ReplayedJobs(
+            replay=jobs,
+            law=demand_law(workload, plan, gpu_type=gpu_type),
+            max_gpus=most,
+            above_max_gpus_share=None if most is None else unlimited[gpu_type].share_above(most),
+            single_rented_gpus=single[gpu_type].rented_gpus,
+        )
+        for gpu_type, jobs in found.items()
+    }
 
 
 def planned_jct_s(workload: ClassWorkload, plan: Plan) -> FloatArray:

@@ -316,7 +316,7 @@ def replay_paths(
     except TimeOverflow as error:
         raise UsageError(
             f"the jobs cannot be replayed: {error}\n  next: shorter delays or billing steps "
-            "(--provision-delay, --release-delay, --billing), or --no-replay"
+            "(--rescale, --provision-delay, --release-delay, --billing), or --no-replay"
         ) from error
     return replay_of(
         arrivals,

@@ -3,62 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
-from gpuplan.planner.frontier.replay.plan_replay import BINS, planned_jct_s
+from gpuplan.planner.frontier.replay.plan_replay import (
+    BINS,
+    ReplayedJobs,
+    measure_replays,
+    planned_jct_s,
+)
 from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_types
+from gpuplan.planner.frontier.replay.replay import replay_types
 from gpuplan.planner.frontier.types.heterogeneous import TypedPlan
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import distribution, percentile
 from gpuplan.simkit.steps import mean_and_peak, value_at
 from gpuplan.simkit.time import HOUR_S
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedType:
-    """The jobs of a plan on one GPU type; see `ReplayedPlan`.
-
-    Attributes:
-        replay: the jobs on a cluster of that type.
-        law: distribution of the demand for its GPUs in the long run, with Poisson arrivals.
-        max_gpus: most GPUs of the type at once; None without a limit.
-        above_max_gpus_share: share of the time in which jobs need more, in a replay without the
-            limit; None without one.
-        single_rented_gpus: GPUs rented on average with nodes of one GPU.
-    """
-
-    replay: PlanReplay
-    law: DemandLaw
-    max_gpus: int | None
-    above_max_gpus_share: float | None
-    single_rented_gpus: float
-
-    @property
-    def node_rounding_gpus(self) -> float:
-        """GPUs rented on average only because nodes are rented as a whole."""
-        return self.replay.rented_gpus - self.single_rented_gpus
-
-    @property
-    def above_max_gpus_share_law(self) -> float | None:
-        """Share of the time in which jobs need more than the limit, by the distribution."""
-        return None if self.max_gpus is None else self.law.above(self.max_gpus)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            **self.replay.summary(),
-            "peak_over_rented": self.replay.peak_over_rented,
-            "node_rounding_gpus": self.node_rounding_gpus,
-            "demand_law": self.law.summary(),
-            "above_max_gpus_share_law": self.above_max_gpus_share_law,
-            "above_max_gpus_share_replayed": self.above_max_gpus_share,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +36,7 @@ class ReplayedTypedPlan:
     """
 
     plan: TypedPlan
-    types: Mapping[str, ReplayedType]
+    types: Mapping[str, ReplayedJobs]
     price_usd_per_gpu_h: Mapping[str, float]
     planned_p95_jct_s: float
 
@@ -173,28 +136,15 @@ def replay_and_measure_types(
     Raises:
         InfeasibleError, UsageError: see `replay_types`.
     """
-
-    def replays(cluster: RentedCluster) -> dict[str, PlanReplay]:
-        return replay_types(workload, plan.plan, dict.fromkeys(usd, cluster))
-
-    found = replays(cluster)
-    most = cluster.max_gpus
-    unlimited = found if most is None else replays(replace(cluster, max_gpus=None))
-    single = found if cluster.node_gpus == 1 else replays(replace(cluster, node_gpus=1))
+    types = measure_replays(
+        workload,
+        plan.plan,
+        cluster,
+        lambda cluster: replay_types(workload, plan.plan, dict.fromkeys(usd, cluster)),
+    )
     return ReplayedTypedPlan(
         plan=plan,
-        types={
-            gpu_type: ReplayedType(
-                replay=replay,
-                law=demand_law(workload, plan.plan, gpu_type=gpu_type),
-                max_gpus=most,
-                above_max_gpus_share=None
-                if most is None
-                else unlimited[gpu_type].share_above(most),
-                single_rented_gpus=single[gpu_type].rented_gpus,
-            )
-            for gpu_type, replay in found.items()
-        },
+        types=types,
         price_usd_per_gpu_h=usd,
         planned_p95_jct_s=percentile(planned_jct_s(workload, plan.plan), 95),
     )

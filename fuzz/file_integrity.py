@@ -1,4 +1,4 @@
-"""Whether a file is whole, by its kind."""
+"""Check that a file is complete, by its kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 
 def problem_of(path: Path) -> str | None:
-    """Return what is wrong with a file; None where it is whole, or of no kind known here."""
+    """Return the problem of a file; None if it is complete or of an unknown kind."""
     if not path.is_file() or path.is_symlink():
         return None
     data = path.read_bytes()

@@ -12,7 +12,7 @@ from pathlib import Path
 NOBODY = 65534
 SETPRIV = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 READ_ALL = ("--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search")
-"""For an interpreter in root's own folder: read what root may read, write nothing of it."""
+"""For an interpreter in root's folder: read root's files, but write none of them."""
 TRY = """
 import subprocess, sys
 import gpuplan.cli.app.main
@@ -26,7 +26,7 @@ class Rights:
     """How workers are started.
 
     Attributes:
-        prefix: what stands before their command line.
+        prefix: the prefix of their command line.
         drops: whether they give up the rights of root.
         mounts: whether small disks can be mounted for them.
     """
@@ -41,7 +41,7 @@ class Rights:
             os.chown(path, NOBODY, NOBODY)
 
     def small_disk(self, path: Path, size: str) -> Path | None:
-        """Mount a small file system; None where that cannot be done."""
+        """Mount a small file system; None if that is not possible."""
         if not self.mounts:
             return None
         path.mkdir(exist_ok=True)

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from fuzz.inside import Outcome
+from fuzz.in_process import Outcome
 
 PROGRAM = """
 import os, sys

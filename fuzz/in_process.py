@@ -17,12 +17,12 @@ LEAST_LIMIT = 4096
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did.
+    """The outcome of a run.
 
     Attributes:
         code: its exit code.
-        out: what it wrote to standard output.
-        err: what it wrote to standard error.
+        out: its standard output.
+        err: its standard error.
         cpu_s: processor time it took.
     """
 
@@ -38,16 +38,16 @@ def run_inside(
     """Run a command line.
 
     Args:
-        arguments: what follows ``gpuplan``.
+        arguments: the arguments after ``gpuplan``.
         folder: where it runs.
-        stdin: what it can read from standard input.
-        most_bytes: the largest file it may write, for lack of a small disk; standard output is
+        stdin: its standard input.
+        most_bytes: the largest file it may write, in place of a small disk; standard output is
             lost then.
     """
     from gpuplan.cli.app import messages
     from gpuplan.cli.app.main import main
 
-    messages.manners = type(messages.manners)()  # what the run before was told is forgotten
+    messages.manners = type(messages.manners)()  # forget the options of the previous run
     here = os.getcwd()
     started = _cpu_s()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -69,7 +69,7 @@ def run_inside(
 
 @contextlib.contextmanager
 def _streams(out: int, err: int, stdin: bytes, most_bytes: int | None) -> Iterator[None]:
-    """Put files in place of the three streams, for Python and for what is compiled."""
+    """Replace the three standard streams with files, for Python and for compiled code."""
     before = (sys.stdin, sys.stdout, sys.stderr)
     before[1].flush()
     before[2].flush()

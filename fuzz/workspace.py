@@ -21,7 +21,7 @@ READ_EVERY_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a folder held: name -> what changes where a file is written.
+    """The contents of a folder: name -> properties that change when a file is written.
 
     Attributes:
         entries: of every file, link and folder.
@@ -30,13 +30,13 @@ class Seen:
     entries: dict[str, tuple[object, ...]]
 
     def new(self, later: Seen) -> list[str]:
-        """Return what is there later and was not before, or has changed."""
+        """Return the new and the changed files."""
         return sorted(
             name for name, entry in later.entries.items() if self.entries.get(name) != entry
         )
 
     def gone(self, later: Seen) -> list[str]:
-        """Return what was there before and is not later."""
+        """Return the removed files."""
         return sorted(self.entries.keys() - later.entries.keys())
 
 
@@ -57,7 +57,7 @@ class Place:
         self.folder = self.root / CASE
 
     def lay_out(self, case: Case) -> None:
-        """Write the files of a case where nothing else is."""
+        """Write the files of a case to the empty folder."""
         self.clear()
         self.folder.mkdir(parents=True)
         for name in case.folders:
@@ -111,7 +111,7 @@ class Place:
                 os.close(end)
 
     def clear(self) -> None:
-        """Remove what the last case left."""
+        """Remove the files of the last case."""
         if self.disk is not None:
             for entry in self.disk.iterdir():
                 shutil.rmtree(
@@ -123,7 +123,7 @@ class Place:
             shutil.rmtree(self.root)
 
     def seen(self) -> Seen:
-        """Return what is there now."""
+        """Return the current contents."""
         entries: dict[str, tuple[object, ...]] = {}
         roots = [(str(self.folder), ""), *([(str(self.disk), "disk")] if self.disk else [])]
         beside = [entry.name for entry in self.root.iterdir() if entry.name != CASE]
@@ -147,7 +147,7 @@ class Place:
         return Seen(entries)
 
     def _fill(self, kib: int) -> None:
-        """Leave so many KiB on the disk."""
+        """Leave this many KiB free on the disk."""
         assert self.disk is not None
         free = os.statvfs(self.disk)
         left = free.f_bavail * free.f_frsize - kib * 1024

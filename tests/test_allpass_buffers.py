@@ -1,4 +1,4 @@
-"""What the kernel of Allpass saves work by shows nowhere: tables of one size, ends foreseen."""
+"""Shortcuts of the kernel of Allpass, tables of one size and predicted ends, change no result."""
 
 from dataclasses import replace
 
