@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.compare import PolicyComparison
 
 EXAMPLE = (
-    "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
+    "gpuplan compare trace.parquet --policy allpass --policy fixed-width:width=2 --policy hpa "
     "--plot compare.svg"
 )
 
@@ -51,7 +51,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="A policy of gpuplan list policies, with settings of its own after a colon: "
-            "fixed:threshold_s=60,capacity=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
+            "pollux:gpus=64,rescale_s=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
             "May be repeated; ratios refer to the first. "
             f"Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
@@ -77,6 +77,7 @@ def compare(
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import compare as run_all
     from gpuplan.planner.compare import price
+    from gpuplan.planner.policies.scaled_jobs import needs_classes
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
@@ -90,7 +91,8 @@ def compare(
     if market.checkpoints is not None:
         check_checkpoints({one.label: one.effective() for one in contenders})
     files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
+    by_class = any(needs_classes(one.effective()) for one in contenders)
+    read = replay.read(trace, choice, overheads=files.overheads, by_class=by_class)
     choices = [price_choice(one.settings) for one in contenders]
     notes: tuple[str, ...] = ()
     if market.prices is not None:

@@ -72,6 +72,7 @@ def simulate(
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import price
+    from gpuplan.planner.policies.scaled_jobs import needs_classes
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
@@ -79,9 +80,10 @@ def simulate(
         policy, settings or [], cluster.size(), is_priced=market.prices is not None
     )
     if market.checkpoints is not None:
-        check_checkpoints({policy: chosen.effective()})
+        check_checkpoints({chosen.label: chosen.effective()})
     files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
+    by_class = needs_classes(chosen.effective())
+    read = replay.read(trace, choice, overheads=files.overheads, by_class=by_class)
     priced, notes = chosen, tuple[str, ...]()
     if market.prices is not None:
         (priced,), notes = price([chosen], files.book, read.jobs.first_submit_us)
@@ -89,23 +91,17 @@ def simulate(
         result = priced.run(read.jobs, read.draws, is_alone=True)
 
     def figure() -> Figure:
-        from gpuplan.simkit.cluster.simulator import ClusterRun
+        from gpuplan.cli.figures.replays import draw_time_lines
 
-        if isinstance(result.detail, ClusterRun):
-            from gpuplan.cli.figures.replays import draw_cluster
-
-            return draw_cluster(result.detail, policy)
-        from gpuplan.cli.figures.replays import draw_timeline
-
-        return draw_timeline(result.detail, policy)
+        return draw_time_lines(result.lines(), result.policy)
 
     report = Report(
         command="simulate",
         results=result.summary(),
-        tables=(*_tables(result), *replay_shapes(result.detail)),
+        tables=(*_tables(result), *replay_shapes(result.lines())),
         inputs=(trace_input(read.trace), *files.inputs),
         parameters={
-            "policy": policy,
+            "policy": chosen.policy,
             "settings": result.settings,
             "price_choice": price_choice(chosen.settings),
             **files.parameters,

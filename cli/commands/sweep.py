@@ -161,6 +161,7 @@ def sweep(
     from gpuplan.cli.tables.sweep_tables import headline, sweep_tables
     from gpuplan.planner.compare import price
     from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+    from gpuplan.planner.policies.scaled_jobs import needs_classes
     from gpuplan.planner.pricing.price_settings import with_prices
     from gpuplan.planner.runs.settings import OF_PRICES
     from gpuplan.planner.sweep.sweep import SweepGrid
@@ -204,7 +205,8 @@ def sweep(
         check_level(ci, resamples)
     runner = engine.build()
     files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
+    by_class = rival is not None and needs_classes(rival.effective())
+    read = replay.read(trace, choice, overheads=files.overheads, by_class=by_class)
     notes: tuple[str, ...] = ()
     if market.prices is not None:  # of the cheapest offers that any capacity can take
         most = None if None in capacities else max(one for one in capacities if one is not None)
