@@ -31,7 +31,7 @@ def test_dollars_are_paid_for_gpus_in_use(gpuplan, hours):
     )  # fmt: skip
     (point,) = found["points"]
     assert (point["budget_gpus"], point["used_gpus"]) == (40, pytest.approx(16))
-    assert point["usd_per_month"] == pytest.approx(16 * 1.5 * 730)
+    assert point["usd_per_month"] == pytest.approx(16 * 1.5 * 730.5)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_dollars_are_paid_for_gpus_in_use(gpuplan, hours):
     [
         ("2", None, "a budget of 2 GPUs", "2.062gpu"),
         ("0.9x", None, "0.9x: a budget of", "2.062gpu"),
-        ("$1000/month", "1", "$1,000.00/month: a budget of", "'$1505.26/month'"),
+        ("$1000/month", "1", "$1,000.00/month: a budget of", "'$1506.30/month'"),
         ("$1/hour", "1", "$1.00/h: a budget of", "'$2.07/h'"),
     ],
 )

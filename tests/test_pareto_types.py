@@ -25,7 +25,7 @@ def test_a_mix_in_dollars_as_worked_by_hand(gpuplan, hours):
     assert least["used_gpus"] == {"T4": 0, "A100": pytest.approx(1)}
     assert least["mean_jct_s"] == pytest.approx(1800)
     assert more["budget_usd_per_h"] == pytest.approx(2)
-    assert more["used_usd_per_month"] == pytest.approx(1.5 * 730)  # no more is of use
+    assert more["used_usd_per_month"] == pytest.approx(1.5 * 730.5)  # no more is of use
     replay = least["replay"]
     assert set(replay["types"]) == {"A100"}
     assert replay["rented_usd_per_h"] == pytest.approx(1.5 * replay["types"]["A100"]["rented_gpus"])
@@ -154,7 +154,7 @@ def test_the_built_in_price_of_a_gpu_is_named(gpuplan, hours):
     assert found["price_usd_per_gpu_h"] == listed == 2.74
     assert found["price"]["offers"] == ["aws:on_demand"]
     assert found["price"]["as_of"] == "2025-10-25T00:00:00+00:00"
-    assert found["points"][0]["budget_gpus"] == pytest.approx(5000 / 730 / 2.74)
+    assert found["points"][0]["budget_gpus"] == pytest.approx(5000 / 730.5 / 2.74)
     _, out, _ = gpuplan("pareto", hours, *asked)
     text = " ".join(out.split())
     # On demand: lambda 1.29, aws 2.74, gcp 3.67, azure 3.67.

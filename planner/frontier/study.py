@@ -131,7 +131,7 @@ class FrontierStudy:
         return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
     def usd_per_month(self, gpus: float) -> float:
-        """Return the cost of a number of GPUs in a month of 730 hours. Raises without a price."""
+        """Return the cost of a number of GPUs in a month of 730.5 hours. Raises without a price."""
         if self.price is None:
             raise ValueError("this study has no price")
         return gpus * self.price.usd_per_gpu_h * MONTH_H

@@ -1,0 +1,99 @@
+"""What a log shows today: hand-worked logs, and laws against a count second by second."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support_traces import write_trace
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.today import COLUMNS, today
+from gpuplan.analysis.trace import read_trace
+
+
+def shown(path, **how):
+    return today(read_trace(path, columns=COLUMNS), **how)
+
+
+def test_a_log_worked_out_by_hand(tmp_path):
+    # GPU 4 from 10 to 110, GPU 2 from 60 to 160: 4, 6, 2 GPUs for 50 s each; nothing before 10.
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 20], [100.0, 100.0], num_gpus=[4, 2], queue_s=[10.0, 40.0],
+        gpu_type=["A100", "H100"],
+    )  # fmt: skip
+    found = shown(path, usd_per_gpu_h={"A100": 1.0, "H100": 3.0})
+    assert found.window_s == 160
+    assert found.usage.gpu_h == pytest.approx(600 / 3600)
+    assert found.usage.mean_gpus == pytest.approx(600 / 160)
+    assert found.usage.peak_gpus == 6
+    assert found.usage.p95_gpus == 6  # held for 50 of 160 s
+    assert (found.mean_wait_s, found.mean_run_s, found.mean_jct_s) == (25, 100, 125)
+    a100, h100 = found.types
+    assert (a100.gpu_type, a100.peak_gpus, a100.usd_per_month) == (
+        "A100", 4, pytest.approx(400 / 160 * MONTH_H)
+    )  # fmt: skip
+    assert h100.usd_per_month == pytest.approx(3 * 200 / 160 * MONTH_H)
+    assert found.usage.usd_per_month == pytest.approx(a100.usd_per_month + h100.usd_per_month)
+    assert found.usage.usd_per_gpu_h == pytest.approx((400 + 3 * 200) / 600)
+
+
+def test_a_month_has_730_5_hours():
+    assert MONTH_H == 730.5
+
+
+def test_a_log_without_waits_has_no_completion_time(tmp_path):
+    found = shown(write_trace(tmp_path / "t.parquet", [0, 50], [100.0, 100.0]))
+    assert (found.mean_wait_s, found.mean_jct_s, found.p95_jct_s, found.waits) == (None,) * 3 + (0,)
+    assert found.mean_run_s == 100
+    assert found.usage.usd_per_month is None
+
+
+def test_a_type_without_a_price_leaves_the_bill_of_all_open(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 0], [10.0, 10.0], gpu_type=["A100", None])
+    found = shown(path, usd_per_gpu_h={"A100": 1.0})
+    assert found.usage.usd_per_month is None
+    assert {each.gpu_type: each.usd_per_gpu_h for each in found.types} == {
+        "A100": 1.0, "unknown": None
+    }  # fmt: skip
+
+
+def test_a_log_without_run_times_is_refused(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [None])
+    with pytest.raises(InputError, match="no job has both a run time and GPUs"):
+        shown(path)
+
+
+JOBS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(1, 30), st.integers(1, 8)),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@given(JOBS)
+def test_it_agrees_with_a_count_second_by_second(tmp_path_factory, jobs):
+    jobs = sorted(jobs)
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    submit, wait, run, gpus = (list(column) for column in zip(*jobs, strict=True))
+    write_trace(path, submit, run, num_gpus=gpus, queue_s=wait)
+    found = shown(path)
+    first = submit[0]
+    seconds = np.zeros(max(s + w + r for s, w, r, _ in jobs) - first)
+    for s, w, r, g in jobs:
+        seconds[s + w - first : s + w + r - first] += g
+    assert found.window_s == seconds.size
+    assert found.usage.mean_gpus == pytest.approx(seconds.mean())
+    assert found.usage.peak_gpus == seconds.max()
+    held = np.sort(seconds)
+    assert found.usage.p95_gpus == held[int(np.ceil(0.95 * held.size)) - 1]
+    assert sum(each.gpu_h for each in found.types) == pytest.approx(found.usage.gpu_h)
+
+
+def test_the_price_of_every_gpu_may_be_one(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [3600.0], num_gpus=[2])
+    found = shown(path, usd_per_gpu_h=1.5)
+    assert found.usage.usd_per_month == pytest.approx(2 * 1.5 * 730.5)
+    assert pl.DataFrame(found.summary()["gpu_types"])["usd_per_month"].sum() == pytest.approx(
+        found.usage.usd_per_month
+    )
