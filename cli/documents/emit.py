@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -17,25 +15,11 @@ from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, output_files
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
-_collected: ContextVar[list[Report] | None] = ContextVar("collected", default=None)
-
-
-@contextmanager
-def collecting() -> Iterator[list[Report]]:
-    """Keep the reports of the commands run inside, instead of showing them."""
-    reports: list[Report] = []
-    token = _collected.set(reports)
-    try:
-        yield reports
-    finally:
-        _collected.reset(token)
-
 
 def emit(report: Report, output: Output, others: Iterable[Path | None] = ()) -> None:
     """Write the report to standard output and to the files requested, then check the gates.
 
     Where one of the files is standard output, as ``/dev/stdout``, nothing else is written there.
-    Inside `collecting` the report is kept there instead.
 
     Args:
         report: the result.
@@ -48,10 +32,6 @@ def emit(report: Report, output: Output, others: Iterable[Path | None] = ()) -> 
         OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
-    reports = _collected.get()
-    if reports is not None:
-        reports.append(report)
-        return
     spare(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Column, Shown, Table
@@ -20,15 +19,6 @@ QUANTITIES = {
     "gap_s": ("gap", show_duration),
     "num_gpus": ("GPUs", show_number),
 }
-
-
-def trace_names(paths: Sequence[Path]) -> list[str]:
-    """Return a short name per trace: the file's own where those differ, else the path."""
-    stems = [path.stem for path in paths]
-    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name} ({position})" for position, name in enumerate(names, 1)]
 
 
 def comparison_headline(names: Sequence[str], portraits: Sequence[Portrait]) -> str:
