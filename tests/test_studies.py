@@ -143,8 +143,7 @@ def test_a_value_of_another_kind_is_told_as_on_the_command_line() -> None:
     with pytest.raises(CLICK_ERROR) as error:
         check_study("characterize", given_options("characterize", {"top": 2.5}), trace="t.parquet")
     assert usage_message(error.value) == (
-        "Invalid value for '--top': is no whole number\n"
-        "  next: gpuplan characterize --help"
+        "Invalid value for '--top': is no whole number\n  next: gpuplan characterize --help"
     )
 
 

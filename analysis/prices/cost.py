@@ -8,8 +8,7 @@ other years than the prices, is billed at means throughout.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -85,10 +84,6 @@ class SourceBill:
     hourly_share: float
     saving: float | None = None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class CheapestBill:
@@ -105,10 +100,6 @@ class CheapestBill:
     gpu_hours: float
     cost_usd: float
     hourly_share: float
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return asdict(self)
 
 
 def demands(trace: Trace, gpu: str | None, *, include_running: bool) -> tuple[HourlyDemand, ...]:

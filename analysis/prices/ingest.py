@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -28,7 +27,6 @@ from gpuplan.analysis.price_formats.format import (
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS, price_format_named
 from gpuplan.analysis.price_formats.schema import (
     METADATA_KEY,
-    PRICE,
     SERIES,
     PriceProvenance,
     PriceSource,
@@ -63,34 +61,6 @@ class PricesResult:
     provenance: PriceProvenance
     output: Path
     rejects_file: Path | None
-
-    def summary(self) -> dict[str, Any]:
-        """Return the counts and facts; read = kept + skipped + rejected."""
-        told = self.provenance
-        times = self.prices["timestamp"]
-        return {
-            "rows_read": told.rows_read,
-            "rows_kept": told.rows_kept,
-            "rows_skipped": sum(told.rows_skipped.values()),
-            "rows_rejected": sum(told.rows_rejected.values()),
-            "rows_without_price": self.prices[PRICE].null_count(),
-            "skipped_by_reason": told.rows_skipped,
-            "rejected_by_reason": told.rows_rejected,
-            "first_time": times[0].isoformat(),
-            "last_time": times[-1].isoformat(),
-            "sources": [
-                {
-                    "path": source.name,
-                    "source_format": source.source_format,
-                    "sampling": source.sampling,
-                    "rows": source.rows,
-                }
-                for source in told.sources
-            ],
-            "output": str(self.output),
-            "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
-            "notes": list(told.notes),
-        }
 
 
 def ingest_prices(

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
@@ -53,16 +52,6 @@ class PriceView:
     references: dict[str, str]
     notes: tuple[str, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "source": self.source,
-            "references": self.references,
-            "offers": [offer.summary() for offer in self.offers],
-            "cheapest": [one.summary() for one in self.cheapest],
-            "supply": [one.summary() for one in self.supply],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class TraceCost:
@@ -79,14 +68,6 @@ class TraceCost:
     cheapest: tuple[CheapestBill, ...]
     unpriced_gpu_hours: float
     notes: tuple[str, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "bills": [bill.summary() for bill in self.bills],
-            "cheapest_each_hour": [bill.summary() for bill in self.cheapest],
-            "unpriced_gpu_hours": self.unpriced_gpu_hours,
-        }
 
 
 def market(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
@@ -110,7 +111,7 @@ def _answer(request: CharacterizeRequest) -> Report:
 
     with messages.progress("characterizing") as progress:
         found = run(request, progress)
-    parameters = request.parameters()
+    parameters = plain(request.parameters())
     return (_one if len(found.traces) == 1 else _several)(found, parameters)
 
 
@@ -128,7 +129,7 @@ def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
 
     return Report(
         command="characterize",
-        results=found.summary(),
+        results=plain(found.results),
         tables=(
             *workload_tables(portrait.workload, portrait.intervals),
             *(fit_tables(portrait.fits) if portrait.fits else ()),
@@ -154,7 +155,7 @@ def _several(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
 
     return Report(
         command="characterize",
-        results=found.summary(),
+        results=plain(found.results),
         tables=tuple(comparison_tables(found.names, found.portraits, found.pairs)),
         inputs=found.inputs,
         parameters=parameters,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -147,16 +147,7 @@ def ingest(
         own_durations=duration is Duration.source,
         max_rejects=Limit.of(max_rejects),
     )
-    parameters = {
-        "source_format": source_format,
-        "map": columns or [],
-        "time_zone": time_zone,
-        "throughputs": None if throughputs is None else str(throughputs),
-        "worker_type": worker_type,
-        "duration": duration.value,
-        "max_rejects": max_rejects,
-    }
-    return Study(request, partial(_answer, parameters=parameters))
+    return Study(request, _answer)
 
 
 COMMAND = StudyCommand(
@@ -169,11 +160,11 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _answer(request: IngestRequest, parameters: dict[str, Any]) -> Report:
+def _answer(request: IngestRequest) -> Report:
     from gpuplan.planner.studies.ingest import ingest as run
 
     with messages.progress("reading") as advance:
-        return _report(run(request, advance), parameters)
+        return _report(run(request, advance), request)
 
 
 def _mapping(pairs: list[str]) -> dict[str, str]:
@@ -188,8 +179,8 @@ def _mapping(pairs: list[str]) -> dict[str, str]:
     return mapping
 
 
-def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
-    summary = result.summary()
+def _report(result: IngestResult, request: IngestRequest) -> Report:
+    summary = plain(result.results())
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
     told = result.provenance
     facts = [
@@ -213,7 +204,7 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
             InputFile(path=source.name, sha256=source.sha256, rows=rows)
             for source, rows in zip(told.sources, result.rows_by_source, strict=True)
         ),
-        parameters=parameters,
+        parameters=plain(request.parameters()),
         headline=f"{counted(told.rows_kept, 'job')} in {result.output}",
         warnings=warnings,
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
@@ -147,16 +147,7 @@ def prices(
         max_rejects=Limit.of(max_rejects),
         reference=reference,
     )
-    parameters = {
-        "source_format": source_format,
-        "as_of": as_of and as_of.isoformat(),
-        "gpu": gpu,
-        "provider": provider,
-        "sampling": sampling,
-        "max_rejects": max_rejects,
-        "reference": reference,
-    }
-    return Study(request, partial(_answer, parameters=parameters))
+    return Study(request, _answer)
 
 
 COMMAND = StudyCommand(
@@ -173,18 +164,20 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _answer(request: PricesRequest, parameters: dict[str, Any]) -> Report:
+def _answer(request: PricesRequest) -> Report:
     from gpuplan.planner.studies.prices import prices as run
 
     with messages.progress("reading") as advance:
-        return _report(run(request, advance), parameters)
+        return _report(run(request, advance), request)
 
 
-def _report(study: PricesStudy, parameters: dict[str, Any]) -> Report:
+def _report(study: PricesStudy, request: PricesRequest) -> Report:
+    from gpuplan.analysis.prices.results import PriceAccount
     from gpuplan.cli.tables.price_tables import market_tables
 
     result, book, found = study.account, study.book, study.view
-    account = result.summary()
+    results = plain(study.results)
+    account = {name: results[name] for name in PriceAccount.__dataclass_fields__}
     told = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
@@ -212,10 +205,10 @@ def _report(study: PricesStudy, parameters: dict[str, Any]) -> Report:
     warnings = (unused,) if rejected else ()
     return Report(
         command="prices",
-        results=account | found.summary(),
+        results=results,
         tables=tuple(tables),
         inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in told.sources),
-        parameters=parameters,
+        parameters=plain(request.parameters()),
         headline=f"{' and '.join(kept[unpriced == told.rows_kept :])} in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
@@ -171,12 +172,12 @@ def _answer(request: SynthRequest) -> Report:
         study = run(request)
     if request.save_model is not None:
         messages.note(f"wrote {request.save_model}")
-    return _report(study, request.parameters())
+    return _report(study, plain(request.parameters()))
 
 
 def _report(study: SynthStudy, parameters: dict[str, Any]) -> Report:
     result = study.synthesis
-    told = result.summary()
+    told = plain(result.results())
     labels = ", ".join(row.statistic.label for row in result.outside)
     few = told["statistics_too_few_data"]
     return Report(

@@ -13,7 +13,7 @@ from gpuplan.cli.formats.model_names import model_name
 from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits import Fits
+    from gpuplan.analysis.fits.models import Fits
 
 SHOWN = 4
 CYCLE = ("orange", "blue", "green", "purple")

@@ -15,7 +15,7 @@ from gpuplan.cli.figures.lorenz import draw_lorenz
 from gpuplan.cli.figures.style import SETTINGS, new_figure
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits import TraceFits
+    from gpuplan.analysis.fits.models import TraceFits
 
 
 def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Figure:

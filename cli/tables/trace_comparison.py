@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
 from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
 from gpuplan.cli.tables.fit_tables import chosen
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.comparison import TwoSample
     from gpuplan.analysis.characterize.options import Portrait
+    from gpuplan.analysis.characterize.two_sample import TwoSample
 
 QUANTITIES = {
     "duration_s": ("duration", show_duration),
@@ -42,7 +43,7 @@ def comparison_tables(
 
 
 def _side_by_side(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
-    results = [portrait.summary() for portrait in portraits]
+    results = [plain(portrait.results()) for portrait in portraits]
     rows = []
     for path, label, unit, _ in STATISTICS:
         values = [value_at(result, path) for result in results]

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.characterize import COLUMNS, NAMES
 from gpuplan.analysis.characterize.options import Portrait, PortraitOptions, portray
+from gpuplan.analysis.characterize.results import WorkloadResults
+from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.prices.results import TracePriceResults, trace_price_results
 from gpuplan.analysis.prices.view import PriceView, TraceCost, read_market, trace_cost
 from gpuplan.analysis.trace import Selection, Trace, read_trace, written_utc
-
-if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.comparison import TwoSample
 
 MOST_TRACES = 6  # the picture has as many colors
 
@@ -38,14 +39,27 @@ class TracePrices:
     reference: str | None = None
     as_of: datetime | None = None
 
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "prices": self.prices,
-            "gpu": self.gpu,
-            "reference": self.reference,
-            "as_of": written_utc(self.as_of),
-        }
+
+@dataclass(frozen=True, slots=True)
+class CharacterizeParameters:
+    """What was asked for, as JSON has it; the last four only where a bill was."""
+
+    where: str | None
+    since: str | None
+    until: str | None
+    sample: int | None
+    scale_duration: float
+    scale_interarrival: float
+    seed: int
+    include_running: bool
+    top: int
+    fits: bool
+    ci: float | None
+    resamples: int
+    prices: str | UnsetType = UNSET
+    gpu: str | UnsetType | None = UNSET
+    reference: str | UnsetType | None = UNSET
+    as_of: str | UnsetType | None = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +101,21 @@ class CharacterizeRequest:
     def check(self) -> None:
         """Check what can be checked before a trace is read: nothing more than the fields."""
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> CharacterizeParameters:
         """Return what goes under ``parameters`` in the JSON output."""
-        return {
+        asked, options = self.prices, self.options
+        return CharacterizeParameters(
             **self.jobs.parameters(),
-            **self.options.parameters(),
-            **({} if self.prices is None else self.prices.parameters()),
-        }
+            include_running=options.include_running,
+            top=options.top,
+            fits=options.fits,
+            ci=options.ci,
+            resamples=options.resamples,
+            prices=UNSET if asked is None else asked.prices,
+            gpu=UNSET if asked is None else asked.gpu,
+            reference=UNSET if asked is None else asked.reference,
+            as_of=UNSET if asked is None else written_utc(asked.as_of),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +129,46 @@ class TraceBill:
 
     view: PriceView
     cost: TraceCost
+
+
+@dataclass(frozen=True)
+class CharacterizeResults(WorkloadResults):
+    """What a workload is, and what it would have cost; null means undefined or not recorded.
+
+    Attributes:
+        prices: the prices and the bill, where asked for.
+    """
+
+    prices: TracePriceResults | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class TraceName:
+    """The name of one of several traces.
+
+    Attributes:
+        name: the file's own, or its path.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NamedWorkload(WorkloadResults, TraceName):  # in JSON the name comes first
+    """One of several workloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadComparison:
+    """Several workloads.
+
+    Attributes:
+        traces: each workload.
+        comparison: each pair of them in durations, gaps and GPU counts.
+    """
+
+    traces: tuple[NamedWorkload, ...]
+    comparison: tuple[TwoSample, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +200,18 @@ class CharacterizeStudy:
         billed = () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
         return (*self.portraits[0].workload.notes, *billed)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output."""
+    @property
+    def results(self) -> CharacterizeResults | WorkloadComparison:
+        """The numbers as JSON has them."""
         if len(self.portraits) > 1:
             named = zip(self.names, self.portraits, strict=True)
-            return {
-                "traces": [{"name": name, **portrait.summary()} for name, portrait in named],
-                "comparison": [pair.summary() for pair in self.pairs],
-            }
-        results = self.portraits[0].summary()
-        if self.bill is not None:
-            results["prices"] = self.bill.view.summary() | self.bill.cost.summary()
-        return results
+            return WorkloadComparison(
+                tuple(NamedWorkload(name=name, **vars(one.results())) for name, one in named),
+                self.pairs,
+            )
+        bill = self.bill
+        priced = UNSET if bill is None else trace_price_results(bill.cost, bill.view)
+        return CharacterizeResults(**vars(self.portraits[0].results()), prices=priced)
 
 
 def characterize(

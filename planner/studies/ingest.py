@@ -13,6 +13,19 @@ from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, rejects_path
 
 
 @dataclass(frozen=True, slots=True)
+class IngestParameters:
+    """The options of an ingest, as JSON has them."""
+
+    source_format: str | None
+    map: list[str]
+    time_zone: str | None
+    throughputs: str | None
+    worker_type: str | None
+    duration: str
+    max_rejects: str
+
+
+@dataclass(frozen=True, slots=True)
 class IngestRequest:
     """Which logs to read, how, and where the trace goes.
 
@@ -50,6 +63,18 @@ class IngestRequest:
 
     def check(self) -> None:
         """Check what can be checked before the sources are read: nothing more than the fields."""
+
+    def parameters(self) -> IngestParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return IngestParameters(
+            source_format=self.source_format,
+            map=[f"{name}={column}" for name, column in self.columns.items()],
+            time_zone=self.time_zone,
+            throughputs=None if self.throughputs is None else str(self.throughputs),
+            worker_type=self.worker_type,
+            duration="source" if self.own_durations else "computed",
+            max_rejects=self.max_rejects.text,
+        )
 
 
 def ingest(request: IngestRequest, progress: Callable[[float], None] | None = None) -> IngestResult:

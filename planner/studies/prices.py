@@ -14,8 +14,23 @@ from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import SAMPLINGS, PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
 from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
+from gpuplan.analysis.prices.results import PricesResults, prices_results
 from gpuplan.analysis.prices.view import PriceView, market
 from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, rejects_path
+from gpuplan.analysis.trace import written_utc
+
+
+@dataclass(frozen=True, slots=True)
+class PricesParameters:
+    """The options of a price table, as JSON has them."""
+
+    source_format: str | None
+    as_of: str | None
+    gpu: str | None
+    provider: str | None
+    sampling: str | None
+    max_rejects: str
+    reference: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +77,18 @@ class PricesRequest:
     def check(self) -> None:
         """Check what can be checked before the sources are read: nothing more than the fields."""
 
+    def parameters(self) -> PricesParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return PricesParameters(
+            source_format=self.source_format,
+            as_of=written_utc(self.as_of),
+            gpu=self.gpu,
+            provider=self.provider,
+            sampling=self.sampling,
+            max_rejects=self.max_rejects.text,
+            reference=self.reference,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PricesStudy:
@@ -76,6 +103,11 @@ class PricesStudy:
     account: PricesResult
     book: PriceBook
     view: PriceView
+
+    @property
+    def results(self) -> PricesResults:
+        """The numbers as JSON has them."""
+        return prices_results(self.account, self.view)
 
 
 def prices(request: PricesRequest, progress: Callable[[float], None] | None = None) -> PricesStudy:

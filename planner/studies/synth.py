@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output, sha256_of
@@ -25,6 +24,19 @@ from gpuplan.analysis.synth.fit import COLUMNS
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import Trace, read_trace
+
+
+@dataclass(frozen=True, slots=True)
+class SynthParameters:
+    """What was asked for, as JSON has it."""
+
+    like: str | None
+    preset: str | None
+    model: str | None
+    jobs: int
+    days: float | None
+    start: str | None
+    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +89,17 @@ class SynthRequest:
         """Check what can be checked before the original is read. Raises `UsageError`."""
         Request(self.jobs, self.seed, self.days, self.start)
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> SynthParameters:
         """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "like": self.like and str(self.like),
-            "preset": self.preset,
-            "model": self.model and str(self.model),
-            "jobs": self.jobs,
-            "days": self.days,
-            "start": self.start and self.start.isoformat(),
-            "seed": self.seed,
-        }
+        return SynthParameters(
+            like=None if self.like is None else str(self.like),
+            preset=self.preset,
+            model=None if self.model is None else str(self.model),
+            jobs=self.jobs,
+            days=self.days,
+            start=None if self.start is None else self.start.isoformat(),
+            seed=self.seed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
