@@ -67,7 +67,7 @@ def scene() -> Scene:
             ("pollux", [(fixed.held_gpus, fixed.mean_jct_s)]),
             ("equal", [(equal.held_gpus, equal.mean_jct_s)]),
         ],
-        marks=[(name, (gpu_h / hours, jct_s)) for name, (jct_s, gpu_h) in published.items()],
+        references=[(name, (gpu_h / hours, jct_s)) for name, (jct_s, gpu_h) in published.items()],
     )
 
 

@@ -1,4 +1,4 @@
-"""Samples of 200 jobs for Allpass' evaluation, and what each policy makes of one.
+"""Samples of 200 jobs for Allpass' evaluation, and the results of each policy on one.
 
 Source: "Allpass", section 5.1. Its words and its figures do not describe the same jobs, so there is
 more than one reading of them: see `READINGS` and docs/allpass-paper.md.
@@ -156,7 +156,7 @@ def _above(of: str, than: str, key: str, factor: float = 1.0) -> Callable[[Resul
 
 
 def _soonest(at: int) -> Callable[[Results], float]:
-    """By how much the JCT of all clusters at a percentile is above Allpass'."""
+    """The excess of the JCT of all clusters over Allpass' at a percentile."""
     over = [_above(name, f"{LIMITED}{FEW}", f"jct_p{at}_s") for name in CLUSTERS]
     return lambda found: min(measured(found) for measured in over)
 
@@ -191,7 +191,7 @@ All are in one configuration: `CONTAINERS` containers for every policy that has 
 
 
 def at_usd(found: Results, usd_per_gpu_h: float) -> Results:
-    """Return results with clusters that pay another price; what they do does not depend on it."""
+    """Return results with clusters at another price, which does not change their schedules."""
     dear = {}
     for name in CLUSTERS:
         factor = usd_per_gpu_h / found[name][HOURLY]

@@ -29,6 +29,7 @@ class Policy:
         settings: what may be set, by name.
         defaults: returns the value of each setting where it is not set, by the same names.
         run: replays jobs under settings, with a generator for what is random.
+        takes_gpu_types: whether its cluster may have several GPU types.
     """
 
     about: str
@@ -36,6 +37,7 @@ class Policy:
     settings: Mapping[str, Setting]
     defaults: Callable[[], Mapping[str, Any]]
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
+    takes_gpu_types: bool = False
 
 
 def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:

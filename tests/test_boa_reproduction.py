@@ -75,13 +75,13 @@ def test_the_picture_of_workload_1_has_the_published_points_in_place(t4, tmp_pat
     reproduce = pytest.importorskip("benchmarks.reproduce_pollux", reason="needs the repository")
     scene = reproduce.scene()
     # GPU-hours over 8 hours of arrivals.
-    assert dict(scene.marks) == {
+    assert dict(scene.references) == {
         "Pollux": (1138 / 8, 2087.8),
         "Tiresias": (1265 / 8, 2473.65),
         "Optimus": (1273 / 8, 4087.06),
     }
     assert len(scene.replayed) == len(scene.points) == 6
-    for gpus, jct_s in dict(scene.marks).values():  # some plan is both cheaper and quicker
+    for gpus, jct_s in dict(scene.references).values():  # some plan is both cheaper and quicker
         assert any(rents < gpus and takes < 0.9 * jct_s for _, (rents, takes) in scene.replayed)
     reproduce.draw(tmp_path / "drawn.svg")
     for picture in (tmp_path / "drawn.svg", ROOT / "docs" / "images" / "workload-1.svg"):

@@ -10,19 +10,20 @@ from support_traces import write_trace
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.cli.figures.palette import LOOKS, look_of
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.policy_specs import read_contenders
 from gpuplan.planner.compare import Contender, compare
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
+GPUS_8 = ClusterChoice(gpus=8).size()
 
 
 def given(policies):
     return [part for policy in policies for part in ("--policy", policy)]
 
 
-@pytest.mark.kernels
 def test_each_row_is_what_simulate_finds(gpuplan, lab, tmp_path):
     chosen = ("--seed", 3, "--sample", 150, "--deadline-factor", "1:4", "--output-format", "json")
     code, out, err = gpuplan(
@@ -109,7 +110,7 @@ def test_settings_go_to_whom_they_are_meant_for():
             "allpass.capacity=none",
             "checkpoint_s=5",
         ],
-        gpus=8,
+        GPUS_8,
     )
     assert [dict(one.settings) for one in found] == [
         {
@@ -120,7 +121,7 @@ def test_settings_go_to_whom_they_are_meant_for():
             **{"capacity": 3, "conventional_usd_per_gpu_h": 2.0},
             **{"threshold_s": 60.0, "checkpoint_s": 5.0},
         },
-        {"gpus": 8, "conventional_usd_per_gpu_h": 2.0, "checkpoint_s": 5.0},
+        {"cluster": GPUS_8.shape, "conventional_usd_per_gpu_h": 2.0, "checkpoint_s": 5.0},
         {},
     ]
     assert [one.label for one in found][1] == "fixed:threshold_s=60,capacity=3"
@@ -129,8 +130,8 @@ def test_settings_go_to_whom_they_are_meant_for():
 def test_a_second_size_for_all_is_refused():
     for text in ("capacity=50", "gpus=50"):
         with pytest.raises(UsageError, match=f"--gpus 8 and --set {text}: give one of the two"):
-            read_contenders(["allpass", "fifo"], [text], gpus=8)
-    own, policys, plain = read_contenders(["fifo:gpus=4", "sjf", "allpass"], ["sjf.gpus=5"], gpus=8)
+            read_contenders(["allpass", "fifo"], [text], GPUS_8)
+    own, policys, plain = read_contenders(["fifo:gpus=4", "sjf", "allpass"], ["sjf.gpus=5"], GPUS_8)
     assert (own.settings["gpus"], policys.settings["gpus"]) == (4, 5)
     assert plain.settings["capacity"] == 8
 
@@ -166,7 +167,6 @@ def test_usage_errors_name_the_setting(policies, settings, problem):
     assert problem in str(error.value)
 
 
-@pytest.mark.kernels
 def test_table_picture_and_gates(gpuplan, lab, tmp_path):
     code, out, err = gpuplan("compare", lab, "--sample", 60, "--plot", tmp_path / "c.svg")
     assert code == 0, err

@@ -15,8 +15,6 @@ from gpuplan.planner.compare import Contender, price
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 
-pytestmark = pytest.mark.kernels
-
 START = int(ORIGIN.timestamp() * 1e6)
 TABLE = (
     ("vast.ai", "A100-80GB", "marketplace", (0.5, 4), (1.5, 9), (0.7, 2)),

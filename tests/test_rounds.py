@@ -191,6 +191,7 @@ POLICIES = st.builds(
 )
 
 
+@pytest.mark.compiled
 @pytest.mark.kernels
 @settings(max_examples=25)
 @given(POLICIES | st.just(RoundsPolicy("equal", 9)), st.integers(0, 10**6))

@@ -1,4 +1,4 @@
-"""Two traces beside each other: how far apart their distributions are.
+"""Compare the distributions of two traces.
 
 Source: Smirnov, "Table for estimating the goodness of fit of empirical distributions", Annals of
 Mathematical Statistics 19, 1948 (the two-sample distance and its limit law).
@@ -18,6 +18,7 @@ from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 
@@ -34,7 +35,7 @@ def compare(
         traces: read with at least the columns of a characterization.
         names: one per trace.
         include_running: count jobs still running with the time they have run so far.
-        intervals: one per trace, made with generators of their own, so that resamples of two
+        intervals: one per trace, each from its own generator, so that resamples of two
             traces are independent.
     """
     samples = [_quantities(trace, include_running=include_running) for trace in traces]
@@ -67,7 +68,7 @@ def _quantities(trace: Trace, *, include_running: bool) -> dict[str, FloatArray]
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return {
         "duration_s": known_ascending(jobs.duration_s),
-        "gap_s": np.sort(np.diff(jobs.submit_us)) / 1e6,
+        "gap_s": np.sort(np.diff(jobs.submit_us)) / MICROS,
         "num_gpus": np.sort(jobs.num_gpus[jobs.num_gpus > 0]),
     }
 

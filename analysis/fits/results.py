@@ -47,7 +47,7 @@ class ParetoTail:
         share: the same as a share of the positive values.
         ks: Kolmogorov-Smirnov distance in the tail.
         against: the Pareto law against other laws of the same tail; z above 0 favours Pareto.
-        hill: Hill's index at fixed shares; where they differ much, there is no one index.
+        hill: Hill's index at fixed shares; if they differ much, no single index fits.
     """
 
     threshold_s: float

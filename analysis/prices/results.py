@@ -7,11 +7,10 @@ from datetime import datetime
 
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.cheapest import Lead
-from gpuplan.analysis.prices.cost import CheapestBill, SourceBill
 from gpuplan.analysis.prices.ingest import PricesResult
 from gpuplan.analysis.prices.offers import Availability, Offer
 from gpuplan.analysis.prices.supply import Supply
-from gpuplan.analysis.prices.view import PriceView, TraceCost
+from gpuplan.analysis.prices.view import PriceView
 
 IN_USD = ("median", "mean", "least", "most", "p25", "p75")
 """Fields of an offer whose results have their unit in their names."""
@@ -124,21 +123,6 @@ class PriceViewResults:
     supply: tuple[Supply, ...]
 
 
-@dataclass(frozen=True)
-class TracePriceResults(PriceViewResults):
-    """What sources ask for GPUs, and what a trace would have cost at them.
-
-    Attributes:
-        bills: one per GPU type and source, the cheapest first.
-        cheapest_each_hour: one per GPU type: always at the cheapest source.
-        unpriced_gpu_hours: GPU-hours of jobs without a price.
-    """
-
-    bills: tuple[SourceBill, ...]
-    cheapest_each_hour: tuple[CheapestBill, ...]
-    unpriced_gpu_hours: float
-
-
 @dataclass(frozen=True, slots=True)
 class PriceSourceResults:
     """One input of a price table.
@@ -220,16 +204,6 @@ def _offer(offer: Offer) -> OfferResults:
     plain = {name: value for name, value in asdict(offer).items() if name not in IN_USD}
     usd = {f"{name}_usd_per_gpu_h": getattr(offer, name) for name in IN_USD}
     return OfferResults(**plain | {"available": offer.available} | usd, stale=offer.is_stale)
-
-
-def trace_price_results(cost: TraceCost, view: PriceView) -> TracePriceResults:
-    """Return what sources ask and what a trace would have cost, as JSON has it."""
-    return TracePriceResults(
-        **vars(view_results(view)),
-        bills=cost.bills,
-        cheapest_each_hour=cost.cheapest,
-        unpriced_gpu_hours=cost.unpriced_gpu_hours,
-    )
 
 
 def prices_results(account: PricesResult, view: PriceView) -> PricesResults:

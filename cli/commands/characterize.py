@@ -147,7 +147,7 @@ def _several(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
     from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_tables
 
     def draw() -> Figure:
-        from gpuplan.cli.figures.compare import draw_comparison
+        from gpuplan.cli.figures.cdf import draw_comparison
 
         return draw_comparison(
             list(found.names), [portrait.workload for portrait in found.portraits]

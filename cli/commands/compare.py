@@ -11,10 +11,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
     ReplayOutput,
 )
@@ -39,6 +39,7 @@ def compare(
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
+    cluster: ClusterChoice,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,16 +64,6 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that a policy may hold at once: the size of a cluster, and the most workers "
-            "rented (capacity). Default: no limit, and clusters in which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
 ) -> Study[CompareRequest]:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.options.policy_specs import read_contenders
@@ -80,10 +71,17 @@ def compare(
 
     request = CompareRequest(
         replay.request(trace, choice, market),
-        tuple(read_contenders(policy or DEFAULT_POLICIES, settings or [], gpus)),
+        tuple(
+            read_contenders(
+                policy or DEFAULT_POLICIES,
+                settings or [],
+                cluster.size(),
+                are_priced=market.prices is not None,
+            )
+        ),
         engine.build(),
     )
-    return Study(request, partial(_answer, gpus=gpus))
+    return Study(request, partial(_answer, size=cluster.parameters()))
 
 
 COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
@@ -94,7 +92,7 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _answer(request: CompareRequest, gpus: int | None) -> Report:
+def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.compare import compare as run
     from gpuplan.simkit.jit import compiling
@@ -118,7 +116,7 @@ def _answer(request: CompareRequest, gpus: int | None) -> Report:
         inputs=study.replayed.inputs,
         parameters={
             "policies": study.policy_parameters(),
-            "gpus": gpus,
+            **size,
             **study.replayed.parameters,
         },
         headline=_headline(found),

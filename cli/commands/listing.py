@@ -128,6 +128,7 @@ def _takes(setting: Setting) -> str:
         "count": "whole number",
         "flag": "true or false",
         "text": "a name",
+        "cluster": "64, 8x4, x4",
     }
     takes = " or ".join(setting.choices) or words[setting.kind]
     return f"{takes}; none" if setting.unlimited else takes

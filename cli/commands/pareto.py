@@ -59,7 +59,7 @@ def pareto(
     """Show what mean job completion time each GPU budget buys, and with which widths."""
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
-    from gpuplan.cli.pareto.reference_points import parse_marks
+    from gpuplan.cli.pareto.reference_points import parse_reference_points
     from gpuplan.planner.studies.pareto import ParetoRequest
 
     request = ParetoRequest(
@@ -69,11 +69,11 @@ def pareto(
         target_jct_s=targets_of(target_jct),
         speedup=scaling.speedup,
         classes=choices_of(scaling, width),
-        cluster=cluster_of(renting),
+        cluster=cluster_of(renting, money),
         types=gpu_types_of(money),
         method=compared.method.value,
         baselines=_baselines(compared.baseline),
-        marks=tuple(parse_marks(compared.mark or [])),
+        marks=tuple(parse_reference_points(compared.mark or [])),
         ci=compared.ci,
         sensitivity=compared.sensitivity,
     )
@@ -146,6 +146,7 @@ def _parameters(study: ParetoStudy, given: dict[str, Any]) -> dict[str, Any]:
         "prices": request.types.prices,
         "provider": request.types.provider,
         "replay": request.cluster is not None,
+        "cluster": None if request.cluster is None else request.cluster.shape,
         "method": request.method,
         "baselines": list(request.baselines),
         "marks": given["marks"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -156,6 +158,7 @@ COMMAND = StudyCommand(
     "gpuplan prices spot.json.gz -o prices.parquet --plot p.png",
     output=PricesOutput,
     has_rows=False,
+    draws_first=True,
 )
 
 
@@ -164,11 +167,23 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
-def _answer(request: PricesRequest) -> Report:
+def _answer(request: PricesRequest, pictures: Sequence[Path] = ()) -> Report:
+    from gpuplan.analysis.files import atomic_output, refuse_overwrite
     from gpuplan.planner.studies.prices import prices as run
 
-    with messages.progress("reading") as advance:
-        return _report(run(request, advance), request)
+    def draw(book: PriceBook, view: PriceView) -> None:
+        from gpuplan.cli.figures.style import save
+
+        refuse_overwrite(pictures, (Path(source.name) for source in book.provenance.sources))
+        for path in pictures:
+            save(_figure(book, view), drawn.enter_context(atomic_output(path)))
+
+    # A picture gets its name after the table is written, so either all files appear or none.
+    with messages.progress("reading") as advance, ExitStack() as drawn:
+        study = run(request, advance, draw if pictures else None)
+    for path in pictures:
+        messages.note(f"wrote {path}")
+    return _report(study, request)
 
 
 def _report(study: PricesStudy, request: PricesRequest) -> Report:

@@ -19,9 +19,9 @@ from gpuplan.cli.formats.units import (
     show_threshold,
     show_usd,
 )
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import POLICIES, one_of
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
     ReplayOutput,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.studies.simulate import SimulateRequest
 
-EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
+EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
 
 
 def simulate(
@@ -42,6 +42,7 @@ def simulate(
     choice: TraceChoice,
     replay: ReplayChoice,
     market: MarketChoice,
+    cluster: ClusterChoice,
     policy: Annotated[
         str,
         typer.Option(
@@ -58,23 +59,14 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that the policy may hold at once: the size of its cluster (--set gpus=N), "
-            "or the most workers rented (--set capacity=N). Default: no limit, and a cluster in "
-            "which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
 ) -> Study[SimulateRequest]:
     """Replay a trace under one policy: what each job waits and costs."""
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.planner.studies.simulate import SimulateRequest
 
-    chosen = read_contender(policy, settings or [], gpus)
+    chosen = read_contender(
+        policy, settings or [], cluster.size(), is_priced=market.prices is not None
+    )
     return Study(SimulateRequest(replay.request(trace, choice, market), chosen), _answer)
 
 
@@ -99,10 +91,10 @@ def _answer(request: SimulateRequest) -> Report:
         from gpuplan.simkit.cluster.simulator import ClusterRun
 
         if isinstance(result.detail, ClusterRun):
-            from gpuplan.cli.figures.cluster import draw_cluster
+            from gpuplan.cli.figures.replays import draw_cluster
 
             return draw_cluster(result.detail, result.policy)
-        from gpuplan.cli.figures.allpass import draw_timeline
+        from gpuplan.cli.figures.replays import draw_timeline
 
         return draw_timeline(result.detail, result.policy)
 

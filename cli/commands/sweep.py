@@ -13,6 +13,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.cluster_options import FORMS, METAVAR, read_size
 from gpuplan.cli.options.completion import POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
 ALONE = (
-    "the saving is against everything serverless: --against fifo:gpus=N sets it against a cluster "
-    "as it may run today, --against serverful-only against rented GPUs alone"
+    "the saving is against everything serverless: --against fifo --cluster N sets it against a "
+    "cluster as it may run today, --against serverful-only against rented GPUs alone"
 )
 MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
@@ -94,12 +95,21 @@ def sweep(
         list[str] | None,
         typer.Option(
             help="What to set the choice against, such as the scheduler of today: a policy of "
-            "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64; lists "
-            "take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at its "
-            "own prices, and takes what --set says where it has that setting. Default: everything "
-            "serverless alone.",
+            "gpuplan list policies, with settings of its own after a colon (fifo:cluster=8x4; "
+            "lists take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at "
+            "its own prices, and takes what --set says where it has that setting. Default: "
+            "everything serverless alone.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The GPUs of the policy in --against: {FORMS}. The workers of the sweep are "
+            "limited by --capacity.",
+            metavar=METAVAR,
             show_default=False,
         ),
     ] = None,
@@ -148,6 +158,13 @@ def sweep(
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
     marked = [] if one_mark is None else [parse_mark(one_mark)]
     _check_size(settings or [])
+    size = None if cluster is None else read_size(cluster)
+    if size is not None and today is None:
+        workers = size.shape.gpus or "N"
+        raise UsageError(
+            f"{size.option}: it is the cluster of --against, which is not given\n  next: --against "
+            f"fifo {size.option}, or --capacity {workers} for the most workers rented"
+        )
     ours = read_contender("allpass", settings or [])
     _check_swept(ours, capacity, rules)
     ratios: list[float] = []
@@ -156,6 +173,9 @@ def sweep(
     worth: list[float | None] = [None]
     if value_of_time is not None:
         worth = [*parse_numbers(value_of_time, "--value-of-time", most=MOST_WORTH_USD)]
+    rival = None
+    if today is not None:
+        rival = read_rival(today, settings or [], size, is_priced=market.prices is not None)
     request = SweepRequest(
         replay=replay.request(trace, choice, market),
         policy=ours,
@@ -164,7 +184,7 @@ def sweep(
         capacities=() if capacity is None else tuple(parse_capacities(capacity)),
         price_ratios=tuple(ratios),
         values_of_time_usd_per_h=tuple(worth),
-        against=None if today is None else read_rival(today, settings or []),
+        against=rival,
         level=ci,
         resamples=resamples,
         engine=engine.build(),
@@ -173,6 +193,7 @@ def sweep(
         "threshold_s": sorted(set(thresholds)),
         "mark": one_mark,
         "policy": sorted(rules),
+        "cluster": None if size is None else str(size.shape),
         "price_ratio": ratios or None,
         "value_of_time_usd_per_h": None if value_of_time is None else worth,
     }
@@ -227,6 +248,7 @@ def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -
             "settings": study.settings,
             "price_choice": price_choice(request.settings),
             "against": study.against_parameters(),
+            "cluster": given["cluster"],
             "value_of_time_usd_per_h": given["value_of_time_usd_per_h"],
             "ci": request.level if request.resamples else None,
             "resamples": request.resamples,
@@ -253,10 +275,11 @@ def _check_size(settings: list[str]) -> None:
     """Raise `UsageError` where ``--set`` has what is an option here, or of another policy."""
     for text in settings:
         key, _, value = (part.strip() for part in text.partition("="))
-        if key == "gpus" and value:
+        if key in ("gpus", "cluster") and value:
+            workers = f"--capacity {value} for the most workers rented, or " * (key == "gpus")
             raise UsageError(
-                f"--set {text!r}: no setting 'gpus'\n  next: --capacity {value} for the most "
-                f"workers rented, or --against NAME:gpus={value} for a cluster"
+                f"--set {text!r}: no setting {key!r}\n  next: {workers}--against NAME --cluster "
+                f"{value} for a cluster"
             )
 
 

@@ -166,8 +166,10 @@ def register(app: typer.Typer) -> None:
 
 
 def _answer(request: SynthRequest) -> Report:
+    from gpuplan.cli.options.outputs import check_suffix
     from gpuplan.planner.studies.synth import synth as run
 
+    check_suffix("--save-model", request.save_model, ".json")
     with messages.progress("drawing"):
         study = run(request)
     if request.save_model is not None:

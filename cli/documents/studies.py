@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import did_you_mean
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 
@@ -113,7 +114,8 @@ def given_options(command: str, options: Mapping[str, Any]) -> Given:
 def _given(command: str, known: Mapping[str, StudyOption], key: str, value: Any) -> GivenOption:
     option = known.get(key)
     if option is None:
-        raise UsageError(f"gpuplan {command} has no option {key!r}{did_you_mean(key, known)}")
+        hint = removed_hint(key, str(value)) or did_you_mean(key, known)
+        raise UsageError(f"gpuplan {command} has no option {key!r}{hint}")
     if option.is_flag:
         if not isinstance(value, bool):
             raise UsageError(f"{key}: expected true or false, found {value!r}")

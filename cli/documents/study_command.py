@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.options.outputs import check_output
+from gpuplan.cli.options.outputs import check_output, check_suffix
 from gpuplan.cli.options.shared_options import Output, command, option_reader, types_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Study(Generic[R]):
     """
 
     request: R
-    answer: Callable[[R], Report]
+    answer: Callable[..., Report]
 
     def report(self) -> Report:
         """Return the report. Raises `GpuplanError` where there can be none."""
@@ -68,6 +68,8 @@ class StudyCommand:
         output: the group of options that say where the report goes.
         has_picture: whether the report has one.
         has_rows: whether the report has rows for a Parquet file.
+        draws_first: whether the pictures are drawn while the study writes its own files, so that
+            either all files appear or none; its answer takes them as ``pictures``.
     """
 
     name: str
@@ -76,6 +78,7 @@ class StudyCommand:
     output: type = Output
     has_picture: bool = True
     has_rows: bool = True
+    draws_first: bool = False
 
     def register(self, app: typer.Typer) -> None:
         """Add the command to the application."""
@@ -101,24 +104,27 @@ class StudyCommand:
         given = {one.name: getattr(group, one.name) for one in fields(group)}
         output = Output(**{name: value for name, value in given.items() if name in known})
         timeline: Path | None = given.get("timeline")
-        others = [*study.request.writes, *([] if timeline is None else [timeline])]
         check_output(
             output,
             picture=self.has_picture,
             rows=self.has_rows,
             inputs=study.request.reads,
-            others=others,
+            others=[*study.request.writes, *([] if timeline is None else [timeline])],
         )
+        check_suffix("--timeline", timeline, ".parquet")
+        if timeline is not None and "timelines" in study.request.__dataclass_fields__:
+            study = replace(study, request=replace(study.request, timelines=True))
+        written = list(study.request.writes)
+        if self.draws_first and output.plot:
+            pictures, output = tuple(output.plot), replace(output, plot=None)
+            report = study.answer(study.request, pictures=pictures)
+            written += pictures
+        else:
+            report = study.report()
+        files = []
         if timeline is not None:
-            from gpuplan.cli.options.market_options import check_timeline
-
-            check_timeline(timeline)
-            if "timelines" in study.request.__dataclass_fields__:  # kept only where asked for
-                study = replace(study, request=replace(study.request, timelines=True))
-        report = study.report()
-        if timeline is not None:
-            from gpuplan.cli.options.market_options import write_timeline
+            from gpuplan.cli.options.market_options import timeline_file
 
             assert report.timeline is not None
-            write_timeline(report.timeline, timeline)
-        emit(report, output, others)
+            files.append(timeline_file(report.timeline, timeline))
+        emit(report, output, files=files, written=written)

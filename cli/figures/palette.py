@@ -1,6 +1,6 @@
 """One look per policy, the same in every picture.
 
-Colours that colour-blind readers tell apart are fewer than there are policies: those that rent GPUs
+There are fewer colors that color-blind readers can distinguish than policies: those that rent GPUs
 have solid lines, those of one cluster dashed or dotted ones, all in colours of their own.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
@@ -30,7 +30,7 @@ class Look(NamedTuple):
         return {"color": self.colour, "linestyle": self.dash, "zorder": 2 + self._gaps()}
 
     def _gaps(self) -> float:
-        """Return the share of the line that is left out; what has gaps lies on what has none."""
+        """Return the share of gaps in the line; lines with gaps are drawn over solid ones."""
         pattern = self.dash[1]
         return sum(pattern[1::2]) / sum(pattern) if pattern else 0.0
 
@@ -65,7 +65,7 @@ BASELINES: dict[str, tuple[str, str]] = {
 
 
 class GpuLook(NamedTuple):
-    """Colour of GPUs of one kind, and their strength where a colour tells the policy."""
+    """Color of GPUs of one kind, and its opacity where the color shows the policy."""
 
     colour: str
     strength: float

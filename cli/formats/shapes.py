@@ -18,7 +18,7 @@ SHAPE = Column("shape", "shape")
 """The column of bars; left out where the encoding of a terminal lacks them."""
 
 Row = tuple[str, str, str, str]
-"""What it is, its bars, the least and the most."""
+"""Name, bars, minimum and maximum."""
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -36,7 +36,7 @@ def shapes_table(title: str, rows: Sequence[Row]) -> Table:
 def timeline_row(
     what: str, values: Sequence[float], show: Callable[[float], str] = show_number
 ) -> Row:
-    """Return the row of a time line: values over equal stretches, the last one no longer."""
+    """Return the row of a time line: values over equal periods; the last may be shorter."""
     each = -(-len(values) // CHARS)
     parts = [values[i : i + each] for i in range(0, len(values), each)]
     line = sparkline([sum(part) / len(part) for part in parts])
@@ -48,6 +48,7 @@ def replay_shapes(run: AllpassRun | ClusterRun) -> Iterator[Table]:
     import numpy as np
 
     from gpuplan.simkit.cluster.simulator import ClusterRun
+    from gpuplan.simkit.steps import mean_and_peak
 
     lines: dict[str, tuple[Any, Callable[[float], str]]]
     if isinstance(run, ClusterRun):
@@ -67,20 +68,12 @@ def replay_shapes(run: AllpassRun | ClusterRun) -> Iterator[Table]:
         return
     edges = np.linspace(time_us[0], time_us[-1], CHARS + 1)
     rows = [
-        timeline_row(name, _means(time_us, np.asarray(values, np.float64), edges), show)
+        timeline_row(
+            name, mean_and_peak(time_us, np.asarray(values, np.float64), edges)[0].tolist(), show
+        )
         for name, (values, show) in lines.items()
         if np.any(values)
     ]
     each = show_duration((edges[1] - edges[0]) / 1e6)
     if rows:
         yield shapes_table(f"Over time, means of each {each}", rows)
-
-
-def _means(time_us: Any, values: Any, edges: Any) -> list[float]:
-    """Return the means of a step function between successive edges."""
-    import numpy as np
-
-    begin = np.concatenate(([0.0], np.cumsum(values[:-1] * np.diff(time_us))))
-    total = np.interp(edges, time_us, begin)
-    means: list[float] = (np.diff(total) / np.diff(edges)).tolist()
-    return means

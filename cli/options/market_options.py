@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.app import messages
+from gpuplan.cli.options.outputs import WriteFile
 from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output
 
 if TYPE_CHECKING:
@@ -61,17 +60,12 @@ class ReplayOutput(Output):
     ] = None
 
 
-def check_timeline(path: Path) -> None:
-    """Refuse a time line of another form than Parquet. Raises `UsageError`."""
-    if path.suffix.lower() != ".parquet":
-        raise UsageError(f"--timeline {path}: expected a name that ends in .parquet")
+def timeline_file(made: Callable[[], pl.DataFrame], path: Path) -> tuple[Path, WriteFile]:
+    """Return the file of a time line and the function that writes it."""
 
+    def write(temporary: Path) -> None:
+        from gpuplan.analysis.parquet import write_parquet
 
-def write_timeline(made: Callable[[], pl.DataFrame], path: Path) -> None:
-    """Write a time line. Raises `OutputError`."""
-    from gpuplan.analysis.files import atomic_output
-    from gpuplan.analysis.parquet import write_parquet
-
-    with atomic_output(path) as temporary:
         write_parquet(made(), temporary)
-    messages.note(f"wrote {path}")
+
+    return path, write

@@ -12,6 +12,7 @@ from typing import Any
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import existing_file
 from gpuplan.analysis.lookup import did_you_mean
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.studies import (
     Given,
     GivenOption,
@@ -192,9 +193,11 @@ class _Loader:
         }
         handed = {key: value for key, value in handed.items() if key not in options}
         settings = common.settings_of(command, handed | own)
+        sizes = common.cluster_of(command, handed | own)
         given = (
             *self.given(command, handed, ()),
             *(given_options(command, {"set": settings}) if settings else ()),
+            *(one for size in sizes for one in given_options(command, {"cluster": size})),
             *self.given(command, own, ("study", name)),
         )
         return DeclaredStudy(name, command, given, self.places(name, options))
@@ -265,6 +268,9 @@ class _Loader:
         from gpuplan.planner.registry import POLICIES
 
         self.known(keys, table, names)
+        if {"cluster", "gpus"} <= table.keys():
+            where = f"[{'.'.join(keys)}]"
+            self.problem((*keys, "gpus"), f"{where} cluster and gpus: give one of the two")
         found = {}
         for key in table.keys() & names:
             own = [POLICIES[keys[1]]] if len(keys) > 1 else POLICIES.values()
@@ -328,7 +334,8 @@ class _Loader:
         where = f"[{'.'.join(keys)}] " if keys else ""
         for key in table:
             if key not in names:
-                near = did_you_mean(key, dict.fromkeys(names))
+                near = removed_hint(key, str(table[key])) if keys else ""
+                near = near or did_you_mean(key, dict.fromkeys(names))
                 self.problem((*keys, key), f"{where}no key {key!r}{near}")
 
     def is_overridden(self, keys: Keys) -> bool:

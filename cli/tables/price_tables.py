@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.cheapest import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
-    from gpuplan.analysis.prices.view import PriceView, TraceCost
+    from gpuplan.analysis.prices.view import PriceView
+    from gpuplan.planner.pricing.trace_bill import TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20
@@ -34,7 +35,7 @@ def show_price(value: float) -> str:
 
 
 def market_tables(market: PriceView, gpus: Collection[str] | None = None) -> Iterator[Table]:
-    """Yield what sources ask and have, and who is cheapest, of all GPUs or of some."""
+    """Yield tables of offers, availability and the cheapest sources, for all GPUs or for some."""
     offers = [one for one in market.offers if gpus is None or one.gpu_type in gpus]
     if offers:
         yield _offers(offers)
@@ -50,7 +51,7 @@ def market_tables(market: PriceView, gpus: Collection[str] | None = None) -> Ite
 
 
 def cost_table(cost: TraceCost, market: PriceView) -> Table:
-    """Return what a trace would have cost, for each GPU type the cheapest hour by hour first.
+    """Return the cost of a trace, for each GPU type the cheapest hour by hour first.
 
     Prices without hours have the lowest of their range in its place.
     """
@@ -136,7 +137,7 @@ def _availability(offers: Sequence[Offer]) -> Table:
 
 
 def _has_dynamics(one: Supply, market: PriceView, gpus: Collection[str] | None) -> bool:
-    """Whether to show how a GPU comes and goes: where it does, or where nothing else is known."""
+    """Return whether to show availability: if it changes, or if nothing else is known."""
     from gpuplan.analysis.gpu_names import same_gpu
 
     if gpus is not None and not any(same_gpu(gpu, one.gpu_type) for gpu in gpus):

@@ -19,8 +19,9 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.reclaim import NeverDone
 from gpuplan.simkit.allpass.simulator import AllpassRun, run_allpass
-from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
+from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.pool import MOST_GANG, TooWide
+from gpuplan.simkit.steps import peak_overlap, time_average
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow
 
 FEWER_WORKERS = {

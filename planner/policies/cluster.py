@@ -16,6 +16,7 @@ from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
+from gpuplan.planner.runs.cluster_setting import pool_of
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
     LOWER,
@@ -28,7 +29,9 @@ from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
-from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.cluster_shape import GpuPool
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.steps import time_average
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
 from gpuplan.simkit.workload import Workload
 
@@ -42,10 +45,12 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     scheduler = SCHEDULERS[policy]
     refuse_choice(settings)
     values = scheduler.complete(settings)
-    cluster = _sized(scheduler, jobs.workload, values, settings)
+    pool = pool_of(values, policy)
+    cluster = _sized(scheduler, pool, jobs.workload, values, settings)
     widest = int(jobs.workload.gpus.max())
     least = whole_nodes(widest, cluster.gpus_per_node)
-    check_widest(widest, cluster.gpus, "gpus", "would never start", least)
+    size = "gpus" if values["cluster"] is None else "cluster"
+    check_widest(widest, cluster.gpus, size, "would never start", least)
     if cluster.as_published and jobs.workload.checkpoint_us is not None:
         raise SettingError(
             ["reference"],
@@ -59,11 +64,11 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     plain = {name: value for name, value in values.items() if name in own}
     return Simulation(
         policy=policy,
-        settings=plain | {"gpus": cluster.gpus} | terms.effective(),
+        settings=plain | _described(cluster, pool) | terms.effective(),
         results=measure(run, bill),
         rows=partial(job_frame, jobs, run, bill),
         warnings=(
-            *(() if values["gpus"] is not None else (_told(cluster),)),
+            *(() if pool is not None and pool.gpus else (_told(cluster),)),
             *_without_effect(policy, settings, cluster),
             *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
         ),
@@ -72,8 +77,20 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     )
 
 
+def _described(cluster: Cluster, pool: GpuPool | None) -> dict[str, Any]:
+    """Return the shape of a cluster as settings: its text form, its GPUs, GPUs of a node."""
+    gpu_type = None if pool is None else pool.gpu_type
+    shape = GpuPool(cluster.gpus, cluster.gpus_per_node, gpu_type)
+    return {
+        "cluster": str(shape),
+        "gpus": cluster.gpus,
+        "gpus_per_node": cluster.gpus_per_node,
+    }
+
+
 def _sized(
     scheduler: Scheduler,
+    pool: GpuPool | None,
     workload: Workload,
     values: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -83,9 +100,9 @@ def _sized(
     Raises:
         UsageError: values that no cluster can have.
     """
-    if values["gpus"] is not None:
-        return scheduler.cluster(values, values["gpus"], int(workload.gpus.max()))
-    one = scheduler.cluster(values, values["gpus_per_node"] or 1)
+    one = scheduler.cluster(values, pool or GpuPool(1))
+    if pool is not None and pool.gpus is not None:
+        return one
     with _replayable(settings):
         return replace(one, gpus=enough_gpus(workload, one))
 
@@ -98,7 +115,7 @@ def _told(cluster: Cluster) -> str:
         if each
         else "as many as the jobs use at once if none waits"
     )
-    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set gpus for another size"
+    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set cluster for another size"
 
 
 @contextmanager

@@ -29,8 +29,8 @@ class Setting:
 
     Attributes:
         kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``durations`` and
-            ``numbers`` (tuples of them), ``count`` (a whole number), ``flag`` (a bool), ``text`` or
-            ``choice``.
+            ``numbers`` (tuples of them), ``count`` (a whole number), ``flag`` (a bool), ``text``,
+            ``choice`` or ``cluster`` (a `ClusterShape`).
         about: what it is, for people.
         choices: the words a ``choice`` may have.
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).

@@ -109,10 +109,10 @@ def jobs_of(
     slack_us = to_micros(slack["deadline_s"].to_numpy())
     submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
     submit_us = submit_us - submit_us[0]
-    if submit_us[-1] > CENTURY_S * 1e6:
+    if submit_us[-1] > CENTURY_S * MICROS:
         raise InputError(
             trace.path,
-            f"the submissions span {submit_us[-1] / 1e6 / CENTURY_S * 100:,.0f} years",
+            f"the submissions span {submit_us[-1] / MICROS / CENTURY_S * 100:,.0f} years",
             column="submit_time",
             expected="at most a century",
             hint="leave out the times that are wrong with --since and --until",

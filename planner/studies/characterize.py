@@ -10,14 +10,19 @@ from pathlib import Path
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.characterize import COLUMNS, NAMES
-from gpuplan.analysis.characterize.options import Portrait, PortraitOptions, portray
+from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.prices.results import TracePriceResults, trace_price_results
-from gpuplan.analysis.prices.view import PriceView, TraceCost, read_market, trace_cost
+from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace import Selection, Trace, read_trace, written_utc
+from gpuplan.planner.pricing.trace_bill import (
+    TraceCost,
+    TracePriceResults,
+    trace_cost,
+    trace_price_results,
+)
 
 MOST_TRACES = 6  # the picture has as many colors
 
@@ -186,7 +191,7 @@ class CharacterizeStudy:
 
     traces: tuple[Trace, ...]
     names: tuple[str, ...]
-    portraits: tuple[Portrait, ...]
+    portraits: tuple[CharacterizedTrace, ...]
     pairs: tuple[TwoSample, ...]
     bill: TraceBill | None
     inputs: tuple[InputFile, ...]

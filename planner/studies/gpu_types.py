@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile
-from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.prices.quoting import quote, read_offers
+from gpuplan.analysis.prices.quote import Quote, quote, read_offers
 from gpuplan.planner.speedup.model import SpeedupModel
 
 

@@ -12,7 +12,7 @@ from gpuplan.analysis.trace import Selection, Trace, read_trace
 from gpuplan.planner.frontier.budget import Budget
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import COLUMNS
-from gpuplan.planner.frontier.reference_points import Mark, marks_of
+from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Section, study_frontier
 from gpuplan.planner.frontier.types.typed_study import TypedStudy, study_types
@@ -162,7 +162,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
         )
         sections = _sections(request, found, progress)
         if _needs_other_laws(request, model):
-            from gpuplan.planner.frontier.uncertainty.other_laws import laws_of
+            from gpuplan.planner.frontier.uncertainty.sensitivity import laws_of
 
             sections = (*sections, laws_of(found, trace, classes))
         found = replace(found, sections=sections)
@@ -181,16 +181,16 @@ def _sections(
     """Return what else was asked for."""
     found: list[Section] = []
     if request.marks:
-        found.append(marks_of(study, request.marks))
+        found.append(reference_points_of(study, request.marks))
     if request.baselines:
         from gpuplan.planner.frontier.baseline_comparison import compare_baselines
 
         found.append(compare_baselines(study, request.baselines, progress))
     if request.ci is not None or request.sensitivity:
-        from gpuplan.planner.frontier.uncertainty.confidence import doubt_of, sensitivity_of
+        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 
         if request.ci is not None:
-            found.append(doubt_of(study, request.ci, request.jobs.seed, progress))
+            found.append(confidence_of(study, request.ci, request.jobs.seed, progress))
         if request.sensitivity:
             found.append(sensitivity_of(study, request.jobs.seed, progress))
     return tuple(found)

@@ -110,8 +110,17 @@ class PricesStudy:
         return prices_results(self.account, self.view)
 
 
-def prices(request: PricesRequest, progress: Callable[[float], None] | None = None) -> PricesStudy:
+def prices(
+    request: PricesRequest,
+    progress: Callable[[float], None] | None = None,
+    before_writing: Callable[[PriceBook, PriceView], None] | None = None,
+) -> PricesStudy:
     """Write the price table and return what it says.
+
+    Args:
+        request: what to read.
+        progress: told the share of the bytes read, 0 to 1.
+        before_writing: given the prices before the table is written; if it raises, no file is.
 
     Raises:
         InputError: a source cannot be used, or more rows than allowed are rejected.
@@ -123,6 +132,8 @@ def prices(request: PricesRequest, progress: Callable[[float], None] | None = No
     def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
         book = book_of(table, provenance, path=request.output)
         found.append((book, market(book, reference=request.reference)))
+        if before_writing is not None:
+            before_writing(*found[-1])
 
     account = ingest_prices(
         request.sources,

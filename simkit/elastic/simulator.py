@@ -1,4 +1,4 @@
-"""Run fixed-width jobs on rented nodes: check, call the kernel, return what happened."""
+"""Run fixed-width jobs on rented nodes: check, call the kernel, return the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_LIMIT = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class WidthRun:
-    """What happened to every job and to the cluster; times in microseconds.
+    """The results for every job and the cluster; times in microseconds.
 
     Attributes:
         start_us: when the job first held GPUs; shape (n,).
@@ -94,7 +94,7 @@ def run_widths(
 def _check_range(
     submit_us: IntArray, work_us: FloatArray, paths: Paths, rules: ElasticRules
 ) -> None:
-    """Refuse what could leave the range of int64: all jobs one by one, on the widest width."""
+    """Refuse times beyond int64, even with all jobs one after the other on the widest width."""
     slowest = float(paths.time_per_work.max()) * float(work_us.sum())
     pauses = float(work_us.size) * float(paths.time_per_work.shape[1] + 1)
     overhead = float(rules.provision_us) + float(rules.release_us)

@@ -1,6 +1,6 @@
 """The bill of rented GPUs: metered time, whole billing steps, least time, leases of a time line.
 
-Allpass, clusters, width plans and autoscaled baselines are all billed here.
+Allpass, clusters, width plans, autoscaled baselines and the GPU time of traces are billed here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Rent:
 
 
 def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
-    """Rent workers as a run begins and hold them, whatever becomes of their offers.
+    """Rent workers at the start of a run and hold them, even if their offers disappear.
 
     The cheapest offers of the marketplace at the start come first, even where they cost more than
     the conventional cloud, which supplies the rest: the rule of the pool of Allpass.
@@ -65,9 +65,9 @@ def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
 
 
 def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
-    """Return what the cheapest offers of the first step cost, and the price of each at the end.
+    """Return the cost of the cheapest offers of the first step, and the price of each at the end.
 
-    All of them are there when the market begins again, so every round is like the first.
+    All of them are available when the market repeats, so every period is like the first.
     """
     rounds, rest = divmod(held_us, market.period_us)
     lasting = np.diff(np.append(market.start_us, market.period_us))
@@ -89,7 +89,7 @@ def billed_usd(
 ) -> FloatArray:
     """Return bills for whole billing steps and the least time billed.
 
-    What is billed beyond the time held has the price of its end.
+    Time billed beyond the time held has the last price.
     """
     held = np.asarray(held_us, np.int64)
     billed = billed_us(held, terms.billing_step_s, terms.minimum_billing_s)
@@ -98,7 +98,7 @@ def billed_usd(
 
 
 def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
-    """Return the time that is billed: in whole steps (0: as held), and for the least time."""
+    """Return the billed time: in whole steps (0: as held), at least the minimum."""
     step = int(to_micros(step_s))
     whole = -(-held_us // step) * step if step else held_us
     billed: IntArray = np.maximum(whole, to_micros(least_s))
@@ -106,7 +106,7 @@ def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
 
 
 def leases_of(time_us: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the leases behind a time line of rented GPUs; what was rented last goes back first.
+    """Return the leases behind a time line of rented GPUs; the last rented are returned first.
 
     Args:
         time_us: when the number of GPUs changes, ascending; shape (k,).
@@ -144,3 +144,19 @@ def billed_gpu_us(held_us: IntArray, gpus: IntArray, step_us: int, free_us: int 
     """
     billed = -(-np.maximum(held_us - free_us, 0) // step_us) * step_us
     return int((billed.astype(object) * gpus).sum())  # Python's integers: steps may be long
+
+
+def hourly_usd(
+    held_gpu_h: FloatArray, usd_per_gpu_h: FloatArray, all_gpu_h: float, usual_usd: float
+) -> tuple[float, float]:
+    """Return the bill of GPU time at the price of each hour, and the GPU-hours billed so.
+
+    Args:
+        held_gpu_h: GPU-hours in each hour whose price is known; shape (k,).
+        usd_per_gpu_h: price of each of these hours; shape (k,).
+        all_gpu_h: GPU-hours of all hours; what the others have is billed at ``usual_usd``.
+        usual_usd: price where that of the hour is not known.
+    """
+    by_hour = float(held_gpu_h.sum())
+    rest = usual_usd * max(0.0, all_gpu_h - by_hour)
+    return float(held_gpu_h @ usd_per_gpu_h) + rest, by_hour

@@ -13,8 +13,7 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_labels import labelled, refuse_many
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.class_options import ClassOptions, labelled, refuse_many
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
@@ -40,8 +39,8 @@ class Record:
 
     Attributes:
         mean_run_s: mean run time.
-        mean_queue_s: mean wait of those whose wait is known; None where none is.
-        queues: jobs whose wait is known.
+        mean_queue_s: mean of the known waits; None if no wait is known.
+        queues: jobs with a known wait.
         gpus: GPUs held on average over the horizon.
     """
 
@@ -52,7 +51,7 @@ class Record:
 
     @property
     def mean_jct_s(self) -> float:
-        """Mean run time, and wait where it is known."""
+        """Mean run time, plus the mean wait if known."""
         return self.mean_run_s + (self.mean_queue_s or 0.0)
 
 
@@ -65,8 +64,8 @@ class ClassWorkload:
         horizon_h: hours over which the jobs arrived.
         jobs: jobs that count.
         rescale_origin: ``option``, ``profile`` or ``default``: where rescaling times come from.
-        notes: what a reader of the result must know.
-        record: how these jobs ran as recorded; None where some class has no durations.
+        notes: caveats for readers of the result.
+        record: how these jobs ran as recorded; None if some class has no durations.
         arrivals: the jobs themselves; None where the classes do not come from a trace.
         sized_by_profile: classes without durations; the sizes of their jobs are the profile's.
     """
@@ -92,7 +91,7 @@ def workload_of(
 
     Raises:
         InputError: a class without durations or speedup, or no job left.
-        UsageError: a choice out of range, or no horizon to be read from the trace.
+        UsageError: a choice out of range, or a trace without a horizon.
     """
     choices = choices or ClassOptions()
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
@@ -211,7 +210,7 @@ def _speedups(profile: ClassProfile, widths: FloatArray) -> FloatArray:
 
 
 def _beside(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
-    """Return the distinct GPU counts that are no widths, ascending; None where all are."""
+    """Return the distinct GPU counts that are not widths, ascending; None if all are."""
     at = np.minimum(np.searchsorted(widths, gpus), widths.size - 1)
     missing = widths[at] != gpus
     return np.unique(gpus[missing]) if missing.any() else None
@@ -255,7 +254,7 @@ def _horizon_s(trace: Trace, given: float | None) -> float:
 
 
 def _left_out(jobs: pl.DataFrame) -> list[str]:
-    """Return notes on jobs that do not count, or count with a doubt."""
+    """Return notes on jobs that do not count, or count with assumptions."""
     on_gpus = jobs.select("num_gpus", "state", "duration_s").filter(pl.col("num_gpus") > 0)
     counts = {
         "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
@@ -314,7 +313,7 @@ def _rescale_origin(speedup: SpeedupModel, choices: ClassOptions) -> str:
 
 
 def parse_widths(text: str) -> tuple[int, ...]:
-    """Return the widths of ``1,2,4,8``. Raises `UsageError` where that is no such list."""
+    """Return the widths of ``1,2,4,8``. Raises `UsageError` for an invalid list."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
