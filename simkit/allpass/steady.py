@@ -88,4 +88,4 @@ def ticks_alike(until: int, next_tick: int, ticks: int, leaving: Any, rules: Any
     for number in range(min(alike, leaving.size)):
         if leaving[(ticks + number) % leaving.size]:
             return number
-    return alike  # type: ignore[no-any-return]
+    return alike
