@@ -62,13 +62,14 @@ def folder(tmp_path, lab, monkeypatch):
 @pytest.fixture
 def idle(folder, monkeypatch):
     """No trace or log can be read: what is refused is refused before."""
-    import gpuplan.analysis.trace as trace
     from gpuplan.analysis.reading import inputs
+    from gpuplan.planner.studies import characterize, pareto, replay, synth
 
     def read(*_arguments, **_options):
         raise AssertionError("read before the outputs were checked")
 
-    monkeypatch.setattr(trace, "read_trace", read)
+    for study in (characterize, pareto, replay, synth):
+        monkeypatch.setattr(study, "read_trace", read)
     monkeypatch.setattr(inputs, "_take", read)
     return folder
 
