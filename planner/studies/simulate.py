@@ -36,7 +36,7 @@ class SimulateRequest:
 
     def check(self) -> None:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
-        self.replay.check_checkpoints({self.policy.policy: self.policy.effective()})
+        self.replay.check_checkpoints({self.policy.label: self.policy.effective()})
         self.replay.check()
 
 
@@ -80,7 +80,7 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
     replay, policy = request.replay, request.policy
-    replay.check_checkpoints({policy.policy: policy.effective()})
+    replay.check_checkpoints({policy.label: policy.effective()})
     read = replay.read(by_class=needs_classes(policy.effective()))
     notes = tuple[str, ...]()
     if replay.prices is not None:

@@ -141,10 +141,9 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     """
     base = request.parameters_of_policy()
     capacities = request.capacities or (base.capacity,)
-    against = request.against
+    against, notes = request.against, tuple[str, ...]()
     by_class = against is not None and needs_classes(against.effective())
     read = request.replay.read(by_class=by_class)
-    notes = tuple[str, ...]()
     if request.replay.prices is not None:
         base, against, notes = _priced(request, base, capacities, read)
     with request.policy.blamed(is_alone=True):
