@@ -1,7 +1,7 @@
 """What a log shows today: GPUs held, waits, run times and the bill, in all and by GPU type.
 
-Every plan is compared with these numbers. The window runs from the first submission to the last
-recorded end; a month has 730.5 hours.
+Every plan is compared with these numbers. Means are GPU-hours over the hours in which jobs arrive,
+as the load of `gpuplan characterize`; a month has 730.5 hours.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Usage:
         gpu_type: the type; None for all together.
         jobs: jobs with a run time that hold GPUs.
         gpu_h: GPU-hours they held.
-        mean_gpus: GPU-hours over the hours of the window.
-        p95_gpus: GPUs held at most for 95% of the window.
+        mean_gpus: GPU-hours over the hours from the first submission to the last.
+        p95_gpus: GPUs held at most for 95% of that time.
         peak_gpus: most GPUs held at once.
         usd_per_gpu_h, usd_per_month: the price, and GPU-hours at that price scaled to a month;
             None without a price.
@@ -60,6 +60,7 @@ class Today:
 
     Attributes:
         usage: of all GPUs.
+        span_s: first submission to last submission, or to the last end if all come at once.
         window_s: first submission to last recorded end.
         mean_wait_s, p95_wait_s: recorded waits of the jobs counted; None where the log records
             none.
@@ -71,6 +72,7 @@ class Today:
     """
 
     usage: Usage
+    span_s: float
     window_s: float
     mean_wait_s: float | None
     p95_wait_s: float | None
@@ -86,6 +88,7 @@ class Today:
         del whole["gpu_type"]
         return {
             **whole,
+            "span_s": self.span_s,
             "window_s": self.window_s,
             "mean_wait_s": self.mean_wait_s,
             "p95_wait_s": self.p95_wait_s,
@@ -126,27 +129,32 @@ def today(
     start_us = jobs.submit_us - jobs.submit_us[0]
     ends = start_us[counted] / MICROS + np.nan_to_num(wait_s) + run_s
     window_s = float(max(ends.max(), start_us[-1] / MICROS))
+    span_s = jobs.span_s or window_s
     names = frame["gpu_type"].fill_null(UNNAMED)
     types = [
-        _usage(jobs, counted & (names == name).to_numpy(), name, window_s, usd_per_gpu_h)
+        _usage(jobs, counted & (names == name).to_numpy(), name, span_s, usd_per_gpu_h)
         for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
     ]
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
     bills = [each.usd_per_month for each in types]
-    whole = _usage(jobs, counted, None, window_s, None)
+    whole = _usage(jobs, counted, None, span_s, None)
     if all(bill is not None for bill in bills):
         usd = float(sum(bill for bill in bills if bill is not None))
         month_gpu_h = whole.mean_gpus * MONTH_H
         whole = Usage(
             **(
                 asdict(whole)
-                | {"usd_per_month": usd, "usd_per_gpu_h": usd / month_gpu_h if month_gpu_h else None}
+                | {
+                    "usd_per_month": usd,
+                    "usd_per_gpu_h": usd / month_gpu_h if month_gpu_h else None,
+                }
             )
         )
     known = ~np.isnan(wait_s)
     jct_s = (wait_s + run_s)[known]
     return Today(
         usage=whole,
+        span_s=span_s,
         window_s=window_s,
         mean_wait_s=_mean(wait_s[known]),
         p95_wait_s=_p95(wait_s[known]),
@@ -159,7 +167,7 @@ def today(
 
 
 def _usage(
-    jobs: JobArrays, chosen: Any, name: str | None, window_s: float,
+    jobs: JobArrays, chosen: Any, name: str | None, span_s: float,
     prices: float | Mapping[str, float] | None,
 ) -> Usage:  # fmt: skip
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
@@ -174,11 +182,11 @@ def _usage(
         timed_jobs=int(chosen.sum()),
     )
     times, held, _ = held_over_time(mine)
-    window_us = round(window_s * MICROS)
-    lasting = np.append(np.diff(times), window_us - times[-1])
-    (p95,) = time_weighted_quantiles(held, np.maximum(lasting, 0), (0.95,))
+    until = round(span_s * MICROS)
+    lasting = np.diff(np.append(np.minimum(times, until), until))
+    (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
     usd = prices.get(name or "") if isinstance(prices, Mapping) else prices
-    hours = window_s / HOUR_S
+    hours = span_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
     return Usage(
         gpu_type=name,

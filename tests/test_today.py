@@ -18,10 +18,10 @@ def shown(path, **how):
 
 
 def test_a_log_worked_out_by_hand(tmp_path):
-    # GPU 4 from 10 to 110, GPU 2 from 60 to 160: 4, 6, 2 GPUs for 50 s each; nothing before 10.
+    # 4 GPUs from 10 to 110, 2 more from 60 to 160; submissions end at 160 with a job of no GPUs.
     path = write_trace(
-        tmp_path / "t.parquet", [0, 20], [100.0, 100.0], num_gpus=[4, 2], queue_s=[10.0, 40.0],
-        gpu_type=["A100", "H100"],
+        tmp_path / "t.parquet", [0, 20, 160], [100.0, 100.0, 5.0], num_gpus=[4, 2, 0],
+        queue_s=[10.0, 40.0, 0.0], gpu_type=["A100", "H100", None],
     )  # fmt: skip
     found = shown(path, usd_per_gpu_h={"A100": 1.0, "H100": 3.0})
     assert found.window_s == 160
@@ -82,10 +82,11 @@ def test_it_agrees_with_a_count_second_by_second(tmp_path_factory, jobs):
     seconds = np.zeros(max(s + w + r for s, w, r, _ in jobs) - first)
     for s, w, r, g in jobs:
         seconds[s + w - first : s + w + r - first] += g
-    assert found.window_s == seconds.size
-    assert found.usage.mean_gpus == pytest.approx(seconds.mean())
+    span = max(submit) - first or seconds.size
+    assert (found.window_s, found.span_s) == (seconds.size, span)
+    assert found.usage.mean_gpus == pytest.approx(seconds.sum() / span)
     assert found.usage.peak_gpus == seconds.max()
-    held = np.sort(seconds)
+    held = np.sort(seconds[:span])
     assert found.usage.p95_gpus == held[int(np.ceil(0.95 * held.size)) - 1]
     assert sum(each.gpu_h for each in found.types) == pytest.approx(found.usage.gpu_h)
 
