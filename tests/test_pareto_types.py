@@ -18,7 +18,7 @@ def test_a_mix_in_dollars_as_worked_by_hand(gpuplan, hours):
     # Work of 2 GPU-h an hour on a T4 at $1; an A100 does it twice as fast at $1.5: $1.5/h is least.
     asked = (hours, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
     asked += ("--price", "T4=1", "--price", "A100=1.5", "--max-width", "1")
-    found = results(gpuplan, *asked, "--budget", "$1.5/h,$1460/month")
+    found = results(gpuplan, *asked, "--budget", "$1.5/h,$1461/month")
     assert found["min_budget_usd_per_h"] == pytest.approx(1.5)
     assert found["load_gpus"] == pytest.approx(2)
     (least, more) = found["points"]
@@ -232,6 +232,6 @@ def test_too_small_a_budget_for_a_mix(gpuplan, hours):
     asked += ("--price", "T4=1", "--price", "A100=1.5")
     code, _, err = gpuplan("pareto", *asked, "--budget", "$100/month")
     assert code == 4
-    assert "$100.00/month: " in err and "next: raise --budget to at least '$1095.00/month'" in err
-    code, _, err = gpuplan("pareto", *asked, "--budget", "$1095.00/month")
+    assert "$100.00/month: " in err and "next: raise --budget to at least '$1095.75/month'" in err
+    code, _, err = gpuplan("pareto", *asked, "--budget", "$1095.75/month")
     assert code == 0, err

@@ -1,5 +1,7 @@
 """What a log shows today: hand-worked logs, and laws against a count second by second."""
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support_traces import write_trace
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.characterize.today import COLUMNS, today
 from gpuplan.analysis.time_units import MONTH_H
-from gpuplan.analysis.today import COLUMNS, today
 from gpuplan.analysis.trace import read_trace
 
 
@@ -59,10 +60,8 @@ def test_a_type_without_a_price_leaves_the_bill_of_all_open(tmp_path):
     }  # fmt: skip
 
 
-def test_a_log_without_run_times_is_refused(tmp_path):
-    path = write_trace(tmp_path / "t.parquet", [0], [None])
-    with pytest.raises(InputError, match="no job has both a run time and GPUs"):
-        shown(path)
+def test_a_log_without_run_times_shows_nothing(tmp_path):
+    assert shown(write_trace(tmp_path / "t.parquet", [0], [None])) is None
 
 
 JOBS = st.lists(
@@ -98,3 +97,60 @@ def test_the_price_of_every_gpu_may_be_one(tmp_path):
     assert pl.DataFrame(found.summary()["gpu_types"])["usd_per_month"].sum() == pytest.approx(
         found.usage.usd_per_month
     )
+
+
+def test_pareto_leads_with_today_and_takes_budgets_relative_to_it(gpuplan, tmp_path):
+    # A job of 2 GPUs for 3,600 s each 1,800 s: 4 GPUs on average, 2 h per job.
+    count = 41
+    path = write_trace(
+        tmp_path / "t.parquet", [1800.0 * i for i in range(count)], [3600.0] * count,
+        num_gpus=[2] * count, queue_s=[3600.0] * count,
+    )  # fmt: skip
+    law = ("--speedup", "power:0.8", "--price", "2")
+    code, out, err = gpuplan("pareto", path, *law, "--budget", "now,now+20%,now-5%")
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert text.startswith(
+        "Today: 4.1 GPUs on average (peak 4), 2 h per job (60 min waiting, 60 min running), "
+        "$5,990 a month. In replay, "
+    )
+    code, out, _ = gpuplan(
+        "pareto", path, *law, "--budget", "now,now+20%,now-5%", "--output-format", "json"
+    )
+    found = json.loads(out)["results"]
+    now = found["today"]["mean_gpus"]
+    assert now == pytest.approx(4.1)
+    assert (found["today"]["mean_wait_s"], found["today"]["mean_jct_s"]) == (3600, 7200)
+    budgets = {point["requested"]: point["budget_gpus"] for point in found["points"]}
+    assert budgets == {
+        "now": pytest.approx(now), "now+20%": pytest.approx(1.2 * now),
+        "now-5%": pytest.approx(0.95 * now),
+    }  # fmt: skip
+    for point in found["points"]:
+        within = point["replay_within_today_peak"]
+        assert within["max_gpus"] == 4 and within["peak_gpus"] <= 4
+        assert within["mean_jct_s"] >= point["replay"]["mean_jct_s"] - 1e-6
+
+
+@pytest.mark.parametrize(("text", "gpus"), [("quarter", 3 * 730.5), ("year", 12 * 730.5)])
+def test_budgets_per_quarter_and_year(gpuplan, tmp_path, text, gpus):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600], [3600.0] * 2)
+    asked = ("pareto", path, "--speedup", "power:0.8", "--price", "1", "--no-replay")
+    code, out, err = gpuplan(
+        *asked, "--budget", f"${3 * gpus:.1f}/{text}", "--output-format", "json"
+    )
+    assert code == 0, err
+    (point,) = json.loads(out)["results"]["points"]
+    assert point["budget_gpus"] == pytest.approx(3)
+
+
+def test_a_bare_percentage_names_what_it_may_be_of(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600], [3600.0] * 2)
+    code, _, err = gpuplan("pareto", path, "--budget", "+20%")
+    assert code == 2 and "next: --budget now+20%" in err
+
+
+def test_now_needs_run_times(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600], [None, None], job_class=["bert", "bert"])
+    code, _, err = gpuplan("pareto", path, "--speedup", "profile:t4", "--budget", "now")
+    assert code in (2, 3) and "Traceback" not in err

@@ -14,23 +14,19 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
-from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.jobs import JobArrays, job_arrays
 from gpuplan.analysis.steps import time_weighted_quantiles
 from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.trace import Trace
 
-COLUMNS = (
-    *("submit_time", "queue_s", "duration_s", "num_gpus"),
-    *("state", "user", "group", "job_class", "gpu_type"),
-)
+COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
 """Canonical columns that `today` reads."""
 
 UNNAMED = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class GpuUsage:
     """GPUs and jobs of a log, or of one GPU type in it.
 
     Attributes:
@@ -71,7 +67,7 @@ class Today:
             or none.
     """
 
-    usage: Usage
+    usage: GpuUsage
     span_s: float
     window_s: float
     mean_wait_s: float | None
@@ -80,7 +76,7 @@ class Today:
     mean_run_s: float
     mean_jct_s: float | None
     p95_jct_s: float | None
-    types: tuple[Usage, ...]
+    types: tuple[GpuUsage, ...]
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
@@ -103,28 +99,20 @@ class Today:
 def today(
     trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None, *,
     include_running: bool = False,
-) -> Today:  # fmt: skip
-    """Return what a trace shows.
+) -> Today | None:  # fmt: skip
+    """Return what a trace shows; None if no job has both a run time and GPUs.
 
     Args:
         trace: with the columns `COLUMNS`.
         usd_per_gpu_h: one price for every GPU, or one by GPU type; the bill of all is None where a
             type has none.
         include_running: count jobs still running with the time they have run so far.
-
-    Raises:
-        InputError: no job has a run time and GPUs.
     """
     frame = trace.jobs.sort("submit_time", maintain_order=True)
     jobs = job_arrays(frame, include_running=include_running)
     counted = jobs.timed_gpu()
     if not counted.any():
-        raise InputError(
-            trace.path,
-            "no job has both a run time and GPUs",
-            column="duration_s",
-            expected="at least one job that ran on GPUs",
-        )
+        return None
     wait_s, run_s = jobs.queue_s[counted], jobs.duration_s[counted]
     start_us = jobs.submit_us - jobs.submit_us[0]
     ends = start_us[counted] / MICROS + np.nan_to_num(wait_s) + run_s
@@ -141,7 +129,7 @@ def today(
     if all(bill is not None for bill in bills):
         usd = float(sum(bill for bill in bills if bill is not None))
         month_gpu_h = whole.mean_gpus * MONTH_H
-        whole = Usage(
+        whole = GpuUsage(
             **(
                 asdict(whole)
                 | {
@@ -169,7 +157,7 @@ def today(
 def _usage(
     jobs: JobArrays, chosen: Any, name: str | None, span_s: float,
     prices: float | Mapping[str, float] | None,
-) -> Usage:  # fmt: skip
+) -> GpuUsage:  # fmt: skip
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
     mine = JobArrays(
         submit_us=jobs.submit_us,
@@ -188,7 +176,7 @@ def _usage(
     usd = prices.get(name or "") if isinstance(prices, Mapping) else prices
     hours = span_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
-    return Usage(
+    return GpuUsage(
         gpu_type=name,
         jobs=int(chosen.sum()),
         gpu_h=gpu_h,
