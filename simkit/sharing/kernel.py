@@ -309,6 +309,9 @@ def simulate(
                 is_running[one] = False
         run_count = kept
 
+        if log.shape[0]:
+            rows = write_log(period, rows, log, functions, instances, gpus, fleet, held, busy)
+
         kept = 0
         for at in range(train_count):
             job = training[at]
@@ -336,9 +339,6 @@ def simulate(
                 kept += 1
                 soonest = min(soonest, jobs.due[job])
         train_count = kept
-
-        if log.shape[0]:
-            rows = write_log(period, rows, log, functions, instances, gpus, fleet, held, busy)
 
         kept = 0
         for at in range(drain_count):

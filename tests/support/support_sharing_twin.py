@@ -271,7 +271,7 @@ class TwinSharing:
             one.ready = True
             self.jobs[function.name] = one
         self.live.append(one)
-        self.live.sort(key=lambda x: (bool(x.function.workers), x.function.name, x.number))
+        self.live.sort(key=lambda x: (bool(x.function.workers), x.function.start_s, x.function.name, x.number))  # fmt: skip
 
     def scale(self, function, second, now):
         wanted = [n for s, n in ((0, function.first), *function.changes) if s == second]
@@ -399,7 +399,7 @@ class TwinSharing:
 
     def drain(self, end):
         for one in list(self.live):
-            job = one.function.workers and one.done_s >= one.function.total_s
+            job = one.function.workers and one.done_s >= one.function.total_s - 1e-9
             if job or (one.draining and not one.queue and one.batch is None):
                 self.placement.remove(one)
                 self.live.remove(one)
