@@ -312,8 +312,9 @@ def main(arguments: list[str]) -> int:
         print("usage: python tests/golden_dilu.py FOLDER", file=sys.stderr)
         return 2
     count = 0
-    for count, line in enumerate(differences(Path(arguments[0])), 1):
+    for line in differences(Path(arguments[0])):
         print(line)
+        count += 1
     print(f"{count} differences" if count else "no differences")
     return 1 if count else 0
 

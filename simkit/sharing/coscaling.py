@@ -15,9 +15,33 @@ from gpuplan.simkit.sharing.kernel import simulate
 from gpuplan.simkit.sharing.place import new_held
 from gpuplan.simkit.sharing.policies import DILU, EXCLUSIVE, PlacementSettings, charges
 from gpuplan.simkit.sharing.state import (
+    BATCH,
+    BATCH_HEAD,
+    CHARGED_LIMIT,
+    CHARGED_REQUEST,
+    COLD,
+    COUNT,
+    FIRST,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAUNCHED_S,
+    LIMIT,
+    MEMORY_GB,
     NEVER,
     PERIOD_S,
     PERIODS_PER_S,
+    QUOTA,
+    REMOVED_S,
+    REQUEST,
+    SATURATION,
+    START,
+    TAIL,
+    TOTAL_S,
+    USED,
+    WHOLE_S,
+    WORK,
+    WORKERS,
     Functions,
     Gpus,
     Instances,
@@ -220,16 +244,16 @@ def run_sharing(
     ranked = [services[at] for at in order]
     started = [jobs[at] for at in queue]
     _check(ranked, started, horizon_s, rules)
-    periods = int(np.ceil(horizon_s / PERIOD_S - 1e-9))
+    periods = _periods(horizon_s)
     decisions = [_decisions(one, periods, rules.horizontal) for one in ranked]
     counts = [_launches(changes) for changes in decisions]
     functions, curves = _functions(ranked, started, counts, rules)
-    n = int(functions.count.sum())
+    n = int(functions.numbers[:, COUNT].sum())
     load = _load(ranked, decisions)
     parts = rules.node_gpus if any(one.llm for one in ranked) else 1
     parts = max([parts, *(one.workers for one in started)])
     per_gpu = n if rules.placement != EXCLUSIVE else 1
-    asked = functions.charged_request.min() if n else 1.0
+    asked = functions.values[:, CHARGED_REQUEST].min() if n else 1.0
     per_gpu = min(per_gpu, int(rules.settings.omega / asked + 1e-6) + 1)
     instances = _absent(functions, n, parts)
     gpus = _idle(rules.nodes * rules.node_gpus, per_gpu)
@@ -264,16 +288,16 @@ def run_sharing(
     ]
     runs: list[ServiceRun | None] = [None] * len(ranked)
     for at, (mine, changes) in enumerate(zip(order, decisions, strict=True)):
-        first, count = functions.first[at], counts[at]
+        first, count = functions.numbers[at, FIRST], counts[at]
         runs[mine] = ServiceRun(
             finish_s=finish_s[load.offset[at] : load.offset[at + 1]],
             changes=changes,
-            launched_s=instances.launched_s[first : first + count],
-            removed_s=instances.removed_s[first : first + count],
+            launched_s=instances.values[first : first + count, LAUNCHED_S],
+            removed_s=instances.values[first : first + count, REMOVED_S],
         )
     back = np.argsort(np.array(queue, np.int64), kind="stable")
     every = [*ranked, *started]
-    ends = instances.removed_s[functions.first[len(ranked) :]] if started else np.zeros(0)
+    ends = instances.values[functions.numbers[len(ranked) :, FIRST], REMOVED_S]
     return SharingRun(
         services=tuple(run for run in runs if run is not None),
         training_s=state.done_s[back],
@@ -344,40 +368,42 @@ def _functions(
     kind = np.array(kinds, np.int64)
     start = np.where(kind == TRAINING, limit, request)
     quota = {TOKENS: start, BY_REQUEST: request, BY_LIMIT: limit, WHOLE: np.ones_like(limit)}
-    count = np.array([*counts, *(1 for _ in jobs)], np.int64)
-    whole = [np.inf if job.work_s is None else job.work_s for job in jobs]
+    count = [*counts, *(1 for _ in jobs)]
+    values = {
+        REQUEST: request,
+        LIMIT: limit,
+        MEMORY_GB: [one.memory_gb for one in every],
+        CHARGED_REQUEST: charged_request,
+        CHARGED_LIMIT: charged_limit,
+        QUOTA: quota[rules.quotas],
+        SATURATION: [saturation(curves, f, size) for f, size in enumerate(batch)],
+        WORK: [one.work for one in services] + [1.0] * len(jobs),
+        TOTAL_S: [np.inf] * len(services)
+        + [np.inf if job.work_s is None else job.work_s for job in jobs],
+    }
+    numbers = {
+        KIND: kind,
+        WORKERS: [1] * len(services) + [job.workers for job in jobs],
+        BATCH: batch,
+        COLD: [_periods(one.cold_start_s) for one in services] + [0] * len(jobs),
+        FIRST: [0, *np.cumsum(count)[:-1]],
+        COUNT: count,
+        START: [0] * len(services) + [_periods(job.start_s) for job in jobs],
+    }
     return Functions(
-        kind=kind,
-        gpus=np.array([1] * len(services) + [job.workers for job in jobs], np.int64),
-        request=request,
-        limit=limit,
-        memory=np.array([one.memory_gb for one in every], np.float64),
-        charged_request=charged_request,
-        charged_limit=charged_limit,
-        quota=quota[rules.quotas].copy(),
-        batch=batch,
-        saturation=np.array([saturation(curves, f, size) for f, size in enumerate(batch)]),
-        work=np.array([one.work for one in services] + [1.0] * len(jobs), np.float64),
-        cold=np.array(
-            [int(np.ceil(one.cold_start_s / PERIOD_S - 1e-9)) for one in services]
-            + [0] * len(jobs),
-            np.int64,
-        ),
-        first=np.concatenate([[0], np.cumsum(count)[:-1]]).astype(np.int64),
-        count=count,
-        start=np.array(
-            [0] * len(services) + [int(np.ceil(job.start_s / PERIOD_S - 1e-9)) for job in jobs],
-            np.int64,
-        ),
-        total_s=np.array([np.inf] * len(services) + whole, np.float64),
+        numbers=np.array([numbers[at] for at in range(len(numbers))], np.int64).T.copy(),
+        values=np.array([values[at] for at in range(len(values))], np.float64).T.copy(),
     ), curves
+
+
+def _periods(seconds: float) -> int:
+    """Return the first period at or after a time."""
+    return int(np.ceil(seconds / PERIOD_S - 1e-9))
 
 
 def _load(services: list[Service], decisions: list[IntArray]) -> Load:
     changes = [
-        (int(second), at, int(count))
-        for at, rows in enumerate(decisions)
-        for second, count in rows
+        (int(second), at, int(count)) for at, rows in enumerate(decisions) for second, count in rows
     ]
     offset = np.cumsum([0, *(one.arrival_s.size for one in services)])
     arrival_s = np.concatenate([np.zeros(0), *(one.arrival_s for one in services)])
@@ -399,33 +425,15 @@ def period_of(arrival_s: FloatArray) -> IntArray:
 
 
 def _absent(functions: Functions, n: int, parts: int) -> Instances:
-    def empty(value: float = 0.0) -> FloatArray:
-        return np.full(n, value)
-
-    def numbers(value: int = 0) -> IntArray:
-        return np.full(n, value, np.int64)
-
-    return Instances(
-        function=np.repeat(np.arange(functions.count.size), functions.count),
-        status=numbers(),
-        ready=numbers(),
-        draining=np.zeros(n, np.bool_),
-        head=numbers(-1),
-        tail=numbers(-1),
-        batch_head=numbers(-1),
-        batch_size=numbers(),
-        left=empty(),
-        began_s=empty(),
-        whole_s=empty(-1.0),
-        last_s=empty(),
-        least_s=empty(),
-        fresh=np.zeros(n, np.bool_),
-        used=numbers(-MOST_PERIODS),
-        launched_s=empty(np.nan),
-        removed_s=empty(np.nan),
-        quota=np.zeros((n, parts)),
-        share=np.zeros((n, parts)),
-    )
+    numbers = np.zeros((n, 10), np.int64)
+    count = functions.numbers[:, COUNT]
+    numbers[:, FUNCTION] = np.repeat(np.arange(count.size), count)
+    numbers[:, (HEAD, TAIL, BATCH_HEAD)] = -1
+    numbers[:, USED] = -MOST_PERIODS
+    values = np.zeros((n, 7))
+    values[:, WHOLE_S] = -1.0
+    values[:, (LAUNCHED_S, REMOVED_S)] = np.nan
+    return Instances(numbers, values, np.zeros((n, parts)), np.zeros((n, parts)))
 
 
 def _idle(gpus: int, per_gpu: int) -> Gpus:

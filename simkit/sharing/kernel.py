@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.sharing.curves import exec_time
-from gpuplan.simkit.sharing.fleet import TRAINING
+from gpuplan.simkit.sharing.fleet import ACTIVE_LIST, NEXT, TRAINING
 from gpuplan.simkit.sharing.lifecycle import (
     append_request,
     end_instance,
@@ -24,11 +24,32 @@ from gpuplan.simkit.sharing.lifecycle import (
 )
 from gpuplan.simkit.sharing.state import (
     ABSENT,
+    BATCH,
+    BATCH_HEAD,
+    BATCH_SIZE,
+    BEGAN_S,
+    COLD,
+    DRAINING,
+    FIRST,
+    FRESH,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAST_S,
+    LEAST_S,
+    LEFT,
     NEVER,
     PERIOD_S,
     PERIODS_PER_S,
     READY,
+    READY_AT,
+    START,
     STARTING,
+    STATUS,
+    TOTAL_S,
+    USED,
+    WHOLE_S,
+    WORK,
 )
 from gpuplan.simkit.sharing.vertical import issue_tokens, next_expiry, set_shares
 
@@ -38,19 +59,19 @@ FITS = -1
 @kernel
 def batch_time(one: int, functions: Any, instances: Any, held: Any, curves: Any) -> float:
     """Return the time of the batch that runs, at the shares of now: the mean of its stages."""
-    function = instances.function[one]
+    function = instances.numbers[one, FUNCTION]
     total = 0.0
     for part in range(held.parts[one]):
         share = instances.share[one, part]
-        total += exec_time(curves, function, instances.batch_size[one], share)
-    return functions.work[function] * total / held.parts[one]  # type: ignore[no-any-return]
+        total += exec_time(curves, function, instances.numbers[one, BATCH_SIZE], share)
+    return functions.values[function, WORK] * total / held.parts[one]  # type: ignore[no-any-return]
 
 
 @kernel
 def gang_rate(one: int, functions: Any, instances: Any, held: Any, curves: Any) -> float:
     """Return the rate of a training job relative to whole GPUs: that of its slowest worker."""
-    function = instances.function[one]
-    batch = functions.batch[function]
+    function = instances.numbers[one, FUNCTION]
+    batch = functions.numbers[function, BATCH]
     alone = exec_time(curves, function, batch, 1.0)
     rate = np.inf
     for part in range(held.parts[one]):
@@ -75,44 +96,47 @@ def run_batches(
     end = now + PERIOD_S
     at = now
     busy = 0.0
-    most = functions.batch[instances.function[one]]
+    most = functions.numbers[instances.numbers[one, FUNCTION], BATCH]
     while True:
-        if instances.batch_size[one] == 0:
-            request = instances.head[one]
+        if instances.numbers[one, BATCH_SIZE] == 0:
+            request = instances.numbers[one, HEAD]
             if request < 0:
                 break
             at = max(at, arrival_s[request])
             if at >= end:
                 break
-            instances.batch_head[one] = request
+            instances.numbers[one, BATCH_HEAD] = request
             size = 0
             while request >= 0 and size < most and arrival_s[request] <= at:
                 size += 1
                 request = following[request]
-            instances.head[one] = request
-            instances.batch_size[one] = size
-            instances.left[one] = 1.0
-            instances.began_s[one] = at
-            instances.whole_s[one] = -1.0
-        if instances.whole_s[one] < 0:
-            instances.whole_s[one] = batch_time(one, functions, instances, held, curves)
-        whole = instances.whole_s[one]
-        needs = whole * instances.left[one]
+            instances.numbers[one, HEAD] = request
+            instances.numbers[one, BATCH_SIZE] = size
+            instances.values[one, LEFT] = 1.0
+            instances.values[one, BEGAN_S] = at
+            instances.values[one, WHOLE_S] = -1.0
+        if instances.values[one, WHOLE_S] < 0:
+            instances.values[one, WHOLE_S] = batch_time(one, functions, instances, held, curves)
+        whole = instances.values[one, WHOLE_S]
+        needs = whole * instances.values[one, LEFT]
         spent = min(needs, end - at)
         busy += spent
         if needs > end - at:
-            instances.left[one] -= spent / whole
+            instances.values[one, LEFT] -= spent / whole
             break
         at += needs
-        instances.last_s[one] = at - instances.began_s[one]
-        if instances.least_s[one] == 0.0 or instances.last_s[one] < instances.least_s[one]:
-            instances.least_s[one] = instances.last_s[one]
-        instances.fresh[one] = True
-        request = instances.batch_head[one]
-        for _ in range(instances.batch_size[one]):
+        instances.values[one, LAST_S] = at - instances.values[one, BEGAN_S]
+        if (
+            instances.values[one, LEAST_S] == 0.0
+            or instances.values[one, LAST_S] < instances.values[one, LEAST_S]
+        ):
+            instances.values[one, LEAST_S] = instances.values[one, LAST_S]
+        instances.numbers[one, FRESH] = 1
+        request = instances.numbers[one, BATCH_HEAD]
+        for _ in range(instances.numbers[one, BATCH_SIZE]):
             finish_s[request] = at
             request = following[request]
-        instances.batch_size[one] = 0
+        instances.numbers[one, BATCH_SIZE] = 0
     return busy / PERIOD_S
 
 
@@ -151,33 +175,38 @@ def simulate(
         (period, GPUs), ascending; rows of ``log`` in use; the function that fits nowhere, -1 if all
         fit, and the period of that.
     """
-    arrival_s = load.arrival_s
+    arrival_s, seen, offset, changes = load.arrival_s, load.period, load.offset, load.changes
+    numbers, values = instances.numbers, instances.values  # of instances; looked up once
+    function_numbers, function_values = functions.numbers, functions.values
+    done_s, job_rate, job_since, job_due = jobs.done_s, jobs.rate, jobs.since, jobs.due
+    links, totals, wakes = fleet.links, fleet.totals, gpus.wake
+    job_count = done_s.size
     finish_s = np.full(arrival_s.size, np.nan)
     following = np.full(arrival_s.size, -1, np.int64)
-    next_arrival = load.offset[:services].copy()
-    waiting = load.offset[:services].copy()  # the first request that waits at its function
+    next_arrival = offset[:services].copy()
+    waiting = offset[:services].copy()  # the first request that waits at its function
     launched = np.zeros(services, np.int64)
     living = np.zeros(services, np.int64)  # instances that do not drain
     turn = np.zeros(services, np.int64)
-    running = np.zeros(instances.function.size, np.int64)  # instances with work
-    is_running = np.zeros(instances.function.size, np.bool_)
-    starting = np.zeros(instances.function.size, np.int64)
-    draining = np.zeros(instances.function.size, np.int64)
-    ended = np.zeros(instances.function.size, np.int64)  # batches ended in the last period
-    busy = np.zeros(instances.function.size)
-    training = np.zeros(jobs.done_s.size, np.int64)
+    running = np.zeros(numbers.shape[0], np.int64)  # instances with work
+    is_running = np.zeros(numbers.shape[0], np.bool_)
+    starting = np.zeros(numbers.shape[0], np.int64)
+    draining = np.zeros(numbers.shape[0], np.int64)
+    ended = np.zeros(numbers.shape[0], np.int64)  # batches ended in the last period
+    busy = np.zeros(numbers.shape[0])
+    training = np.zeros(job_count, np.int64)
     most = max(held.gpus.shape[1], fleet.node_gpus)
     into, parts_gb = np.zeros(most, np.int64), np.zeros(most)
-    timeline = np.zeros((2 * instances.function.size + 1, 2), np.int64)
+    timeline = np.zeros((2 * numbers.shape[0] + 1, 2), np.int64)
     run_count = start_count = drain_count = end_count = train_count = 0
     next_change = next_job = lines = rows = 0
-    total_gpus = fleet.instances.size
-    active_head = total_gpus
+    wake = 0  # the next period in which a GPU issues tokens
+    active_head = fleet.instances.size + ACTIVE_LIST
     period = 0
     while period < periods:
-        while next_job < jobs.done_s.size and functions.start[services + next_job] <= period:
+        while next_job < job_count and function_numbers[services + next_job, START] <= period:
             function = services + next_job
-            one = functions.first[function]
+            one = function_numbers[function, FIRST]
             if not launch(
                 one,
                 period,
@@ -192,21 +221,19 @@ def simulate(
                 parts_gb,
             ):
                 return finish_s, timeline[:lines], rows, function, period
-            instances.status[one] = READY
+            numbers[one, STATUS] = READY
+            wake = period
             training[train_count] = next_job
             train_count += 1
-            jobs.since[next_job] = period
+            job_since[next_job] = period
             next_job += 1
 
-        while (
-            next_change < load.changes.shape[0]
-            and load.changes[next_change, 0] * PERIODS_PER_S <= period
-        ):
-            function, count = load.changes[next_change, 1], load.changes[next_change, 2]
+        while next_change < changes.shape[0] and changes[next_change, 0] * PERIODS_PER_S <= period:
+            function, count = changes[next_change, 1], changes[next_change, 2]
             next_change += 1
             while living[function] < count:
-                one = functions.first[function] + launched[function]
-                ready = period if period == 0 else period + functions.cold[function]
+                one = function_numbers[function, FIRST] + launched[function]
+                ready = period if period == 0 else period + function_numbers[function, COLD]
                 if not launch(
                     one,
                     period,
@@ -221,15 +248,16 @@ def simulate(
                     parts_gb,
                 ):
                     return finish_s, timeline[:lines], rows, function, period
+                wake = period
                 launched[function] += 1
                 living[function] += 1
                 starting[start_count] = one
                 start_count += 1
             while living[function] > count:
-                one = functions.first[function] + launched[function] - 1
-                while instances.draining[one] or instances.status[one] == ABSENT:
+                one = function_numbers[function, FIRST] + launched[function] - 1
+                while numbers[one, DRAINING] or numbers[one, STATUS] == ABSENT:
                     one -= 1
-                instances.draining[one] = True
+                numbers[one, DRAINING] = 1
                 living[function] -= 1
                 draining[drain_count] = one
                 drain_count += 1
@@ -237,19 +265,18 @@ def simulate(
         kept = 0
         for at in range(start_count):
             one = starting[at]
-            if instances.ready[one] > period:
+            if numbers[one, READY_AT] > period:
                 starting[kept] = one
                 kept += 1
-            elif instances.status[one] == STARTING:
-                instances.status[one] = READY
+            elif numbers[one, STATUS] == STARTING:
+                numbers[one, STATUS] = READY
+                wake = period
                 wake_gpus(one, period, held, gpus)
         start_count = kept
 
         for function in range(services):
-            last = load.offset[function + 1]
-            while next_arrival[function] < last and (
-                load.period[next_arrival[function]] <= period
-            ):
+            last = offset[function + 1]
+            while next_arrival[function] < last and (seen[next_arrival[function]] <= period):
                 next_arrival[function] += 1
             while waiting[function] < next_arrival[function]:
                 one = next_ready(function, turn, functions, instances)
@@ -261,48 +288,63 @@ def simulate(
                     is_running[one] = True
                     running[run_count] = one
                     run_count += 1
+                    wake = period
                     wake_gpus(one, period, held, gpus)
 
         changed = False
-        soonest = NEVER
-        gpu = fleet.links[0, active_head]
-        while gpu != active_head:
-            if gpus.wake[gpu] <= period:
-                again = False
-                if not rules.static:
-                    again = issue_tokens(gpu, period, functions, instances, gpus, rules)
-                changed = set_shares(gpu, functions, instances, gpus) or changed
-                gpus.wake[gpu] = NEVER
-                if again:
-                    gpus.wake[gpu] = period + 1
-                elif not rules.static:
-                    gpus.wake[gpu] = next_expiry(gpu, period, instances, gpus, rules)
-            soonest = min(soonest, gpus.wake[gpu])
-            gpu = fleet.links[0, gpu]
+        if wake <= period:
+            wake = NEVER
+            gpu = links[NEXT, active_head]
+            while gpu != active_head:
+                if wakes[gpu] <= period:
+                    again = False
+                    if not rules.static:
+                        again = issue_tokens(gpu, period, functions, instances, gpus, rules)
+                    changed = set_shares(gpu, functions, instances, gpus) or changed
+                    wakes[gpu] = NEVER
+                    if again:
+                        wakes[gpu] = period + 1
+                    elif not rules.static:
+                        wakes[gpu] = next_expiry(gpu, period, instances, gpus, rules)
+                wake = min(wake, wakes[gpu])
+                gpu = links[NEXT, gpu]
         for at in range(end_count):
-            instances.fresh[ended[at]] = False
+            numbers[ended[at], FRESH] = 0
         end_count = 0
 
-        if lines == 0 or timeline[lines - 1, 1] != fleet.totals[0]:
-            timeline[lines, 0], timeline[lines, 1] = period, int(fleet.totals[0])
+        if lines == 0 or timeline[lines - 1, 1] != totals[0]:
+            timeline[lines, 0], timeline[lines, 1] = period, int(totals[0])
             lines += 1
 
+        now = period * PERIOD_S
+        end = now + PERIOD_S
         kept = 0
         for at in range(run_count):
             one = running[at]
+            whole = values[one, WHOLE_S]
+            if numbers[one, BATCH_SIZE] and 0 < end - now < whole * values[one, LEFT]:
+                values[one, LEFT] -= (end - now) / whole  # the common case, without a call
+                busy[one] = (end - now) / PERIOD_S
+                if numbers[one, USED] < period - 1:
+                    wake_gpus(one, period + 1, held, gpus)
+                    wake = period + 1
+                numbers[one, USED] = period
+                running[kept] = one
+                kept += 1
+                continue
             busy[one] = run_batches(
                 one, period, arrival_s, following, finish_s, functions, instances, held, curves
             )
-            if instances.used[one] < period - 1:
+            if numbers[one, USED] < period - 1:
                 wake_gpus(one, period + 1, held, gpus)
-                soonest = period + 1
-            instances.used[one] = period
-            if instances.fresh[one]:
+                wake = period + 1
+            numbers[one, USED] = period
+            if numbers[one, FRESH]:
                 ended[end_count] = one
                 end_count += 1
                 wake_gpus(one, period + 1, held, gpus)
-                soonest = period + 1
-            if instances.batch_size[one] or instances.head[one] >= 0:
+                wake = period + 1
+            if numbers[one, BATCH_SIZE] or numbers[one, HEAD] >= 0:
                 running[kept] = one
                 kept += 1
             else:
@@ -316,36 +358,35 @@ def simulate(
         for at in range(train_count):
             job = training[at]
             function = services + job
-            one = functions.first[function]
-            if instances.used[one] != NEVER:
-                instances.used[one] = NEVER  # from now on it always computes
+            one = function_numbers[function, FIRST]
+            if numbers[one, USED] != NEVER:
+                numbers[one, USED] = NEVER  # from now on it always computes
                 wake_gpus(one, period + 1, held, gpus)
-                soonest = period + 1
-            if changed or jobs.since[job] == period:
+                wake = period + 1
+            if changed or job_since[job] == period:
                 rate = gang_rate(one, functions, instances, held, curves)
-                if rate != jobs.rate[job]:
-                    jobs.done_s[job] += jobs.rate[job] * (period - jobs.since[job]) * PERIOD_S
-                    jobs.rate[job], jobs.since[job] = rate, period
-                    left = (functions.total_s[function] - jobs.done_s[job]) / (rate * PERIOD_S)
+                if rate != job_rate[job]:
+                    done_s[job] += job_rate[job] * (period - job_since[job]) * PERIOD_S
+                    job_rate[job], job_since[job] = rate, period
+                    left = (function_values[function, TOTAL_S] - done_s[job]) / (rate * PERIOD_S)
                     due = NEVER if left > 1e15 else period + max(int(np.ceil(left - 1e-9)), 1) - 1
-                    jobs.due[job] = due
-            if period >= jobs.due[job]:
-                jobs.done_s[job] = functions.total_s[function]
-                jobs.rate[job] = 0.0
+                    job_due[job] = due
+            if period >= job_due[job]:
+                done_s[job] = function_values[function, TOTAL_S]
+                job_rate[job] = 0.0
                 end_instance(one, period, functions, instances, gpus, fleet, held)
-                soonest = period + 1
+                wake = period + 1
             else:
                 training[kept] = job
                 kept += 1
-                soonest = min(soonest, jobs.due[job])
         train_count = kept
 
         kept = 0
         for at in range(drain_count):
             one = draining[at]
-            if instances.batch_size[one] == 0 and instances.head[one] < 0:
+            if numbers[one, BATCH_SIZE] == 0 and numbers[one, HEAD] < 0:
                 end_instance(one, period, functions, instances, gpus, fleet, held)
-                soonest = period + 1
+                wake = period + 1
             else:
                 draining[kept] = one
                 kept += 1
@@ -353,20 +394,22 @@ def simulate(
 
         period += 1
         if run_count == 0 and log.shape[0] == 0 and drain_count == 0:  # nothing may happen yet
-            ahead = min(soonest, periods)
-            if next_job < jobs.done_s.size:
-                ahead = min(ahead, functions.start[services + next_job])
-            if next_change < load.changes.shape[0]:
-                ahead = min(ahead, load.changes[next_change, 0] * PERIODS_PER_S)
+            ahead = min(wake, periods)
+            for at in range(train_count):
+                ahead = min(ahead, job_due[training[at]])
+            if next_job < job_count:
+                ahead = min(ahead, function_numbers[services + next_job, START])
+            if next_change < changes.shape[0]:
+                ahead = min(ahead, changes[next_change, 0] * PERIODS_PER_S)
             for at in range(start_count):
-                ahead = min(ahead, instances.ready[starting[at]])
+                ahead = min(ahead, numbers[starting[at], READY_AT])
             for function in range(services):
-                if next_arrival[function] < load.offset[function + 1]:
-                    ahead = min(ahead, load.period[next_arrival[function]])
+                if next_arrival[function] < offset[function + 1]:
+                    ahead = min(ahead, seen[next_arrival[function]])
             period = max(period, ahead)
     for at in range(train_count):
         job = training[at]
-        jobs.done_s[job] += jobs.rate[job] * (periods - jobs.since[job]) * PERIOD_S
+        done_s[job] += job_rate[job] * (periods - job_since[job]) * PERIOD_S
     return finish_s, timeline[:lines], rows, FITS, periods
 
 
@@ -386,13 +429,13 @@ def write_log(
     for gpu in range(fleet.instances.size):
         for at in range(gpus.count[gpu]):
             one, part = gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1]
-            if instances.status[one] != READY or rows == log.shape[0]:
+            if instances.numbers[one, STATUS] != READY or rows == log.shape[0]:
                 continue
             share = instances.share[one, part]
             used = 0.0
-            if functions.kind[instances.function[one]] == TRAINING:
+            if functions.numbers[instances.numbers[one, FUNCTION], KIND] == TRAINING:
                 used = share
-            elif instances.used[one] == period:
+            elif instances.numbers[one, USED] == period:
                 used = share * busy[one] / held.parts[one]
             log[rows, 0], log[rows, 1], log[rows, 2] = period, gpu, gpus.state[gpu]
             log[rows, 3], log[rows, 4], log[rows, 5] = one, instances.quota[one, part], share

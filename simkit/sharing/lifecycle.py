@@ -10,7 +10,28 @@ from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.sharing.fleet import TRAINING
 from gpuplan.simkit.sharing.place import choose, mark_affine
 from gpuplan.simkit.sharing.replay import add_instance, remove_instance
-from gpuplan.simkit.sharing.state import ABSENT, PERIOD_S, READY, STARTING
+from gpuplan.simkit.sharing.state import (
+    ABSENT,
+    CHARGED_LIMIT,
+    CHARGED_REQUEST,
+    COUNT,
+    DRAINING,
+    FIRST,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAUNCHED_S,
+    MEMORY_GB,
+    PERIOD_S,
+    QUOTA,
+    READY,
+    READY_AT,
+    REMOVED_S,
+    STARTING,
+    STATUS,
+    TAIL,
+    WORKERS,
+)
 
 
 @kernel
@@ -36,17 +57,19 @@ def launch(
     parts_gb: Any,
 ) -> bool:
     """Place an instance and let it start; return whether it fits."""
-    function = instances.function[one]
+    function = instances.numbers[one, FUNCTION]
     affine = np.zeros(0, np.bool_)
-    if rules.affinity and functions.kind[function] != TRAINING:
-        affine = mark_affine(fleet, function, functions.kind, instances.function, held)
+    if rules.affinity and functions.numbers[function, KIND] != TRAINING:
+        affine = mark_affine(
+            fleet, function, functions.numbers[:, KIND], instances.numbers[:, FUNCTION], held
+        )
     parts = choose(
         fleet,
-        functions.kind[function],
-        functions.gpus[function],
-        functions.charged_request[function],
-        functions.charged_limit[function],
-        functions.memory[function],
+        functions.numbers[function, KIND],
+        functions.numbers[function, WORKERS],
+        functions.values[function, CHARGED_REQUEST],
+        functions.values[function, CHARGED_LIMIT],
+        functions.values[function, MEMORY_GB],
         rules,
         affine,
         into,
@@ -54,16 +77,19 @@ def launch(
     )
     if parts == 0:
         return False
-    request, limit = functions.charged_request[function], functions.charged_limit[function]
+    request, limit = (
+        functions.values[function, CHARGED_REQUEST],
+        functions.values[function, CHARGED_LIMIT],
+    )
     add_instance(fleet, held, one, parts, request, limit, into, parts_gb)
-    instances.status[one] = STARTING
-    instances.ready[one] = ready
-    instances.launched_s[one] = period * PERIOD_S
+    instances.numbers[one, STATUS] = STARTING
+    instances.numbers[one, READY_AT] = ready
+    instances.values[one, LAUNCHED_S] = period * PERIOD_S
     for part in range(parts):
         gpu = held.gpus[one, part]
         if gpus.count[gpu] == 0:
             gpus.state[gpu] = gpus.calm[gpu] = 0
-        instances.quota[one, part] = functions.quota[function]
+        instances.quota[one, part] = functions.values[function, QUOTA]
         at = gpus.count[gpu]
         while at and gpus.parts[gpu, at - 1, 0] > one:
             gpus.parts[gpu, at] = gpus.parts[gpu, at - 1]
@@ -94,37 +120,40 @@ def end_instance(
             at += 1
         gpus.parts[gpu, at : count - 1] = gpus.parts[gpu, at + 1 : count]
         gpus.count[gpu] -= 1
-    function = instances.function[one]
-    request, limit = functions.charged_request[function], functions.charged_limit[function]
+    function = instances.numbers[one, FUNCTION]
+    request, limit = (
+        functions.values[function, CHARGED_REQUEST],
+        functions.values[function, CHARGED_LIMIT],
+    )
     remove_instance(fleet, held, one, request, limit, False)
-    instances.status[one] = ABSENT
-    instances.removed_s[one] = period * PERIOD_S + PERIOD_S
+    instances.numbers[one, STATUS] = ABSENT
+    instances.values[one, REMOVED_S] = period * PERIOD_S + PERIOD_S
 
 
 @kernel
 def append_request(request: int, one: int, following: Any, instances: Any) -> None:
     """Put a request at the end of the queue of an instance."""
     following[request] = -1
-    if instances.head[one] < 0:
-        instances.head[one] = request
+    if instances.numbers[one, HEAD] < 0:
+        instances.numbers[one, HEAD] = request
     else:
-        following[instances.tail[one]] = request
-    instances.tail[one] = request
+        following[instances.numbers[one, TAIL]] = request
+    instances.numbers[one, TAIL] = request
 
 
 @kernel
 def next_ready(function: int, turn: Any, functions: Any, instances: Any) -> int:
     """Return the ready instance whose turn it is, or -1; the turn advances first."""
-    first, count = functions.first[function], functions.count[function]
+    first, count = functions.numbers[function, FIRST], functions.numbers[function, COUNT]
     ready = 0
     for one in range(first, first + count):
-        ready += instances.status[one] == READY and not instances.draining[one]
+        ready += instances.numbers[one, STATUS] == READY and not instances.numbers[one, DRAINING]
     if ready == 0:
         return -1
     turn[function] = (turn[function] + 1) % ready
     at = turn[function]
     for one in range(first, first + count):
-        if instances.status[one] == READY and not instances.draining[one]:
+        if instances.numbers[one, STATUS] == READY and not instances.numbers[one, DRAINING]:
             if at == 0:
                 return one
             at -= 1

@@ -254,9 +254,7 @@ def split(
             gpu = fleet.links[NEXT, gpu]
         return 0
     for node in range(gpus // size):
-        parts = split_in_node(
-            fleet, node, request, limit, memory, rules, with_free, into, parts_gb
-        )
+        parts = split_in_node(fleet, node, request, limit, memory, rules, with_free, into, parts_gb)
         if parts:
             return parts
     return 0

@@ -61,13 +61,10 @@ class PlacementSettings:
         )
 
 
-def charges(
-    policy: str, request: FloatArray, limit: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def charges(policy: str, request: FloatArray, limit: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what a policy charges for requests and limits, in GPUs."""
     if policy in (INFLESS_L, FAST_GS):
         return limit, limit
     if policy == INFLESS_R:
         return request, request
     return request, limit
-

@@ -31,40 +31,56 @@ class VerticalRules(NamedTuple):
     calm_change: float
 
 
-class Functions(NamedTuple):
-    """F functions: services in the order of their names, then training jobs; arrays (F,).
+# Columns of the numbers and of the values of functions.
+KIND, WORKERS, BATCH, COLD, FIRST, COUNT, START = range(7)
+(
+    REQUEST,
+    LIMIT,
+    MEMORY_GB,
+    CHARGED_REQUEST,
+    CHARGED_LIMIT,
+    QUOTA,
+    SATURATION,
+    WORK,
+    TOTAL_S,
+) = range(9)
 
-    ``kind``, ``gpus`` (workers of a gang), ``request``, ``limit`` and ``memory`` are what an
-    instance takes; ``charged_request`` and ``charged_limit`` what placement charges; ``quota`` its
-    quota at the start; ``batch`` its largest batch; ``saturation`` the share that it can use;
-    ``work`` iterations per request; ``cold`` periods of a cold start; ``first`` and ``count`` its
-    instances in the tables of instances; ``start`` the first period of a training job and
-    ``total_s`` its work in seconds on whole GPUs.
+# Columns of the numbers and of the values of instances.
+(
+    FUNCTION,
+    STATUS,
+    READY_AT,
+    DRAINING,
+    HEAD,
+    TAIL,
+    BATCH_HEAD,
+    BATCH_SIZE,
+    FRESH,
+    USED,
+) = range(10)
+LEFT, BEGAN_S, WHOLE_S, LAST_S, LEAST_S, LAUNCHED_S, REMOVED_S = range(7)
+
+
+class Functions(NamedTuple):
+    """F functions: services in the order of their names, then training jobs.
+
+    ``numbers`` (F, 7): the kind of its instances; ``WORKERS`` of a gang; ``BATCH``, the largest
+    batch; ``COLD``, periods of a cold start; ``FIRST`` and ``COUNT`` of its instances in their
+    table; ``START``, the first period of a training job. ``values`` (F, 9): what an instance takes
+    (request, limit, memory), what placement charges for it, its quota at the start, the share at
+    which it is saturated, iterations per request (``WORK``, for an LLM tokens), and the work of a
+    training job in seconds on whole GPUs.
     """
 
-    kind: Any
-    gpus: Any
-    request: Any
-    limit: Any
-    memory: Any
-    charged_request: Any
-    charged_limit: Any
-    quota: Any
-    batch: Any
-    saturation: Any
-    work: Any
-    cold: Any
-    first: Any
-    count: Any
-    start: Any
-    total_s: Any
+    numbers: Any
+    values: Any
 
 
 class Load(NamedTuple):
     """Requests and decisions of S services.
 
-    ``arrival_s`` (R,) ascends for each service, ``period`` (R,) is when it is seen; those of service f are ``offset[f]`` to
-    ``offset[f + 1]``. ``changes`` (C, 3) are rows (second, service, instances from then on), in
+    ``arrival_s`` (R,) ascends for each service, ``period`` (R,) is when it is seen; those of
+    service f are ``offset[f]`` to ``offset[f + 1]``. ``changes`` (C, 3) are rows (second, service, instances from then on), in
     the order of both.
     """
 
@@ -77,31 +93,17 @@ class Load(NamedTuple):
 class Instances(NamedTuple):
     """N instances, in the order of functions and launches; parts are stages or workers.
 
-    Arrays (N,) unless stated: ``function``; ``status``; ``ready`` (period); ``draining``; ``head``
-    and ``tail`` of the queue, -1 if empty; ``batch_head`` and ``batch_size`` of what runs, size 0
-    if idle; ``left``, the share of the batch that is left; ``began_s``; ``whole_s``, the time of
-    the batch at the shares of now, negative where they changed; ``last_s`` and ``least_s``, times
-    of the last and the quickest batch; ``fresh``, the batch ended in the last period; ``used``,
-    the last period with use; ``launched_s`` and ``removed_s``; ``quota`` and ``share`` (N, P).
+    ``numbers`` (N, 10): function; status; the period in which it is ready; whether it drains;
+    ``HEAD`` and ``TAIL`` of its queue, -1 if empty; ``BATCH_HEAD`` and ``BATCH_SIZE`` of what runs,
+    size 0 if idle; ``FRESH``, a batch ended in the last period; ``USED``, the last period with use.
+    ``values`` (N, 7): ``LEFT``, the share of the batch that is left; ``BEGAN_S``; ``WHOLE_S``, the
+    time of the batch at the shares of now, negative where they changed; ``LAST_S`` and ``LEAST_S``,
+    times of the last and the quickest batch; when it was launched and removed. ``quota`` and
+    ``share`` (N, P) are those of its parts.
     """
 
-    function: Any
-    status: Any
-    ready: Any
-    draining: Any
-    head: Any
-    tail: Any
-    batch_head: Any
-    batch_size: Any
-    left: Any
-    began_s: Any
-    whole_s: Any
-    last_s: Any
-    least_s: Any
-    fresh: Any
-    used: Any
-    launched_s: Any
-    removed_s: Any
+    numbers: Any
+    values: Any
     quota: Any
     share: Any
 

@@ -10,24 +10,44 @@ from typing import Any
 
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.sharing.fleet import LLM, TRAINING
-from gpuplan.simkit.sharing.state import CONTENTION, EMERGENCY, NEVER, NONE, READY, RECOVERY
+from gpuplan.simkit.sharing.state import (
+    BATCH_SIZE,
+    CONTENTION,
+    EMERGENCY,
+    FRESH,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAST_S,
+    LEAST_S,
+    LIMIT,
+    NEVER,
+    NONE,
+    READY,
+    RECOVERY,
+    REQUEST,
+    SATURATION,
+    STATUS,
+    USED,
+    WHOLE_S,
+)
 
 
 @kernel
 def is_silent(one: int, period: int, instances: Any, rules: Any) -> bool:
     """Return whether an instance used nothing in the window before a period."""
-    return bool(instances.used[one] < period - rules.window)
+    return bool(instances.numbers[one, USED] < period - rules.window)
 
 
 @kernel
 def growth(one: int, period: int, instances: Any, rules: Any) -> float:
     """Return by how much the last batch took longer than the quickest, relative to it."""
-    least = instances.least_s[one]
+    least = instances.values[one, LEAST_S]
     if least == 0.0:
         return 0.0
-    if instances.batch_size[one] == 0 and is_silent(one, period, instances, rules):
+    if instances.numbers[one, BATCH_SIZE] == 0 and is_silent(one, period, instances, rules):
         return 0.0
-    return (instances.last_s[one] - least) / least  # type: ignore[no-any-return]
+    return (instances.values[one, LAST_S] - least) / least  # type: ignore[no-any-return]
 
 
 @kernel
@@ -39,28 +59,28 @@ def issue_tokens(
     busy = present = services = 0  # instances that used something of late, and all
     for at in range(count):
         one = parts[at, 0]
-        if instances.status[one] == READY:
+        if instances.numbers[one, STATUS] == READY:
             present += 1
             busy += not is_silent(one, period, instances, rules)
-            services += functions.kind[instances.function[one]] != TRAINING
+            services += functions.numbers[instances.numbers[one, FUNCTION], KIND] != TRAINING
     state, emergency, fresh, most = NONE, False, False, 0.0
     changed = False
     calm = gpus.calm[gpu]
     for at in range(count):
         one, part = parts[at, 0], parts[at, 1]
-        function = instances.function[one]
-        kind = functions.kind[function]
-        if kind == TRAINING or instances.status[one] != READY:
+        function = instances.numbers[one, FUNCTION]
+        kind = functions.numbers[function, KIND]
+        if kind == TRAINING or instances.numbers[one, STATUS] != READY:
             continue
-        request, limit = functions.request[function], functions.limit[function]
+        request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
         change = growth(one, period, instances, rules)
         silent = is_silent(one, period, instances, rules)
-        if rules.calm and instances.fresh[one]:
+        if rules.calm and instances.numbers[one, FRESH]:
             calm = calm + 1 if change < rules.calm_change else 0
         if change > (rules.violation_llm if kind == LLM else rules.violation):
             state, quota = EMERGENCY, limit
             emergency = True
-            fresh = fresh or instances.fresh[one]
+            fresh = fresh or instances.numbers[one, FRESH] != 0
             most = max(most, change)
         elif silent:
             state, quota = RECOVERY, request
@@ -81,10 +101,10 @@ def issue_tokens(
         return changed
     for at in range(count):
         one, part = parts[at, 0], parts[at, 1]
-        function = instances.function[one]
-        if functions.kind[function] != TRAINING:
+        function = instances.numbers[one, FUNCTION]
+        if functions.numbers[function, KIND] != TRAINING:
             continue
-        request, limit = functions.request[function], functions.limit[function]
+        request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
         before = instances.quota[one, part]
         low = rules.floor * request
         quota = before
@@ -114,7 +134,7 @@ def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
         share = demand(one, part, functions, instances) / total
         if share != instances.share[one, part]:
             instances.share[one, part] = share
-            instances.whole_s[one] = -1.0
+            instances.values[one, WHOLE_S] = -1.0
             changed = True
     return changed
 
@@ -122,13 +142,13 @@ def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
 @kernel
 def demand(one: int, part: int, functions: Any, instances: Any) -> float:
     """Return the share that an instance would use if it had the GPU for itself."""
-    function = instances.function[one]
-    if functions.kind[function] != TRAINING and (
-        instances.status[one] != READY
-        or (instances.batch_size[one] == 0 and instances.head[one] < 0)
+    function = instances.numbers[one, FUNCTION]
+    if functions.numbers[function, KIND] != TRAINING and (
+        instances.numbers[one, STATUS] != READY
+        or (instances.numbers[one, BATCH_SIZE] == 0 and instances.numbers[one, HEAD] < 0)
     ):
         return 0.0
-    return min(instances.quota[one, part], functions.saturation[function])
+    return min(instances.quota[one, part], functions.values[function, SATURATION])
 
 
 @kernel
@@ -137,7 +157,7 @@ def next_expiry(gpu: int, period: int, instances: Any, gpus: Any, rules: Any) ->
     soonest = NEVER
     for at in range(gpus.count[gpu]):
         one = gpus.parts[gpu, at, 0]
-        expiry = instances.used[one] + rules.window + 1
+        expiry = instances.numbers[one, USED] + rules.window + 1
         if expiry > period:
             soonest = min(soonest, expiry)
     return soonest

@@ -271,7 +271,7 @@ class TwinSharing:
             one.ready = True
             self.jobs[function.name] = one
         self.live.append(one)
-        self.live.sort(key=lambda x: (bool(x.function.workers), x.function.start_s, x.function.name, x.number))  # fmt: skip
+        self.live.sort(key=by_id)
 
     def scale(self, function, second, now):
         wanted = [n for s, n in ((0, function.first), *function.changes) if s == second]
@@ -405,3 +405,9 @@ class TwinSharing:
                 self.live.remove(one)
                 if not one.function.workers:
                     self.lived_s[one.function.name] += end - one.launched
+
+
+def by_id(one):
+    """Return the place of an instance: services by name, then training by start."""
+    f = one.function
+    return bool(f.workers), f.start_s, f.name, one.number
