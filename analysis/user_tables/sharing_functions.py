@@ -99,7 +99,9 @@ def _function(path: Path, at: int, table: Any) -> SharedFunction:
     where = f"function {name or at}"
     unknown = next((key for key in table if key not in KNOWN), None)
     if unknown is not None:
-        raise InputError(path, f"{where}: no key {unknown!r}", expected=f"one of {', '.join(KNOWN)}")
+        raise InputError(
+            path, f"{where}: no key {unknown!r}", expected=f"one of {', '.join(KNOWN)}"
+        )
     kind = table.get("kind", INFERENCE)
     if kind not in (INFERENCE, LLM, TRAINING):
         wrong = f"{where}: kind is {shortened(str(kind), 40)!r}"

@@ -9,7 +9,7 @@ import math
 import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ class SharedInstance:
         start_s: when it starts, seconds after the first start.
         end_s: when it ends; None if it never does.
         function: what it is an instance of.
+        start_row, end_row: rows of a file of events; 0 where there are none.
     """
 
     name: str
@@ -50,6 +51,8 @@ class SharedInstance:
     start_s: float
     end_s: float | None
     function: str
+    start_row: int = 0
+    end_row: int = 0
 
 
 def has_events(path: Path) -> bool:
@@ -109,18 +112,13 @@ def _from_events(path: Path, text: str) -> list[SharedInstance]:
                 "start_s": at_s,
             }
             places[name] = len(found)
-            found.append(_instance(path, row, values))
+            found.append(replace(_instance(path, row, values), start_row=row))
         else:
             at = places.pop(name, None)
             if at is None:
                 raise InputError(path, f"{name!r} ends but never started", row=row)
-            found[at] = _ended(found[at], at_s)
+            found[at] = replace(found[at], end_s=at_s, end_row=row)
     return found
-
-
-def _ended(one: SharedInstance, end_s: float) -> SharedInstance:
-    fields = (one.name, one.kind, one.gpus, one.request, one.limit, one.memory_gb, one.start_s)
-    return SharedInstance(*fields, end_s, one.function)
 
 
 def _literal(path: Path, row: int, line: str) -> Any:

@@ -44,9 +44,9 @@ from gpuplan.simkit.sharing.state import (
     WORKERS,
     Functions,
     Gpus,
-    Instances,
+    InstanceTable,
     Jobs,
-    Load,
+    RequestLoad,
     VerticalRules,
 )
 
@@ -401,13 +401,13 @@ def _periods(seconds: float) -> int:
     return int(np.ceil(seconds / PERIOD_S - 1e-9))
 
 
-def _load(services: list[Service], decisions: list[IntArray]) -> Load:
+def _load(services: list[Service], decisions: list[IntArray]) -> RequestLoad:
     changes = [
         (int(second), at, int(count)) for at, rows in enumerate(decisions) for second, count in rows
     ]
     offset = np.cumsum([0, *(one.arrival_s.size for one in services)])
     arrival_s = np.concatenate([np.zeros(0), *(one.arrival_s for one in services)])
-    return Load(
+    return RequestLoad(
         arrival_s=arrival_s,
         period=period_of(arrival_s),
         offset=offset.astype(np.int64),
@@ -424,7 +424,7 @@ def period_of(arrival_s: FloatArray) -> IntArray:
     return period
 
 
-def _absent(functions: Functions, n: int, parts: int) -> Instances:
+def _absent(functions: Functions, n: int, parts: int) -> InstanceTable:
     numbers = np.zeros((n, 10), np.int64)
     count = functions.numbers[:, COUNT]
     numbers[:, FUNCTION] = np.repeat(np.arange(count.size), count)
@@ -433,7 +433,7 @@ def _absent(functions: Functions, n: int, parts: int) -> Instances:
     values = np.zeros((n, 7))
     values[:, WHOLE_S] = -1.0
     values[:, (LAUNCHED_S, REMOVED_S)] = np.nan
-    return Instances(numbers, values, np.zeros((n, parts)), np.zeros((n, parts)))
+    return InstanceTable(numbers, values, np.zeros((n, parts)), np.zeros((n, parts)))
 
 
 def _idle(gpus: int, per_gpu: int) -> Gpus:

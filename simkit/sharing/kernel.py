@@ -29,6 +29,7 @@ from gpuplan.simkit.sharing.state import (
     BATCH_SIZE,
     BEGAN_S,
     COLD,
+    COUNT,
     DRAINING,
     FIRST,
     FRESH,
@@ -161,7 +162,7 @@ def simulate(
     Args:
         periods: periods of 5 ms.
         functions: see `Functions`; the first ``services`` of them serve requests.
-        load: see `Load`.
+        load: see `RequestLoad`.
         curves: see `Curves`, one per function.
         instances, gpus, jobs: all absent, empty and zero; see their classes.
         fleet, held: free GPUs, and instances that hold nothing.
@@ -180,6 +181,7 @@ def simulate(
     function_numbers, function_values = functions.numbers, functions.values
     done_s, job_rate, job_since, job_due = jobs.done_s, jobs.rate, jobs.since, jobs.due
     links, totals, wakes = fleet.links, fleet.totals, gpus.wake
+    held_parts, held_gpus = held.parts, held.gpus
     job_count = done_s.size
     finish_s = np.full(arrival_s.size, np.nan)
     following = np.full(arrival_s.size, -1, np.int64)
@@ -271,7 +273,7 @@ def simulate(
             elif numbers[one, STATUS] == STARTING:
                 numbers[one, STATUS] = READY
                 wake = period
-                wake_gpus(one, period, held, gpus)
+                wake_gpus(one, period, held_parts, held_gpus, wakes)
         start_count = kept
 
         for function in range(services):
@@ -279,17 +281,18 @@ def simulate(
             while next_arrival[function] < last and (seen[next_arrival[function]] <= period):
                 next_arrival[function] += 1
             while waiting[function] < next_arrival[function]:
-                one = next_ready(function, turn, functions, instances)
+                first, count = function_numbers[function, FIRST], function_numbers[function, COUNT]
+                one = next_ready(function, first, count, turn, numbers)
                 if one < 0:
                     break
-                append_request(waiting[function], one, following, instances)
+                append_request(waiting[function], one, following, numbers)
                 waiting[function] += 1
                 if not is_running[one]:
                     is_running[one] = True
                     running[run_count] = one
                     run_count += 1
                     wake = period
-                    wake_gpus(one, period, held, gpus)
+                    wake_gpus(one, period, held_parts, held_gpus, wakes)
 
         changed = False
         if wake <= period:
@@ -326,7 +329,7 @@ def simulate(
                 values[one, LEFT] -= (end - now) / whole  # the common case, without a call
                 busy[one] = (end - now) / PERIOD_S
                 if numbers[one, USED] < period - 1:
-                    wake_gpus(one, period + 1, held, gpus)
+                    wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
                     wake = period + 1
                 numbers[one, USED] = period
                 running[kept] = one
@@ -336,13 +339,13 @@ def simulate(
                 one, period, arrival_s, following, finish_s, functions, instances, held, curves
             )
             if numbers[one, USED] < period - 1:
-                wake_gpus(one, period + 1, held, gpus)
+                wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1
             numbers[one, USED] = period
             if numbers[one, FRESH]:
                 ended[end_count] = one
                 end_count += 1
-                wake_gpus(one, period + 1, held, gpus)
+                wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1
             if numbers[one, BATCH_SIZE] or numbers[one, HEAD] >= 0:
                 running[kept] = one
@@ -361,7 +364,7 @@ def simulate(
             one = function_numbers[function, FIRST]
             if numbers[one, USED] != NEVER:
                 numbers[one, USED] = NEVER  # from now on it always computes
-                wake_gpus(one, period + 1, held, gpus)
+                wake_gpus(one, period + 1, held_parts, held_gpus, wakes)
                 wake = period + 1
             if changed or job_since[job] == period:
                 rate = gang_rate(one, functions, instances, held, curves)

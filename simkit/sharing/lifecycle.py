@@ -14,9 +14,7 @@ from gpuplan.simkit.sharing.state import (
     ABSENT,
     CHARGED_LIMIT,
     CHARGED_REQUEST,
-    COUNT,
     DRAINING,
-    FIRST,
     FUNCTION,
     HEAD,
     KIND,
@@ -35,11 +33,11 @@ from gpuplan.simkit.sharing.state import (
 
 
 @kernel
-def wake_gpus(one: int, period: int, held: Any, gpus: Any) -> None:
+def wake_gpus(one: int, period: int, parts: Any, held: Any, wakes: Any) -> None:
     """Let the GPUs of an instance issue tokens in a period, at the latest."""
-    for part in range(held.parts[one]):
-        gpu = held.gpus[one, part]
-        gpus.wake[gpu] = min(gpus.wake[gpu], period)
+    for part in range(parts[one]):
+        gpu = held[one, part]
+        wakes[gpu] = min(wakes[gpu], period)
 
 
 @kernel
@@ -96,7 +94,7 @@ def launch(
             at -= 1
         gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1] = one, part
         gpus.count[gpu] += 1
-    wake_gpus(one, period, held, gpus)
+    wake_gpus(one, period, held.parts, held.gpus, gpus.wake)
     return True
 
 
@@ -111,7 +109,7 @@ def end_instance(
     held: Any,
 ) -> None:
     """Take an instance off its GPUs at the end of a period."""
-    wake_gpus(one, period + 1, held, gpus)
+    wake_gpus(one, period + 1, held.parts, held.gpus, gpus.wake)
     for part in range(held.parts[one]):
         gpu = held.gpus[one, part]
         count = gpus.count[gpu]
@@ -131,29 +129,28 @@ def end_instance(
 
 
 @kernel
-def append_request(request: int, one: int, following: Any, instances: Any) -> None:
+def append_request(request: int, one: int, following: Any, numbers: Any) -> None:
     """Put a request at the end of the queue of an instance."""
     following[request] = -1
-    if instances.numbers[one, HEAD] < 0:
-        instances.numbers[one, HEAD] = request
+    if numbers[one, HEAD] < 0:
+        numbers[one, HEAD] = request
     else:
-        following[instances.numbers[one, TAIL]] = request
-    instances.numbers[one, TAIL] = request
+        following[numbers[one, TAIL]] = request
+    numbers[one, TAIL] = request
 
 
 @kernel
-def next_ready(function: int, turn: Any, functions: Any, instances: Any) -> int:
+def next_ready(function: int, first: int, count: int, turn: Any, numbers: Any) -> int:
     """Return the ready instance whose turn it is, or -1; the turn advances first."""
-    first, count = functions.numbers[function, FIRST], functions.numbers[function, COUNT]
     ready = 0
     for one in range(first, first + count):
-        ready += instances.numbers[one, STATUS] == READY and not instances.numbers[one, DRAINING]
+        ready += numbers[one, STATUS] == READY and not numbers[one, DRAINING]
     if ready == 0:
         return -1
     turn[function] = (turn[function] + 1) % ready
     at = turn[function]
     for one in range(first, first + count):
-        if instances.numbers[one, STATUS] == READY and not instances.numbers[one, DRAINING]:
+        if numbers[one, STATUS] == READY and not numbers[one, DRAINING]:
             if at == 0:
                 return one
             at -= 1

@@ -27,7 +27,7 @@ from gpuplan.simkit.sharing.fleet import (
 NOWHERE = -1
 
 
-class Held(NamedTuple):
+class HeldGpus(NamedTuple):
     """The GPUs that each of n instances holds, and which instances live.
 
     ``gpus`` (n, P) and ``memory`` (n, P) are the parts of an instance, of which ``parts`` (n,) are
@@ -42,9 +42,9 @@ class Held(NamedTuple):
     place: Any
 
 
-def new_held(instances: int, parts: int) -> Held:
+def new_held(instances: int, parts: int) -> HeldGpus:
     """Return instances that hold nothing, of up to ``parts`` parts each."""
-    return Held(
+    return HeldGpus(
         np.zeros((instances, parts), np.int64),
         np.zeros((instances, parts)),
         np.zeros(instances, np.int64),

@@ -76,12 +76,12 @@ class Functions(NamedTuple):
     values: Any
 
 
-class Load(NamedTuple):
+class RequestLoad(NamedTuple):
     """Requests and decisions of S services.
 
     ``arrival_s`` (R,) ascends for each service, ``period`` (R,) is when it is seen; those of
-    service f are ``offset[f]`` to ``offset[f + 1]``. ``changes`` (C, 3) are rows (second, service, instances from then on), in
-    the order of both.
+    service f are ``offset[f]`` to ``offset[f + 1]``. ``changes`` (C, 3) are rows (second, service,
+    instances from then on), in the order of both.
     """
 
     arrival_s: Any
@@ -90,7 +90,7 @@ class Load(NamedTuple):
     changes: Any
 
 
-class Instances(NamedTuple):
+class InstanceTable(NamedTuple):
     """N instances, in the order of functions and launches; parts are stages or workers.
 
     ``numbers`` (N, 10): function; status; the period in which it is ready; whether it drains;
