@@ -61,6 +61,14 @@ def has_events(path: Path) -> bool:
     return first.startswith("{") and "'Action'" in first
 
 
+def is_table(path: Path) -> bool:
+    """Return whether a file is a table of instances: TOML, or a CSV with their columns."""
+    if path.suffix.lower() == ".toml":
+        return True
+    first = read_unpacked(path).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+    return {"name", "request"} <= {cell.strip().strip('"') for cell in first.split(",")}
+
+
 def read_instances(path: Path) -> list[SharedInstance]:
     """Read instances, sorted as they stand in the file.
 

@@ -259,8 +259,9 @@ def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> I
             f"  next: --set memory_gb={one.memory_gb:g} or more"
         )
     return InfeasibleError(
-        f"{policy}: {one.name} does not fit at {time_s:,.0f} s; it needs {what} with {one.request:g}"
-        f" of the SMs and {one.memory_gb:g} GB free in a cluster of {shape} ({gpus:,} GPUs)\n"
+        f"{policy}: {one.name} does not fit at {time_s:,.0f} s; it needs {what} with "
+        f"{one.request:g} of the SMs and {one.memory_gb:g} GB free in a cluster of {shape} "
+        f"({gpus:,} GPUs)\n"
         "  next: a larger --cluster"
     )
 
