@@ -177,7 +177,7 @@ def _headline(profiled: list[ProfiledModel]) -> str:
             f"and at full speed on {100 * function.limit:g}%."
         )
     gap = 1 - one.service.te / one.service.best.te
-    best = "the optimum" if gap <= 0 else f"{100 * gap:.0f}% less per share than the optimum"
+    best = "the optimum" if gap < 0.005 else f"{100 * gap:.0f}% less per share than the optimum"
     return (
         f"{function.name} needs {100 * function.request:g}% of a GPU at batch {function.batch}: "
         f"{one.service.throughput:,.0f} items/s, {best}, found in {len(one.service.path)} trials."

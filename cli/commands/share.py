@@ -69,8 +69,9 @@ def share(
         typer.Option(
             "--set",
             help="key=value: omega (1), most that requests on a GPU add up to; alpha (0.6) and "
-            "beta (0.4), weights of free SMs and memory; memory_gb (40) of a GPU; split and affinity "
-            "(yes); tie_break (id, or reference as in the authors' simulation). May be repeated.",
+            "beta (0.4), weights of free SMs and memory; memory_gb (40) of a GPU; split and "
+            "affinity (yes); tie_break (id, or reference as in the authors' simulation). "
+            "May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_number, show_share, show_usd
 from gpuplan.planner.sharing.coscaling_study import CoscalingStudy, overloads, verdict
@@ -64,7 +65,7 @@ def placement_headline(study: PlacementStudy) -> str:
         saved = next(row for row in rows if row["max_gpus"] == best.max_gpus)
         month = f", {show_usd(saved['saved_usd_per_month'])} a month"
     return (
-        f"{best.max_gpus:,} GPUs instead of {exclusive:,} under {best.policy}{gamma} "
+        f"{counted(best.max_gpus, 'GPU')} instead of {exclusive:,} under {best.policy}{gamma} "
         f"({100 * share:.1f}% fewer{month})."
     )
 
@@ -72,6 +73,7 @@ def placement_headline(study: PlacementStudy) -> str:
 def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
     """Return the policies, the services, the verdict by cold start, and the frontier."""
     rows = [one.summary(study.request.jobs) for one in study.main]
+    kept = [Column("training_kept_share", "training speed kept", show_share)]
     policies = _table(
         "Policies",
         [
@@ -80,7 +82,7 @@ def coscaling_tables(study: CoscalingStudy) -> tuple[Table, ...]:
             Column("mean_gpus", "mean GPUs", show_number),
             Column("worst_violation_rate", "worst service over SLO", show_rate),
             Column("cold_starts", "cold starts", _gpus),
-            Column("training_kept_share", "training speed kept", show_share),
+            *(kept if study.request.jobs else ()),
         ],
         rows,
     )
@@ -144,9 +146,12 @@ def _verdicts(study: CoscalingStudy) -> Table:
 def coscaling_headline(study: CoscalingStudy) -> str:
     """Return the answer in one sentence: GPUs, the worst service, training."""
     one, whole = study.main[0], study.exclusive
-    parts = [f"{one.max_gpus:,} GPUs under {one.policy} instead of {whole.max_gpus:,}"]
     if one.policy == whole.policy:
-        parts = [f"{one.max_gpus:,} GPUs, each for one instance"]
+        parts = [f"{counted(one.max_gpus, 'GPU')}, each for one instance"]
+    elif one.max_gpus >= whole.max_gpus:
+        parts = [f"{one.policy} saves no GPUs: {one.max_gpus:,} against {whole.max_gpus:,}"]
+    else:
+        parts = [f"{counted(one.max_gpus, 'GPU')} under {one.policy} instead of {whole.max_gpus:,}"]
     if one.functions:
         worst = max(one.functions, key=lambda service: service.violation_rate)
         alone = show_rate(whole.worst_violation_rate)

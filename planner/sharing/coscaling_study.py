@@ -112,7 +112,7 @@ class FunctionOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyOutcome:
+class SharingOutcome:
     """What happened under a policy at one cold start.
 
     Attributes:
@@ -187,12 +187,12 @@ class CoscalingStudy:
     """
 
     request: SharingRequest
-    outcomes: tuple[tuple[PolicyOutcome, ...], ...]
-    exclusive: PolicyOutcome
+    outcomes: tuple[tuple[SharingOutcome, ...], ...]
+    exclusive: SharingOutcome
     frontier: tuple[FrontierPoint, ...]
 
     @property
-    def main(self) -> tuple[PolicyOutcome, ...]:
+    def main(self) -> tuple[SharingOutcome, ...]:
         """The policies at the first cold start."""
         return self.outcomes[0]
 
@@ -209,7 +209,7 @@ class CoscalingStudy:
         }
 
 
-def verdict(outcomes: Sequence[PolicyOutcome]) -> dict[str, Any]:
+def verdict(outcomes: Sequence[SharingOutcome]) -> dict[str, Any]:
     """Return which policies have the least violation rate and the fewest GPUs at a cold start."""
     calm = min(one.worst_violation_rate for one in outcomes)
     few = min(one.max_gpus for one in outcomes)
@@ -243,7 +243,7 @@ def study_coscaling(
     total += points if request.frontier else 0
     done = 0
 
-    def run(policy: str, cold_s: float, changed: SharingRequest) -> PolicyOutcome:
+    def run(policy: str, cold_s: float, changed: SharingRequest) -> SharingOutcome:
         nonlocal done
         found = run_policy(policy, cold_s, changed)
         done += 1
@@ -275,7 +275,7 @@ def study_coscaling(
     return CoscalingStudy(request, outcomes, exclusive, _efficient(frontier))
 
 
-def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> PolicyOutcome:
+def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> SharingOutcome:
     """Run one policy at one cold start.
 
     Raises:
@@ -311,7 +311,7 @@ def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> Pol
         float(min(work_s / span_s, 1.0))
         for work_s, span_s in zip(run.training_s, elapsed, strict=True)
     ]
-    return PolicyOutcome(
+    return SharingOutcome(
         policy=policy,
         cold_start_s=cold_start_s,
         functions=tuple(
@@ -359,7 +359,7 @@ def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> Functio
     )
 
 
-def overloads(outcome: PolicyOutcome) -> list[FunctionOutcome]:
+def overloads(outcome: SharingOutcome) -> list[FunctionOutcome]:
     """Return the services whose peak demand exceeds what vertical scaling can give."""
     return [one for one in outcome.functions if one.peak_demand_over_capacity > one.headroom + 1e-9]
 
@@ -385,7 +385,7 @@ def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequ
     return replace(request, services=services, settings=settings)
 
 
-def _point(one: PolicyOutcome, gamma: float, factor: float) -> FrontierPoint:
+def _point(one: SharingOutcome, gamma: float, factor: float) -> FrontierPoint:
     worst = one.worst_violation_rate
     return FrontierPoint(one.policy, gamma, factor, one.max_gpus, one.mean_gpus, worst)
 

@@ -18,6 +18,7 @@ from gpuplan.analysis.user_tables.sharing_instances import (
     TRAINING,
     SharedInstance,
 )
+from gpuplan.analysis.words import counted
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_instances
 from gpuplan.simkit.sharing.policies import EXCLUSIVE, PlacementSettings
@@ -198,7 +199,7 @@ def instances_of_trace(
         f"The log has no GPU memory: a job holds its share of {memory_gb:g} GB.",
     ]
     if dropped:
-        notes.append(f"{dropped:,} jobs without GPUs or without a start are left out.")
+        notes.append(f"{counted(dropped, 'job')} without GPUs or without a start left out.")
     return found, tuple(notes)
 
 

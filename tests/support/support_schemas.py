@@ -103,6 +103,20 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
     yield "synth", [f"--like={trace}", "--jobs=500", "-o", f"{folder / 'l.parquet'}"]
+    functions = folder / "functions.toml"
+    tables = (f"{SAMPLES / 'service_profile.csv'}", f"{SAMPLES / 'training_profile.csv'}")
+    yield "profile", [tables[1], "--training"]
+    yield "profile", [tables[0], "--slo=100ms", "-o", f"{functions}"]
+    placed = f"{SAMPLES / 'shared_instances.csv'}"
+    yield "share", [placed, "--gamma=1.5,2", "--price=2"]
+    yield "share", [trace, "--cluster=200x8"]
+    loads = [f"--functions={functions}", f"--load={SAMPLES / 'requests.csv'}", "--horizon=1m"]
+    yield "share", loads
+    trained = folder / "trained.toml"
+    with_job = functions.read_text() if functions.exists() else ""
+    job = f'[[functions]]\nname="t"\nkind="training"\nprofile="{tables[1]}"\nrequest=0.4\n'
+    trained.write_text(with_job + job, encoding="utf-8")
+    yield "share", [f"--functions={trained}", *loads[1:], "--policy=infless", "--no-frontier"]
     scenario = folder / "plan.toml"
     scenario.write_text(PLAN, encoding="utf-8")
     synth = "--set=workload.synth={preset='seren', jobs=9}"
