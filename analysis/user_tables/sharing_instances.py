@@ -179,7 +179,7 @@ def _instance(path: Path, row: int, values: Mapping[str, Any]) -> SharedInstance
     def number(key: str, default: float | None, low: float, most: float, text: str) -> float:
         value = values.get(key, default)
         try:
-            found = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+            found = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError):
             found = math.nan
         if not low <= found <= most:

@@ -148,7 +148,11 @@ def _writer(profiled: list[ProfiledModel], folder: Path, note: str) -> Callable[
     from gpuplan.analysis.user_tables.sharing_functions import functions_text
 
     text = functions_text((one.function for one in profiled), folder, note)
-    return lambda path: path.write_text(text, encoding="utf-8") and None
+
+    def write(path: Path) -> None:
+        path.write_text(text, encoding="utf-8")
+
+    return write
 
 
 def _note(slo: str | None) -> str:

@@ -180,9 +180,16 @@ def share(
         raise UsageError(
             f"--gamma {gamma} and --set gamma={values['gamma']:g}: give one of the two"
         )
-    shape = read_shape(cluster, "--cluster").pool
-    nodes = shape.nodes or 1
-    size = (nodes, shape.gpus // nodes)
+    shape = read_shape(cluster, "--cluster")
+    if len(shape.pools) > 1:
+        raise UsageError(f"--cluster {cluster}: expected GPUs of one type, as in A100=1000x4")
+    pool = shape.pool
+    if pool.gpus is None:
+        raise UsageError(
+            f"--cluster {cluster}: expected the number of nodes, as in {DEFAULT_CLUSTER}"
+        )
+    nodes = pool.nodes or 1
+    size = (nodes, pool.gpus // nodes)
     if instances is not None:
         given = {"--load": load, "--capacity": capacity, "--cold-start": cold_start}
         wrong = next((name for name, value in given.items() if value is not None), None)

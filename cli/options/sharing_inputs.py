@@ -178,6 +178,7 @@ class LoadOption:
         from gpuplan.planner.sharing.request_load import even_arrivals
 
         process = self.process(spec)
+        arrivals: FloatArray
         try:
             if process is not None:
                 rng = np.random.default_rng([self.seed, place])

@@ -378,7 +378,8 @@ def _longest(above: Any) -> int:
 
 def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequest | None:
     """Return the request at another gamma and registered capacity; None above a limit."""
-    if any(one.limit > gamma + 1e-9 for one in (*request.services, *request.jobs)):
+    limits = [one.limit for one in request.services] + [job.limit for job in request.jobs]
+    if max(limits, default=0.0) > gamma + 1e-9:
         return None
     services = [replace(one, capacity_rps=factor * one.capacity()) for one in request.services]
     settings = replace(request.settings, gamma=gamma)

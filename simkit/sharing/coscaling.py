@@ -296,7 +296,7 @@ def run_sharing(
             removed_s=instances.values[first : first + count, REMOVED_S],
         )
     back = np.argsort(np.array(queue, np.int64), kind="stable")
-    every = [*ranked, *started]
+    every: list[Service | TrainingJob] = [*ranked, *started]
     ends = instances.values[functions.numbers[len(ranked) :, FIRST], REMOVED_S]
     return SharingRun(
         services=tuple(run for run in runs if run is not None),
@@ -321,9 +321,10 @@ def _check(
         raise ValueError(f"horizon_s must be above 0, got {horizon_s:g}")
     if rules.quotas not in QUOTAS:
         raise ValueError(f"quotas must be one of {QUOTAS}, got {rules.quotas!r}")
-    if len({one.name for one in (*services, *jobs)}) < len(services) + len(jobs):
+    every: list[Service | TrainingJob] = [*services, *jobs]
+    if len({one.name for one in every}) < len(every):
         raise ValueError("functions need different names")
-    for one in (*services, *jobs):
+    for one in every:
         if not 0 < one.request <= one.limit <= 1 or not one.memory_gb >= 0:
             raise ValueError(f"{one.name}: needs 0 < request <= limit <= 1 and memory >= 0")
     for service in services:
@@ -355,7 +356,7 @@ def _launches(changes: IntArray) -> int:
 def _functions(
     services: list[Service], jobs: list[TrainingJob], counts: list[int], rules: SharingRules
 ) -> tuple[Functions, object]:
-    every = [*services, *jobs]
+    every: list[Service | TrainingJob] = [*services, *jobs]
     tables = [one.profile for one in every]
     curves = join_curves([(one.batch, one.share, one.latency_s) for one in tables])
     batch = np.array(

@@ -29,25 +29,27 @@ class Curves(NamedTuple):
 @kernel
 def batch_rate(curves: Any, function: int, row: int, share: float) -> float:
     """Return batches per second at a measured batch size: linear between shares, flat above."""
-    shares, rates = curves.share[function], curves.rate[function, row]
     points = curves.points[function]
     at = 1
-    while at < points and shares[at] <= share:
+    while at < points and curves.share[function, at] <= share:
         at += 1
+    below = curves.rate[function, row, at - 1]
     if at == points:
-        return rates[at - 1]
-    low, high = shares[at - 1], shares[at]
-    return rates[at - 1] + (rates[at] - rates[at - 1]) * (share - low) / (high - low)
+        return float(below)
+    low, high = curves.share[function, at - 1], curves.share[function, at]
+    above = curves.rate[function, row, at]
+    return float(below + (above - below) * (share - low) / (high - low))
 
 
 @kernel
 def exec_time(curves: Any, function: int, batch: int, share: float) -> float:
     """Return the seconds of a batch: linear in its size between measured sizes, flat beyond."""
-    sizes = curves.batch[function]
+    most = curves.batch.shape[1]
     high = 0
-    while high < sizes.size - 1 and sizes[high] < batch:
+    while high < most - 1 and curves.batch[function, high] < batch:
         high += 1
-    low = high if sizes[high] <= batch or high == 0 else high - 1
+    above = curves.batch[function, high]
+    low = high if above <= batch or high == 0 else high - 1
     rate = batch_rate(curves, function, low, share)
     if rate == 0.0:
         return np.inf
@@ -57,7 +59,8 @@ def exec_time(curves: Any, function: int, batch: int, share: float) -> float:
     rate = batch_rate(curves, function, high, share)
     if rate == 0.0:
         return np.inf
-    return first + (1 / rate - first) * (batch - sizes[low]) / (sizes[high] - sizes[low])
+    below = curves.batch[function, low]
+    return float(first + (1 / rate - first) * (batch - below) / (above - below))
 
 
 @kernel
@@ -67,8 +70,8 @@ def saturation(curves: Any, function: int, batch: int) -> float:
     best = 1 / exec_time(curves, function, batch, shares[points - 1])
     for at in range(1, points):
         if 1 / exec_time(curves, function, batch, shares[at]) >= SATURATED * best:
-            return shares[at]
-    return shares[points - 1]
+            return float(shares[at])
+    return float(shares[points - 1])
 
 
 def join_curves(tables: list[tuple[IntArray, FloatArray, FloatArray]]) -> Curves:

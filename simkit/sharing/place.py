@@ -57,7 +57,7 @@ def new_held(instances: int, parts: int) -> HeldGpus:
 def fits(fleet: Any, gpu: int, request: float, limit: float, memory: float, rules: Any) -> bool:
     """Return whether a GPU has room for a part."""
     charged = fleet.charged
-    return (
+    return bool(
         charged[REQUESTS, gpu] + request <= rules.omega + rules.slack
         and charged[LIMITS, gpu] + limit <= rules.gamma + rules.slack
         and charged[MEMORY, gpu] + memory <= rules.memory_gb + rules.slack
@@ -70,9 +70,9 @@ def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> fl
     charged = fleet.charged
     sm = 1 - (charged[REQUESTS, gpu] + request)
     if rules.memory_weight == 0.0:
-        return rules.sm_weight * sm
+        return float(rules.sm_weight * sm)
     free = 1 - (charged[MEMORY, gpu] + memory) / rules.memory_gb
-    return rules.sm_weight * sm + rules.memory_weight * free
+    return float(rules.sm_weight * sm + rules.memory_weight * free)
 
 
 @kernel
@@ -134,7 +134,7 @@ def node_of_gang(
                 elif with_free and rules.reference and not active:
                     found += 1  # whatever the charges left there
             if found >= n:
-                return node
+                return int(node)
         gpu = fleet.links[NEXT, gpu] if by_age else gpu + size
     return NOWHERE
 

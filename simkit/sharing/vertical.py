@@ -55,10 +55,10 @@ def issue_tokens(
     gpu: int, period: int, functions: Any, instances: Any, gpus: Any, rules: Any
 ) -> bool:
     """Set the quotas on a GPU and its state, and return whether any of them changed."""
-    count, parts = gpus.count[gpu], gpus.parts[gpu]
+    count, parts = gpus.count[gpu], gpus.parts
     busy = present = services = 0  # instances that used something of late, and all
     for at in range(count):
-        one = parts[at, 0]
+        one = parts[gpu, at, 0]
         if instances.numbers[one, STATUS] == READY:
             present += 1
             busy += not is_silent(one, period, instances, rules)
@@ -67,7 +67,7 @@ def issue_tokens(
     changed = False
     calm = gpus.calm[gpu]
     for at in range(count):
-        one, part = parts[at, 0], parts[at, 1]
+        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
         function = instances.numbers[one, FUNCTION]
         kind = functions.numbers[function, KIND]
         if kind == TRAINING or instances.numbers[one, STATUS] != READY:
@@ -100,7 +100,7 @@ def issue_tokens(
     if present == services:
         return changed
     for at in range(count):
-        one, part = parts[at, 0], parts[at, 1]
+        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
         function = instances.numbers[one, FUNCTION]
         if functions.numbers[function, KIND] != TRAINING:
             continue
@@ -123,14 +123,14 @@ def issue_tokens(
 @kernel
 def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
     """Share a GPU by quotas among those that have work, and return whether a share changed."""
-    count, parts = gpus.count[gpu], gpus.parts[gpu]
+    count, parts = gpus.count[gpu], gpus.parts
     total = 0.0
     for at in range(count):
-        total += demand(parts[at, 0], parts[at, 1], functions, instances)
+        total += demand(parts[gpu, at, 0], parts[gpu, at, 1], functions, instances)
     total = max(1.0, total)
     changed = False
     for at in range(count):
-        one, part = parts[at, 0], parts[at, 1]
+        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
         share = demand(one, part, functions, instances) / total
         if share != instances.share[one, part]:
             instances.share[one, part] = share
@@ -148,7 +148,7 @@ def demand(one: int, part: int, functions: Any, instances: Any) -> float:
         or (instances.numbers[one, BATCH_SIZE] == 0 and instances.numbers[one, HEAD] < 0)
     ):
         return 0.0
-    return min(instances.quota[one, part], functions.values[function, SATURATION])
+    return float(min(instances.quota[one, part], functions.values[function, SATURATION]))
 
 
 @kernel
