@@ -125,6 +125,6 @@ def release(
         totals[1] -= charged[REQUESTS, gpu]
         totals[2] -= charged[MEMORY, gpu]
         if not reference:
-            charged[:, gpu] = 0.0
+            charged[REQUESTS, gpu] = charged[LIMITS, gpu] = charged[MEMORY, gpu] = 0.0
         if totals[0] == 0:
-            totals[:] = 0.0
+            totals[1] = totals[2] = 0.0

@@ -90,7 +90,8 @@ def launch(
         instances.quota[one, part] = functions.values[function, QUOTA]
         at = gpus.count[gpu]
         while at and gpus.parts[gpu, at - 1, 0] > one:
-            gpus.parts[gpu, at] = gpus.parts[gpu, at - 1]
+            gpus.parts[gpu, at, 0] = gpus.parts[gpu, at - 1, 0]
+            gpus.parts[gpu, at, 1] = gpus.parts[gpu, at - 1, 1]
             at -= 1
         gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1] = one, part
         gpus.count[gpu] += 1
@@ -116,7 +117,9 @@ def end_instance(
         at = 0
         while gpus.parts[gpu, at, 0] != one:
             at += 1
-        gpus.parts[gpu, at : count - 1] = gpus.parts[gpu, at + 1 : count]
+        for later in range(at + 1, count):
+            gpus.parts[gpu, later - 1, 0] = gpus.parts[gpu, later, 0]
+            gpus.parts[gpu, later - 1, 1] = gpus.parts[gpu, later, 1]
         gpus.count[gpu] -= 1
     function = instances.numbers[one, FUNCTION]
     request, limit = (

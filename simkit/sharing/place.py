@@ -316,7 +316,8 @@ def choose(
     Returns:
         the number of parts; 0 where the instance does not fit.
     """
-    parts_gb[:n] = memory
+    for part in range(n):
+        parts_gb[part] = memory
     if rules.method == WHOLE_GPUS:
         if memory > rules.memory_gb + rules.slack or fleet.totals[0] + n > fleet.instances.size:
             return 0

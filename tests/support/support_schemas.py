@@ -24,7 +24,7 @@ Schema = dict[str, Any]
 MAPS = re.compile(
     r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
     r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
-    r"|.*\.price_choice"
+    r"|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
 )
 """Objects whose keys are names from the input or of other things, not fields."""
 
@@ -105,7 +105,10 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "synth", [f"--like={trace}", "--jobs=500", "-o", f"{folder / 'l.parquet'}"]
     functions = folder / "functions.toml"
     tables = (f"{SAMPLES / 'service_profile.csv'}", f"{SAMPLES / 'training_profile.csv'}")
-    yield "profile", [tables[1], "--training"]
+    headed = folder / "headed.csv"
+    text = (SAMPLES / "training_profile.csv").read_text(encoding="utf-8")
+    headed.write_text(f"b,sm_percent,latency_s,throughput\n{text}", encoding="utf-8")
+    yield "profile", [f"{headed}", "--training", "--map=batch=b"]
     yield "profile", [tables[0], "--slo=100ms", "-o", f"{functions}"]
     placed = f"{SAMPLES / 'shared_instances.csv'}"
     yield "share", [placed, "--gamma=1.5,2", "--price=2"]
