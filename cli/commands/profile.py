@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Input, Report, Table
+from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
@@ -134,7 +135,9 @@ def profile(
         command="profile",
         results={"functions": [one.summary() for one in profiled]},
         tables=(_table(profiled),),
-        inputs=tuple(Input(str(one.path), sha256_of(one.path), one.latency_s.size) for one in read),
+        inputs=tuple(
+            InputFile(str(one.path), sha256_of(one.path), one.latency_s.size) for one in read
+        ),
         parameters={"slo_s": slo_s, "training": training, "te_drop": te_drop, "map": names},
         headline=_headline(profiled),
         warnings=tuple(warning for one in profiled for warning in one.warnings),

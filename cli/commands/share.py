@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Input, Report
+from gpuplan.cli.formats.report import Report
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.cluster_options import read_shape
 from gpuplan.cli.options.completion import one_of
@@ -260,7 +261,7 @@ def _setting_parameters(settings: Any) -> dict[str, Any]:
 
 def _instances(
     path: Path, memory_gb: float, node_gpus: int
-) -> tuple[Sequence[SharedInstance], Input, tuple[str, ...]]:
+) -> tuple[Sequence[SharedInstance], InputFile, tuple[str, ...]]:
     """Return the instances of a file, or of a job log, and what to tell of them."""
     from gpuplan.analysis.errors import InputError
     from gpuplan.analysis.files import sha256_of
@@ -270,7 +271,7 @@ def _instances(
 
     if path.suffix.lower() != ".parquet" and (has_events(path) or is_table(path)):
         placed = read_instances(path)
-        return placed, Input(str(path), sha256_of(path), len(placed)), ()
+        return placed, InputFile(str(path), sha256_of(path), len(placed)), ()
     trace, source = read_log(path)
     found, notes = instances_of_trace(trace, memory_gb, node_gpus)
     if not found:
@@ -359,7 +360,7 @@ def _coscale(
         command="share",
         results=study.summary(),
         tables=coscaling_tables(study),
-        inputs=(Input(str(path), sha256_of(path), len(read)), *loads.inputs.values()),
+        inputs=(InputFile(str(path), sha256_of(path), len(read)), *loads.inputs.values()),
         parameters={
             "policies": list(policies),
             "cluster": cluster,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.cli.formats.report import Input
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.settings import check_once
 
@@ -86,7 +86,7 @@ def parse_sharing_settings(texts: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def read_log(path: Path) -> tuple[Trace, Input]:
+def read_log(path: Path) -> tuple[Trace, InputFile]:
     """Return a canonical trace, or a job log in any format that ``gpuplan ingest`` reads.
 
     Raises:
@@ -98,14 +98,14 @@ def read_log(path: Path) -> tuple[Trace, Input]:
     columns = ("job_id", "submit_time", "queue_s", "duration_s", "num_gpus", "state")
     if path.suffix.lower() == ".parquet":
         trace = read_trace(path, columns=columns)
-        return trace, Input(str(path), trace.sha256, trace.rows)
+        return trace, InputFile(str(path), trace.sha256, trace.rows)
     from gpuplan.analysis.files import sha256_of
 
     with tempfile.TemporaryDirectory(prefix="gpuplan-") as folder:
         kept = Path(folder) / "log.parquet"
         ingest([path], kept)
         trace = read_trace(kept, columns=columns)
-    return trace, Input(str(path), sha256_of(path), trace.rows)
+    return trace, InputFile(str(path), sha256_of(path), trace.rows)
 
 
 class LoadOption:
@@ -117,7 +117,7 @@ class LoadOption:
         self.multiplier, self.seed = multiplier, seed
         self.own: dict[str, str] = {}
         self.common: str | None = None
-        self.inputs: dict[str, Input] = {}
+        self.inputs: dict[str, InputFile] = {}
         self.read: dict[str, tuple[FloatArray, bool, float]] = {}
         for text in texts:
             name, found, value = text.partition("=")
@@ -204,7 +204,7 @@ class LoadOption:
                 from gpuplan.analysis.user_tables.request_rates import read_rates
 
                 rates = read_rates(path)
-                self.inputs[spec] = Input(spec, sha256_of(path), rates.size)
+                self.inputs[spec] = InputFile(spec, sha256_of(path), rates.size)
                 self.read[spec] = (rates, True, float(rates.size))
             else:
                 trace, self.inputs[spec] = read_log(path)
