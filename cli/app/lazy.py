@@ -19,6 +19,12 @@ COMMANDS = {
     "sweep": "Replay a trace under many serverless thresholds: cost against completion time.",
     "simulate": "Replay a trace under one policy: what each job waits and costs.",
     "compare": "Compare policies on one trace: what each costs and how soon jobs are done.",
+    "profile": (
+        "Choose batch size and GPU share of each model from a measured table, and say how good."
+    ),
+    "share": (
+        "Say how many GPUs services and training need if they share cards, and at what risk."
+    ),
     "report": (
         "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
     ),
