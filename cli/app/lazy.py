@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gpuplan.cli.app.help_pages import show_program_help
+
 COMMANDS = {
     "ingest": "Bring a job log into the canonical schema, and account for every row of it.",
     "prices": "Bring GPU price lists and histories into one table, and say what GPUs cost.",
@@ -35,6 +37,16 @@ COMMANDS = {
 }
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
 
+GROUPS = {
+    "Get data in": ("ingest", "prices", "synth"),
+    "Understand a workload": ("characterize",),
+    "Plan: how many GPUs, and which": ("pareto", "sweep"),
+    "Replay: what another scheduler would do": ("simulate", "compare"),
+    "Report, automate, track changes": ("report", "init", "run", "diff"),
+    "Find out more": ("demo", "list"),
+}
+"""Question -> the commands that answer it, as ``gpuplan --help`` shows them."""
+
 MODULES = {"list": "listing"}
 """The module of a command in `gpuplan.cli.commands`, if its name differs from the command."""
 
@@ -58,11 +70,7 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, which lists every command without importing any."""
-        self._brief = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._brief = False
+        show_program_help(self, GROUPS, COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return the possible completions, also without importing a command."""

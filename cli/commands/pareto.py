@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Report, trace_input
 from gpuplan.cli.options.outputs import check_output
@@ -48,17 +49,20 @@ def pareto(
     output: Output,
     budget: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Budgets, comma-separated: average GPUs (60 or 60gpu), times the load (1.2x), "
-            "dollars ($12/h, $10000/month; with a price), or ranges LOW:HIGH:COUNT of them. "
-            "Default: 8 from the least to the most that is of use.",
+            help="Budgets, comma-separated: average GPUs (60 or 60gpu), times the load "
+            "(1.2x), dollars ($12/h, $10000/month; needs a price), or a range "
+            "LOW:HIGH:COUNT. Default: 8, from the least to the most useful.",
             show_default=False,
         ),
     ] = None,
     target_jct: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Mean completion times, comma-separated, for example 45m: find the least budget.",
+            help="Mean completion times, comma-separated, such as 45m; finds the least "
+            "budget for each.",
             show_default=False,
         ),
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table, trace_input
 from gpuplan.cli.formats.shapes import replay_shapes
@@ -53,17 +54,19 @@ def simulate(
     timeline: TimelineChoice,
     policy: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="Scheduling policy; see gpuplan list policies.",
+            help="Policy to replay; see gpuplan list policies.",
             autocompletion=one_of(POLICIES),
         ),
     ] = "allpass",
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="A parameter of the policy as key=value, for example threshold_s=5m, "
-            "controller=fixed or capacity=30; may be repeated.",
+            help="A setting of the policy, such as threshold_s=5m or capacity=30; see "
+            "gpuplan list policies NAME. May be repeated.",
             show_default=False,
         ),
     ] = None,

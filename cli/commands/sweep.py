@@ -10,9 +10,10 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Report, trace_input
-from gpuplan.cli.options.cluster_options import FORMS, METAVAR, read_size
+from gpuplan.cli.options.cluster_options import METAVAR, read_size
 from gpuplan.cli.options.completion import POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, TimelineChoice, price_choice
@@ -56,9 +57,11 @@ def sweep(
     timeline: TimelineChoice,
     threshold: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="Run time after which a job moves from serverless to rented workers: a list "
-            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8); seconds unless a unit is given."
+            help="Run times after which a job leaves serverless GPUs: a list "
+            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8). Seconds unless a unit is "
+            "given."
         ),
     ] = DEFAULT_THRESHOLDS,
     policy: Annotated[
@@ -71,9 +74,10 @@ def sweep(
     ] = None,
     capacity: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Most workers (GPUs) rented at once; a list such as 10,20,none tries each. "
-            "Default: no limit.",
+            help="Most workers (GPUs) rented at once. A list such as 10,20,none tries "
+            "each. Default: no limit.",
             show_default=False,
         ),
     ] = None,
@@ -89,21 +93,23 @@ def sweep(
     ] = None,
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="Another parameter of allpass as key=value, for example checkpoint_s=20 or "
-            "serverless_usd_per_gpu_h=1.80; may be repeated.",
+            help="A setting of allpass, such as checkpoint_s=20 or "
+            "serverless_usd_per_gpu_h=1.80; see gpuplan list policies allpass. May be "
+            "repeated.",
             show_default=False,
         ),
     ] = None,
     against: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="What to set the choice against, such as the scheduler of today: a policy of "
-            "gpuplan list policies, with settings of its own after a colon (fifo:cluster=8x4; "
-            "lists take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at "
-            "its own prices, and takes what --set says where it has that setting. Default: "
-            "everything serverless alone.",
+            help="A policy to compare with, such as today's scheduler: fifo:cluster=8x4. "
+            "It replays the same jobs at its own prices and also takes --set. Lists "
+            "take /, as in 2d-las:limits_gpu_s=600/3600. Default: everything "
+            "serverless.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
             show_default=False,
@@ -111,9 +117,10 @@ def sweep(
     ] = None,
     cluster: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help=f"The GPUs of the policy in --against: {FORMS}. The workers of the sweep are "
-            "limited by --capacity.",
+            help="GPUs of the --against policy: 64, 8x4 (8 nodes of 4 GPUs), or x4 (as "
+            "many nodes of 4 as needed).",
             metavar=METAVAR,
             show_default=False,
         ),
@@ -128,11 +135,11 @@ def sweep(
     ] = None,
     value_of_time: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="What an hour of a job is worth, in dollars, one or a list such as 0,1,10: the "
-            "recommendation is then the least bill plus the worth of all completion times. "
-            "Default: the cheapest whose mean JCT is within 10% of the least; everything "
-            "serverless is a choice too.",
+            help="Dollars that an hour of completion time is worth, such as 0,1,10. The "
+            "recommendation then has the lowest bill plus worth. Default: the "
+            "cheapest whose mean JCT is within 10% of the shortest.",
             show_default=False,
         ),
     ] = None,

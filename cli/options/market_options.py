@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.formats.report import Input
 from gpuplan.cli.options.outputs import WriteFile, check_output, check_suffix
 from gpuplan.cli.options.shared_options import Output
@@ -45,10 +46,11 @@ class MarketChoice:
 
     prices: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="What GPUs cost: a price table of [bold]gpuplan prices[/bold] (.parquet), whose "
-            "offers the marketplace follows over time, or [bold]builtin[/bold] for the list that "
-            "comes with gpuplan; for example with --set gpu=A100-80GB --set provider=vast.",
+            help="GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), "
+            "followed over time, or [bold]builtin[/bold] for gpuplan's own list. "
+            "Choose with --set gpu=A100-80GB --set provider=vast.",
             metavar="FILE|builtin",
             show_default=False,
         ),
@@ -56,8 +58,9 @@ class MarketChoice:
     checkpoints: Annotated[
         Path | None,
         typer.Option(
-            help="What it takes to save and load jobs, by class: a CSV of job_class and "
-            "checkpoint_s, restore_s (seconds), or state_gb, gb_per_s; class * is every other.",
+            help="Time to save and load jobs, by class: a CSV of job_class, checkpoint_s, "
+            "restore_s (seconds), or of job_class, state_gb, gb_per_s. Class * stands "
+            "for all others.",
             metavar="FILE",
             show_default=False,
         ),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.cluster_options import METAVAR
 from gpuplan.cli.options.completion import BASELINES, SPEEDUPS, one_of
 from gpuplan.cli.options.market_options import MOST_GPUS
@@ -49,10 +50,12 @@ class ScalingChoice:
 
     speedup: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="How jobs speed up with GPUs: amdahl:SIGMA, usl:SIGMA,KAPPA, power:ALPHA, each "
-            "also with ranges (power:0.6..0.9), profile:NAME, a CSV of measured throughputs, or "
-            "pollux:FILE.csv; see gpuplan list speedups. Default: power:0.8, an assumption.",
+            help="How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, usl:SIGMA,KAPPA, "
+            "a range such as power:0.6..0.9, profile:NAME, a CSV of measured "
+            "throughputs, or pollux:FILE.csv. See gpuplan list speedups. Default: "
+            "power:0.8, an assumption.",
             rich_help_panel=JOBS_PANEL,
             autocompletion=one_of(SPEEDUPS),
             show_default=False,
@@ -73,9 +76,10 @@ class ScalingChoice:
     ] = None
     rescale: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Time a job loses at its start and at each change of width, for example 20s. "
-            "Default: what the profile measured, else 0.",
+            help="Time a job loses at each start and change of width, such as 20s. "
+            "Default: as the profile measured, else 0.",
             rich_help_panel=JOBS_PANEL,
             show_default=False,
         ),
@@ -88,8 +92,9 @@ class WidthChoice:
 
     max_width: Annotated[
         int | None,
+        COMMON,
         typer.Option(
-            help="Most GPUs one job may get. Default: 64, or all that a profile measured.",
+            help="Most GPUs one job may get. Default: 64, or the most a profile measured.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=WIDTHS_PANEL,
@@ -164,10 +169,10 @@ class MoneyChoice:
     ] = None
     price: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             metavar="USD|TYPE=USD",
-            help="Price of one GPU for one hour, in dollars: 1.29, or for each GPU type T4=0.5, "
-            "repeated.",
+            help="Dollars per GPU-hour: 1.29, or T4=0.5 for one GPU type. May be repeated.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -217,9 +222,10 @@ class RentingChoice:
     ] = False
     cluster: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Nodes and GPUs that can be rented (of each type): x8 for whole nodes of 8 GPUs, "
-            "32x8 for at most 32 of them, 256 for at most 256 GPUs. Default: single GPUs, no "
+            help="GPUs that can be rented, of each type: 256 (at most 256 GPUs), x8 (whole "
+            "nodes of 8), or 32x8 (at most 32 of them). Default: single GPUs, no "
             "limit.",
             metavar=METAVAR,
             rich_help_panel=RENTING_PANEL,
@@ -282,11 +288,12 @@ class ComparedChoice:
     ] = MethodName.exact
     baseline: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             autocompletion=one_of(BASELINES),
             metavar="NAME",
-            help="Also run the jobs under another policy: recorded, fixed-width, equal, "
-            "pollux, pollux-autoscaling, or all; may be repeated.",
+            help="Also replay another policy: recorded, fixed-width, equal, pollux, "
+            "pollux-autoscaling, or all. May be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
