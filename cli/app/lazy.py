@@ -12,28 +12,20 @@ from typer.core import TyperCommand, TyperGroup
 from gpuplan.cli.app.help_pages import show_program_help
 
 COMMANDS = {
-    "ingest": "Bring a job log into the canonical schema, and account for every row of it.",
-    "prices": "Bring GPU price lists and histories into one table, and say what GPUs cost.",
-    "characterize": (
-        "Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."
-    ),
-    "pareto": "Show what mean job completion time each GPU budget buys, and with which widths.",
-    "sweep": "Replay a trace under many serverless thresholds: cost against completion time.",
-    "simulate": "Replay a trace under one policy: what each job waits and costs.",
-    "compare": "Compare policies on one trace: what each costs and how soon jobs are done.",
-    "report": (
-        "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
-    ),
-    "diff": (
-        "Say what changed between two results: workload, cost, completion time, every number."
-    ),
-    "synth": ("Draw a synthetic trace with the statistics of a real one, and say how near it is."),
-    "init": "Write a commented scenario that runs as it is, for gpuplan run.",
-    "run": "Run the studies of a scenario file, write its documents, check its gates.",
-    "list": (
-        "List what is built in: log formats, policies, speedups, methods, baselines, providers."
-    ),
-    "demo": ("Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep."),
+    "ingest": "Read a job log into a trace, and account for every row.",
+    "prices": "Read GPU price lists and histories into one price table.",
+    "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
+    "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
+    "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
+    "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
+    "compare": "Replay a trace under several policies, and compare cost and completion times.",
+    "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
+    "diff": "Show what changed between two results: workload, cost, and completion times.",
+    "synth": "Make a synthetic trace with the statistics of a real one.",
+    "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
+    "run": "Run the studies of a scenario file, write its documents, and check its gates.",
+    "list": "List built-in log formats, policies, speedups, methods, baselines, and providers.",
+    "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
 }
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
 

@@ -76,7 +76,7 @@ def characterize(
         ),
     ] = None,
 ) -> Study[CharacterizeRequest]:
-    """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
+    """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
     from gpuplan.analysis.characterize.options import PortraitOptions
     from gpuplan.analysis.errors import UsageError
     from gpuplan.planner.studies.characterize import CharacterizeRequest, TracePrices

@@ -65,7 +65,7 @@ def compare(
         ),
     ] = None,
 ) -> Study[CompareRequest]:
-    """Compare policies on one trace: what each costs and how soon jobs are done."""
+    """Replay a trace under several policies, and compare cost and completion times."""
     from gpuplan.cli.options.policy_specs import read_contenders
     from gpuplan.planner.studies.compare import CompareRequest
 

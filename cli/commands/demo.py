@@ -32,7 +32,7 @@ def demo(
         typer.Option("--output", "-o", help="Folder for the trace and the charts."),
     ] = Path("gpuplan-demo"),
 ) -> None:
-    """Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep.
+    """Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.
 
     Every step is an ordinary command, shown before its result, so that you can run it on a log of
     your own. Takes less than 20 s on two cores, the first run included.

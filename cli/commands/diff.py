@@ -80,7 +80,7 @@ def diff(
     ] = None,
     allow_unchecked: AllowUnchecked = False,
 ) -> None:
-    """Say what changed between two results: workload, cost, completion time, every number.
+    """Show what changed between two results: workload, cost, and completion times.
 
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """

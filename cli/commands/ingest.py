@@ -137,7 +137,7 @@ def ingest(
     ] = Duration.computed,
     max_rejects: MaxRejects = "1%",
 ) -> Study[IngestRequest]:
-    """Bring a job log into the canonical schema, and account for every row of it."""
+    """Read a job log into a trace, and account for every row."""
     from gpuplan.analysis.reading.rejects import Limit
     from gpuplan.planner.studies.ingest import IngestRequest
 

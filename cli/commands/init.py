@@ -27,7 +27,7 @@ def init(
         bool, COMMON, typer.Option("--force", help="Overwrite an existing file.")
     ] = False,
 ) -> None:
-    """Write a commented scenario that runs as it is, for gpuplan run."""
+    """Write a commented scenario for gpuplan run; it runs unchanged."""
     from importlib.resources import files
 
     from gpuplan.analysis.files import atomic_output

@@ -60,7 +60,7 @@ def pareto(
         ),
     ] = None,
 ) -> Study[ParetoRequest]:
-    """Show what mean job completion time each GPU budget buys, and with which widths."""
+    """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
     from gpuplan.cli.pareto.reference_points import parse_reference_points

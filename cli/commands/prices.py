@@ -138,9 +138,9 @@ def prices(
     max_rejects: MaxRejects = "1%",
     reference: Reference = None,
 ) -> Study[PricesRequest]:
-    """Bring GPU price lists and histories into one table, and say what GPUs cost.
+    """Read GPU price lists and histories into one price table.
 
-    Histories of availability without prices are taken too: how GPUs come and go.
+    It also takes histories of GPU availability without prices.
     """
     from gpuplan.analysis.reading.rejects import Limit
     from gpuplan.planner.studies.prices import PricesRequest

@@ -129,7 +129,7 @@ def report(
     cache: CacheFolder = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Run several studies of a trace and write them as a page, a comment, JSON and test cases."""
+    """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
     from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout

@@ -94,7 +94,7 @@ def run(
     cache: CacheFolder = None,
     no_cache: Annotated[NoCache, COMMON] = False,
 ) -> None:
-    """Run the studies of a scenario file, write its documents, check its gates.
+    """Run the studies of a scenario file, write its documents, and check its gates.
 
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.

@@ -63,7 +63,7 @@ def simulate(
         ),
     ] = None,
 ) -> Study[SimulateRequest]:
-    """Replay a trace under one policy: what each job waits and costs."""
+    """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.planner.studies.simulate import SimulateRequest
 

@@ -150,7 +150,7 @@ def sweep(
         typer.Option(help="Resamples of that bootstrap; 0 leaves it out.", min=0),
     ] = 200,
 ) -> Study[SweepRequest]:
-    """Replay a trace under many serverless thresholds: cost against completion time."""
+    """Find when jobs should leave serverless GPUs: cost and completion time by threshold."""
     from gpuplan.cli.options.policy_specs import read_contender, read_rival
     from gpuplan.cli.options.thresholds import (
         parse_capacities,

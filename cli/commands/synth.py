@@ -143,7 +143,7 @@ def synth(
         ),
     ] = None,
 ) -> Study[SynthRequest]:
-    """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
+    """Make a synthetic trace with the statistics of a real one."""
     from gpuplan.planner.studies.synth import SynthRequest
 
     request = SynthRequest(
