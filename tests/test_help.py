@@ -99,7 +99,7 @@ def example_of(name):
 def folder(tmp_path, monkeypatch):
     """A folder with the files that the examples read."""
     monkeypatch.chdir(tmp_path)
-    lab_trace(tmp_path / "trace.parquet")
+    lab_trace(tmp_path / "trace.parquet", jobs=80)
     shutil.copy(SAMPLES / "seren.csv", tmp_path / "trace_seren.csv")
     history = aws_history(aws_record("2023-03-01T00:00:00Z", "0.5"))
     (tmp_path / "spot.json.gz").write_bytes(gzip.compress(history.encode()))

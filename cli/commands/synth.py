@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.synth.compare import Verdict
     from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
 
-SOURCE_PANEL = "What it is like (one of these)"
+SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW = {
     "s": show_duration,
     "share": show_share,
@@ -163,7 +163,7 @@ def synth(
 COMMAND = StudyCommand(
     "synth",
     synth,
-    "gpuplan synth --preset kalos --jobs 10000 --seed 1 -o kalos.parquet",
+    "gpuplan synth --preset kalos --jobs 1000 --seed 1 -o kalos.parquet",
     output=SynthOutput,
     has_picture=False,
     has_rows=False,

@@ -16,8 +16,8 @@ from gpuplan.cli.options.shared_options import PRICES_PANEL
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"
-RENTING_PANEL = "How GPUs are rented, for the replay"
-COMPARED_PANEL = "What to compare with, and how sure it is"
+RENTING_PANEL = "Renting in the replay"
+COMPARED_PANEL = "Comparison and confidence"
 
 
 class ClassBy(StrEnum):
