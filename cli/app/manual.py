@@ -31,6 +31,9 @@ gpuplan COMMAND [OPTIONS] ...
 gpuplan --help | --version | --install-completion | --show-completion
 ```
 
+`gpuplan COMMAND --help` shows the options that most runs need, and an example. `--help-all` shows every
+option, as this page does.
+
 ## Completion
 
 `gpuplan --install-completion` sets up completion in bash, zsh or fish, whichever it is run in;

@@ -70,7 +70,7 @@ def characterize(
     resamples: Annotated[
         int | None,
         typer.Option(
-            help=f"Resamples of the bootstrap behind --ci; otherwise {RESAMPLES}.",
+            help=f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.",
             min=1,
             show_default=False,
         ),

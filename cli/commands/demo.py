@@ -29,7 +29,7 @@ def demo(
     out: Annotated[
         Path,
         COMMON,
-        typer.Option("--output", "-o", help="Folder for the trace and the charts."),
+        typer.Option("--output", "-o", help="Folder for the trace and the charts.", metavar="DIR"),
     ] = Path("gpuplan-demo"),
 ) -> None:
     """Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.

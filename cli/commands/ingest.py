@@ -110,9 +110,9 @@ def ingest(
     throughputs: Annotated[
         Path | None,
         typer.Option(
-            help="Steps per second of each job type, from which the steps of a Gavel trace become "
-            "durations: CSV of worker_type, job_type, scale_factor, steps_per_second, or Gavel's "
-            "own JSON; plain, .gz or .zst.",
+            help="Steps per second of each job type, to turn the steps of a Gavel trace "
+            "into durations: a CSV of worker_type, job_type, scale_factor, "
+            "steps_per_second, or Gavel's JSON; plain, .gz, or .zst.",
             metavar="FILE",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -121,7 +121,7 @@ def ingest(
     worker_type: Annotated[
         str | None,
         typer.Option(
-            help="The worker type of --throughputs that the jobs run on, for example v100.",
+            help="Worker type in --throughputs that jobs run on, such as v100.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -130,8 +130,8 @@ def ingest(
     duration: Annotated[
         Duration,
         typer.Option(
-            help="Where a log (seren, kalos, helios) tells durations beside starts and ends: end - "
-            "start, or the log's own seconds, to reproduce numbers published from them.",
+            help="Durations of seren, kalos, and helios logs: computed (end - start), or "
+            "source (the log's own seconds, to reproduce published numbers).",
             rich_help_panel=READING_PANEL,
         ),
     ] = Duration.computed,

@@ -128,8 +128,8 @@ def prices(
     sampling: Annotated[
         str | None,
         typer.Option(
-            help="Whether a row is the price at an instant (snapshot) or from an instant on "
-            "(change), where gpuplan takes it for the other.",
+            help="Overrides the detected meaning of a row: the price at an instant "
+            "(snapshot) or from then on (change).",
             metavar="snapshot|change",
             show_default=False,
             rich_help_panel=READING_PANEL,

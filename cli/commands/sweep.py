@@ -62,8 +62,8 @@ def sweep(
     policy: Annotated[
         list[ThresholdRule] | None,
         typer.Option(
-            help="fixed: each threshold as it is; adaptive: one replay in which the threshold "
-            "follows the load. May be repeated. Default: both.",
+            help="fixed: each threshold stays as given. adaptive: one replay whose "
+            "threshold follows the load. May be repeated. Default: both.",
             show_default=False,
         ),
     ] = None,
@@ -79,10 +79,9 @@ def sweep(
     price_ratio: Annotated[
         str | None,
         typer.Option(
-            help="Serverful over serverless price, one or a list such as 0.3,0.5,1: all serverful "
-            "prices are scaled until the median of the offers within the greatest --capacity has "
-            "that ratio. "
-            "Default: prices as set.",
+            help="Rented over serverless price, one or a list such as 0.3,0.5,1. Rented "
+            "prices are scaled until the median offer within the largest --capacity "
+            "has this ratio. Default: prices as set.",
             show_default=False,
         ),
     ] = None,
@@ -123,8 +122,8 @@ def sweep(
     mark: Annotated[
         list[str] | None,
         typer.Option(
-            help="A fixed threshold of your own, such as 10m or none: it is replayed with the "
-            "others, noted in the table, and marked in the picture at the prices of each panel.",
+            help="Your own fixed threshold, such as 10m or none: replayed, listed in the "
+            "table, and marked in the chart.",
             show_default=False,
         ),
     ] = None,
@@ -141,13 +140,13 @@ def sweep(
     ci: Annotated[
         float,
         typer.Option(
-            help="Level in percent of the confidence in the recommendation, from a bootstrap over "
+            help="Confidence level in percent of the recommendation, by a bootstrap over "
             "blocks of consecutive jobs.",
         ),
     ] = 90.0,
     resamples: Annotated[
         int,
-        typer.Option(help="Resamples of that bootstrap; 0 leaves it out.", min=0),
+        typer.Option(help="Resamples of that bootstrap; 0 turns it off.", min=0),
     ] = 200,
 ) -> Study[SweepRequest]:
     """Find when jobs should leave serverless GPUs: cost and completion time by threshold."""

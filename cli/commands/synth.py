@@ -121,7 +121,7 @@ def synth(
     start: Annotated[
         datetime | None,
         typer.Option(
-            help="First day, in the original's time zone; otherwise the original's.",
+            help="First day, in the original's time zone. Default: the original's.",
             formats=["%Y-%m-%d"],
             metavar="YYYY-MM-DD",
             show_default=False,

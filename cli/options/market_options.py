@@ -53,9 +53,9 @@ class ReplayOutput(Output):
     timeline: Annotated[
         Path | None,
         typer.Option(
-            help="Write what happened over time to this file (.parquet). Policies that rent: "
-            "at every tick threshold, pressure, queue, workers by provider, offers, price paid; "
-            "those of one cluster: GPUs in use and jobs waiting.",
+            help="Write a time line to this file (.parquet). Policies that rent: "
+            "threshold, pressure, queue, workers by provider, offers, and price paid "
+            "at every tick. Policies of one cluster: GPUs in use and jobs waiting.",
             metavar="FILE",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,

@@ -109,7 +109,7 @@ CacheFolder = Annotated[
     Path | None,
     typer.Option(
         "--cache",
-        help="Folder of results that need not be computed again; safe to delete. Default: "
+        help="Folder of results kept for reuse; safe to delete. Default: "
         "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
         metavar="DIR",
         rich_help_panel=CACHE_PANEL,
@@ -119,7 +119,7 @@ CacheFolder = Annotated[
 NoCache = Annotated[
     bool,
     typer.Option(
-        "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
+        "--no-cache", help="Compute everything and keep nothing.", rich_help_panel=CACHE_PANEL
     ),
 ]
 MaxRejects = Annotated[
@@ -328,14 +328,14 @@ class Talk:
         typer.Option(
             "--quiet",
             "-q",
-            help="No notes or progress on standard error.",
+            help="Print no notes and no progress on standard error.",
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = False
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Also say time and memory.", rich_help_panel=OUTPUT_PANEL
+            "--verbose", "-v", help="Also print time and memory.", rich_help_panel=OUTPUT_PANEL
         ),
     ] = False
     debug: Annotated[

@@ -63,13 +63,13 @@ class ScalingChoice:
     ] = None
     class_by: Annotated[
         ClassBy,
-        typer.Option(help="Column that tells job classes apart.", rich_help_panel=JOBS_PANEL),
+        typer.Option(help="Column that defines job classes.", rich_help_panel=JOBS_PANEL),
     ] = ClassBy.job_class
     horizon: Annotated[
         str | None,
         typer.Option(
-            help="Time over which the jobs arrive, for example 48h. Default: the span of their "
-            "submissions.",
+            help="Time over which the jobs arrive, such as 48h. Default: from the first to "
+            "the last submission.",
             rich_help_panel=JOBS_PANEL,
             show_default=False,
         ),
@@ -104,8 +104,8 @@ class WidthChoice:
     widths: Annotated[
         str | None,
         typer.Option(
-            help="The GPU counts a job may get, for example 1,2,4,8,16. Default: every count "
-            "up to --max-width, from the fewest measured.",
+            help="GPU counts a job may get, such as 1,2,4,8,16. Default: every count up to "
+            "--max-width, from the fewest measured.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -113,8 +113,7 @@ class WidthChoice:
     width_step: Annotated[
         int | None,
         typer.Option(
-            help="A job gets a multiple of so many GPUs, for example 4 where nodes have 4. "
-            "Default: 1.",
+            help="Jobs get a multiple of this many GPUs, such as 4 on nodes of 4. Default: 1.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=WIDTHS_PANEL,
@@ -125,7 +124,7 @@ class WidthChoice:
         list[str] | None,
         typer.Option(
             metavar="CLASS=GPUS",
-            help="Most GPUs a job of this class may get, for example bert=16; may be repeated.",
+            help="Most GPUs for jobs of a class, such as bert=16. May be repeated.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -134,8 +133,7 @@ class WidthChoice:
         list[str] | None,
         typer.Option(
             metavar="'CLASS <= TIME'",
-            help="Most time the jobs of a class may take on average, for example 'bert <= 2h'; "
-            "may be repeated.",
+            help="Longest mean completion time of a class, such as 'bert <= 2h'. May be repeated.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -144,8 +142,8 @@ class WidthChoice:
         list[str] | None,
         typer.Option(
             metavar="CLASS=W",
-            help="What an hour of a class' jobs counts in the mean that is minimized, for example "
-            "bert=2; may be repeated. Default: 1, the plain mean.",
+            help="Weight of a class in the mean that is minimized, such as bert=2. "
+            "Default: 1. May be repeated.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -160,9 +158,8 @@ class MoneyChoice:
         list[str] | None,
         typer.Option(
             metavar="TYPE[=SPEED]",
-            help="A GPU type to plan for; repeat it to plan for the cheapest mix of several. With "
-            "a law, SPEED says how many times as fast as the first a GPU is: --gpu T4 --gpu "
-            "A100=2.5.",
+            help="GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
+            "speed relative to the first, needed with a law: --gpu T4 --gpu A100=2.5.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -181,9 +178,9 @@ class MoneyChoice:
         str | None,
         typer.Option(
             metavar="FILE|builtin",
-            help="Take the price of --gpu from a price table of [bold]gpuplan prices[/bold] "
-            "(.parquet), or from the list that comes with gpuplan: the median over all that "
-            "offer it on demand.",
+            help="Take the price of --gpu from a table made by [bold]gpuplan prices[/bold] "
+            "(.parquet), or from [bold]builtin[/bold], gpuplan's own list: the median "
+            "on-demand price.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -192,7 +189,7 @@ class MoneyChoice:
         str | None,
         typer.Option(
             metavar="NAME[:KIND]",
-            help="With --prices: of this provider alone, for example aws or aws:spot.",
+            help="Use the --prices of this provider only, such as aws or aws:spot.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -201,7 +198,7 @@ class MoneyChoice:
         str | None,
         typer.Option(
             metavar="TYPE",
-            help="With several --gpu: the one the trace was recorded on. Default: the first.",
+            help="GPU type the trace was recorded on, with several --gpu. Default: the first.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -216,7 +213,7 @@ class RentingChoice:
         bool,
         typer.Option(
             "--no-replay",
-            help="Do not replay the plans on the trace's own arrivals.",
+            help="Only plan; do not replay the plans at recorded arrivals.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = False
@@ -235,29 +232,29 @@ class RentingChoice:
     provision_delay: Annotated[
         str,
         typer.Option(
-            help="Time from the request for a node until it is ready.",
+            help="Time from requesting a node until it is ready.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = "90s"
     release_delay: Annotated[
         str,
         typer.Option(
-            help="Time a node must have been idle before it is returned.",
+            help="Idle time after which a node is returned.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = "30s"
     billing: Annotated[
         str,
         typer.Option(
-            help="Every rental is billed in whole multiples of this time, for example 1h.",
+            help="Billing step: each rental is rounded up to a multiple of it, such as 1h.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = "1s"
     max_gpus: Annotated[
         int | None,
         typer.Option(
-            help="Short form of --cluster N, beside --cluster x8 the limit of whole nodes: most "
-            "GPUs that can be rented at once (of each type). Default: no limit.",
+            help="Most GPUs rented at once, of each type; short for --cluster N. With "
+            "--cluster x8, the limit of whole nodes. Default: no limit.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=RENTING_PANEL,
@@ -267,8 +264,8 @@ class RentingChoice:
     overflow: Annotated[
         Overflow,
         typer.Option(
-            help="At the limit jobs wait for their GPUs (queue), or the first in line starts on "
-            "those that are left (squeeze).",
+            help="At the limit, jobs wait for all their GPUs (queue), or the first in line "
+            "starts on what is free (squeeze).",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = Overflow.queue
@@ -281,8 +278,8 @@ class ComparedChoice:
     method: Annotated[
         MethodName,
         typer.Option(
-            help="What makes the plans: the exact optimum, the plain convex program, or the "
-            "paper's Width Calculator; the optimum is shown beside the others.",
+            help="Planning method: the exact optimum, the plain convex program, or the "
+            "paper's Width Calculator. The optimum is shown for comparison.",
             rich_help_panel=COMPARED_PANEL,
         ),
     ] = MethodName.exact
@@ -302,8 +299,8 @@ class ComparedChoice:
         list[str] | None,
         typer.Option(
             metavar="NAME=GPUS,JCT",
-            help="Show a point known from elsewhere, in average GPUs and mean completion time, "
-            "for example 'our cluster=64,2h'; may be repeated.",
+            help="Known point to show: average GPUs and mean completion time, such as 'our "
+            "cluster=64,2h'. May be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
@@ -311,8 +308,8 @@ class ComparedChoice:
     ci: Annotated[
         float | None,
         typer.Option(
-            help="Add bands of this confidence, percent, by a bootstrap of the jobs; for "
-            "example 90.",
+            help="Add confidence bands of this level in percent, such as 90, by a "
+            "bootstrap of the jobs.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
@@ -321,8 +318,8 @@ class ComparedChoice:
         bool,
         typer.Option(
             "--sensitivity",
-            help="Also tell what the plan shown gives if speedups are wrong by 20%, and if "
-            "arrivals are burstier (C^2 of the gaps up to 20) at the same mean.",
+            help="Also show what the plan gives if speedups are off by 20%, and if "
+            "arrivals are burstier (squared CV of inter-arrival times up to 20).",
             rich_help_panel=COMPARED_PANEL,
         ),
     ] = False
