@@ -31,8 +31,8 @@ gpuplan COMMAND [OPTIONS] ...
 gpuplan --help | --version | --install-completion | --show-completion
 ```
 
-`gpuplan COMMAND --help` shows the options that most runs need, and an example. `--help-all` shows every
-option, as this page does.
+`gpuplan COMMAND --help` shows the options that most runs need, and an example.
+`--help-all` shows every option, as this page does.
 
 ## Completion
 

@@ -105,18 +105,16 @@ def list_built_in(
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
     found = LISTS[kind]()
-    if name is None:
-        tables = (found.short(),)
-        notes = (f"details of one: gpuplan list {kind.value} NAME",)
-    else:
+    tables: tuple[Table, ...] = (found.short(),)
+    if name is not None:
         found = found.named(name, kind.value)
-        tables, notes = found.details(found.rows), ()
+        tables = found.details(found.rows)
     report = Report(
         command="list",
         results={kind.value: found.rows},
         tables=tables,
         parameters={} if name is None else {"name": name},
-        notes=notes,
+        notes=() if name else (f"details of one: gpuplan list {kind.value} NAME",),
     )
     emit(report, output)
 
