@@ -52,10 +52,9 @@ class ScalingChoice:
         str | None,
         COMMON,
         typer.Option(
-            help="How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, usl:SIGMA,KAPPA, "
-            "a range such as power:0.6..0.9, profile:NAME, a CSV of measured "
-            "throughputs, or pollux:FILE.csv. See gpuplan list speedups. Default: "
-            "power:0.8, an assumption.",
+            help="How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, a range such as "
+            "power:0.6..0.9, profile:NAME, or a CSV of measured throughputs; see "
+            "gpuplan list speedups. Default: power:0.8, an assumption.",
             rich_help_panel=JOBS_PANEL,
             autocompletion=one_of(SPEEDUPS),
             show_default=False,
@@ -289,8 +288,8 @@ class ComparedChoice:
         typer.Option(
             autocompletion=one_of(BASELINES),
             metavar="NAME",
-            help="Also replay another policy: recorded, fixed-width, equal, pollux, "
-            "pollux-autoscaling, or all. May be repeated.",
+            help="Also replay another policy, such as recorded or pollux, or all; see "
+            "gpuplan list baselines. May be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
