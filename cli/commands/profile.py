@@ -51,6 +51,7 @@ def profile(
     ],
     slo: Annotated[
         str | None,
+        COMMON,
         typer.Option(
             help="Latency that a request should keep, for example 100ms. A batch may take half of "
             "it. Needed unless every table is of training.",
@@ -60,6 +61,7 @@ def profile(
     ] = None,
     training: Annotated[
         bool,
+        COMMON,
         typer.Option(
             "--training",
             help="The tables are of training: find the shares at which it keeps 80% (request) and "
@@ -85,6 +87,7 @@ def profile(
     ] = None,
     out: Annotated[
         list[Path] | None,
+        COMMON,
         typer.Option(
             "--output",
             "-o",

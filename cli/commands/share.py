@@ -9,6 +9,7 @@ import typer
 
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.formats.units import parse_duration
@@ -53,6 +54,7 @@ def share(
     ] = None,
     policy: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             help=f"{', '.join(NAMES)}; with --load also infless, mps-l and mps-r. May be repeated. "
             "Default: dilu and exclusive.",
@@ -63,6 +65,7 @@ def share(
     ] = None,
     cluster: Annotated[
         str,
+        COMMON,
         typer.Option(help="Nodes x GPUs per node, as in 1000x4 or A100=1000x4.", metavar="SHAPE"),
     ] = DEFAULT_CLUSTER,
     settings: Annotated[
@@ -78,6 +81,7 @@ def share(
     ] = None,
     gamma: Annotated[
         str | None,
+        COMMON,
         typer.Option(
             help="Most that the limits on a GPU add up to: 1.5, or several as 1,1.5,2 or "
             "1:2.5:0.1. Default: 1.5.",
@@ -86,6 +90,7 @@ def share(
     ] = None,
     price: Annotated[
         float | None,
+        COMMON,
         typer.Option(
             help="Dollars per GPU-hour, to say what the saved GPUs are worth a month.",
             min=0.0,
@@ -95,6 +100,7 @@ def share(
     ] = None,
     load: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             help="Requests of the services: a file of requests per second, a request log, "
             "poisson:RATE, gamma:RATE:CV (of gaps), gamma-rate:RATE:CV, bursty:RATE:FACTOR or "
@@ -106,6 +112,7 @@ def share(
     ] = None,
     functions: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
             help="The services and training jobs (.toml), as gpuplan profile -o writes them.",
             rich_help_panel=COSCALING_PANEL,
@@ -130,6 +137,7 @@ def share(
     ] = None,
     cold_start: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             help="Time until a new instance is ready; may be repeated, the first is that of the "
             "main result. Default: 10s and 30s.",
