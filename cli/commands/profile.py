@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.outputs import check_output
