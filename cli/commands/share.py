@@ -167,7 +167,7 @@ def share(
         int, typer.Option(help="Seed of drawn requests.", min=0, rich_help_panel=COSCALING_PANEL)
     ] = 0,
 ) -> None:
-    """Say how many GPUs services and training need if they share cards, and at what risk."""
+    """Show how many GPUs services and training need if they share cards."""
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.lookup import find_named
     from gpuplan.cli.options.sharing_inputs import parse_gammas, parse_sharing_settings
