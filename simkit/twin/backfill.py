@@ -15,9 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.limits import over_limit
-from gpuplan.simkit.twin.profile import FAR, build, earliest, roomier, rounded_up, take
+from gpuplan.simkit.twin.profile import (
+    FAR,
+    add_end,
+    clear,
+    earliest,
+    rounded_up,
+    start_steps,
+    take,
+)
 from gpuplan.simkit.twin.state import (
     GONE,
     IDLE_BITS,
@@ -47,6 +55,7 @@ class Searches(NamedTuple):
         limit, time: limit of the last search, and the earliest time that it found.
         reserved: pass in which each partition got its reservation.
         by_user, by_part: jobs tested; ``user_stamp``, ``part_stamp``: in which pass.
+        taken: pass in which a node got a reservation or has an announced time.
         first, sorted: earliest time of each node; a buffer to sort them in.
     """
 
@@ -60,6 +69,7 @@ class Searches(NamedTuple):
     user_stamp: Any
     by_part: Any
     part_stamp: Any
+    taken: Any
     first: Any
     sorted: Any
 
@@ -70,11 +80,11 @@ def new_searches(shapes: int, parts: int, users: int, nodes: int) -> Searches:
         *(np.zeros(shapes, np.int64) for _ in range(5)), np.zeros(parts, np.int64),
         *(np.zeros(users, np.int64) for _ in range(2)),
         *(np.zeros(parts, np.int64) for _ in range(2)),
-        *(np.zeros(nodes, np.int64) for _ in range(2)),
+        *(np.zeros(nodes, np.int64) for _ in range(3)),
     )  # fmt: skip
 
 
-@kernel
+@borrowing_kernel
 def _recall(known: Any, shape: int, stamp: int) -> None:
     if known.stamp[shape] != stamp:
         known.stamp[shape] = stamp
@@ -82,7 +92,7 @@ def _recall(known: Any, shape: int, stamp: int) -> None:
         known.time[shape] = 0
 
 
-@kernel
+@borrowing_kernel
 def _note_failure(site: Any, known: Any, shape: int, limit: int, stamp: int) -> None:
     """Note that a shape finds no room now: larger ones do not either."""
     for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
@@ -91,7 +101,7 @@ def _note_failure(site: Any, known: Any, shape: int, limit: int, stamp: int) -> 
         known.fails[larger] = min(known.fails[larger], limit)
 
 
-@kernel
+@borrowing_kernel
 def _capped(known: Any, jobs: Any, rules: Any, j: int, stamp: int) -> bool:
     """Count a test of a job; return whether its user or partition had enough of them."""
     user, part = jobs.user[j], jobs.part[j]
@@ -106,27 +116,45 @@ def _capped(known: Any, jobs: Any, rules: Any, j: int, stamp: int) -> bool:
     return False
 
 
-@kernel
-def build_all(state: Any, profile: Any, now: int, step: int) -> None:
-    """Set the steps of all nodes from running jobs and announced times."""
-    for node in range(state.idle.size):
-        if state.down[node]:
-            profile.time[node, 0], profile.free[node, 0], profile.size[node] = now, 0, 1
-        else:
-            build(
-                profile, node, state.idle[node], state.run_end[node], state.run_gpus[node],
-                state.run_size[node], now, step,
-            )  # fmt: skip
+@borrowing_kernel
+def build_node(state: Any, profile: Any, node: int, now: int, step: int) -> None:
+    """Set the steps of a node from its running jobs and announced times."""
+    k = start_steps(profile, node, state.open[node], now)
+    if state.down[node]:
+        return
+    for i in range(state.run_size[node]):
+        end = rounded_up(max(state.run_end[node, i], now + 1), now, step)
+        k = add_end(profile, k, end, state.run_gpus[node, i])
     for w in range(state.count[WINDOWS]):
-        node = state.window_node[w]
-        if not state.down[node]:
+        if state.window_node[w] == node:
             take(profile, node, state.window_start[w], state.window_end[w], FAR >> 20)
 
 
-@kernel
-def _search(
-    site: Any, profile: Any, known: Any, shape: int, limit: int, at: int, before: int, now: int,
-    step: int,
+@borrowing_kernel
+def _search_now(
+    state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, now: int, step: int
+) -> bool:
+    """Return whether a shape finds room now, and mark the nodes that have some.
+
+    A node without a reservation in this pass frees more and more GPUs, so that its idle ones tell.
+    """
+    line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
+    low, high = site.class_first[line], site.class_first[line + 1]
+    found = 0
+    for i in range(low, high):
+        node = site.class_node[i]
+        fits = state.open[node] >= gpus
+        if fits and known.taken[node] == state.count[STAMP]:
+            fits = earliest(profile, node, gpus, limit, now, now, step, now) == now
+        known.first[i - low] = now if fits else FAR
+        found += fits
+    return bool(found >= need)
+
+
+@borrowing_kernel
+def _search_later(
+    state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, at: int, before: int,
+    now: int, step: int,
 ) -> int:  # fmt: skip
     """Return the earliest time from ``at`` to ``before`` for a shape, else `FAR`.
 
@@ -135,17 +163,16 @@ def _search(
     line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
     low, high = site.class_first[line], site.class_first[line + 1]
     first = known.first
-    if need == 1:
-        best = FAR
-        for i in range(low, high):
-            found = earliest(
-                profile, site.class_node[i], gpus, limit, at, now, step, min(best, before)
-            )
-            first[i - low] = found
-            best = min(best, found)
-        return best
+    best = FAR
     for i in range(low, high):
-        first[i - low] = -1
+        node = site.class_node[i]
+        if profile.head[node] < 0:
+            build_node(state, profile, node, now, step)
+        bound = min(best, before) if need == 1 else before
+        first[i - low] = earliest(profile, node, gpus, limit, at, now, step, bound)
+        best = min(best, first[i - low])
+    if need == 1:
+        return best
     while True:
         same = within = 0
         for i in range(low, high):
@@ -165,17 +192,14 @@ def _search(
         at = known.sorted[need - 1]
 
 
-@kernel
+@borrowing_kernel
 def plan_pass(
     state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, known: Any,
     profile: Any, now: int, ends: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """Plan the queue once and start what may start now.
 
     Jobs that start are added to ``ends``, whose first cell counts them.
-
-    Returns:
-        The profile, which may have grown.
     """
     mode = rules.backfill
     ends[0] = 0
@@ -185,14 +209,16 @@ def plan_pass(
         scanned = min(queued, rules.bf_max_job_test)
     last = _last_candidate(state, jobs, site, -1, scanned - 1)
     if last < 0:
-        return profile
+        return
     step = rules.bf_resolution if mode == SLURM else 1
     state.count[STAMP] += 1
     stamp = state.count[STAMP]
-    build_all(state, profile, now, step)
-    widest = 0
-    for node in range(state.idle.size):
-        widest = max(widest, profile.size[node])
+    clear(profile)
+    for w in range(state.count[WINDOWS]):
+        node = state.window_node[w]
+        if profile.head[node] < 0:
+            build_node(state, profile, node, now, step)
+            known.taken[node] = stamp
     tested, pos = 0, -1
     while pos < last:
         pos += 1
@@ -211,19 +237,21 @@ def plan_pass(
         may_reserve = mode != EASY or known.reserved[part] != stamp
         if fails and (not may_reserve or limit >= known.late[shape]):
             continue
-        at = known.time[shape] if limit >= known.limit[shape] else now
         before = now
         if may_reserve:
             before = now + rules.bf_window if mode == SLURM else FAR - 1
-        found = _search(site, profile, known, shape, limit, at, before, now, step)
+        found = FAR
+        if not fails and _search_now(state, site, profile, known, shape, limit, now, step):
+            found = now
+        elif may_reserve:
+            at = known.time[shape] if limit >= known.limit[shape] else now
+            found = _search_later(state, site, profile, known, shape, limit, at, before, now, step)
         if found > now and limit < known.fails[shape]:
             _note_failure(site, known, shape, limit, stamp)
         if found > before:
             if may_reserve:
                 known.late[shape] = min(known.late[shape], limit)
             continue
-        if widest + 3 > profile.time.shape[1]:
-            profile = roomier(profile)
         line, need = site.shape_class[shape], site.shape_nodes[shape]
         low, high = site.class_first[line], site.class_first[line + 1]
         fit = 0
@@ -233,7 +261,7 @@ def plan_pass(
                 if found == now:
                     state.keys[fit] = start_key(state, site, node, rules.placement)
                 else:
-                    is_free = mode != SLURM and profile.free[node, 0] >= jobs.gpus[j]
+                    is_free = mode != SLURM and profile.free[profile.head[node]] >= jobs.gpus[j]
                     late = site.rank[node] + (is_free << (62 - NODE_BITS - IDLE_BITS - 1))
                     state.keys[fit] = (late << (NODE_BITS + IDLE_BITS)) | node
                 fit += 1
@@ -252,14 +280,16 @@ def plan_pass(
                 known.limit[shape], known.time[shape] = limit, found
             end = rounded_up(found + limit, now, step)
             for i in range(need):
-                take(profile, state.chosen[i], found, end, jobs.gpus[j])
-                widest = max(widest, profile.size[state.chosen[i]])
+                node = state.chosen[i]
+                if profile.head[node] >= 0:  # else it is built later, with the job that started
+                    take(profile, node, found, end, jobs.gpus[j])
+                if found > now:
+                    known.taken[node] = stamp
         if found == now:
             last = _last_candidate(state, jobs, site, pos, last)
-    return profile
 
 
-@kernel
+@borrowing_kernel
 def _last_candidate(state: Any, jobs: Any, site: Any, low: int, high: int) -> int:
     """Return the last place in (low, high] of a job that idle GPUs have room for, or ``low``."""
     while high > low and not has_idle(state, site, jobs.shape[state.queue[high]]):

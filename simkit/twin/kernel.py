@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.heap import new_heap, pop, push
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.heap import insert, new_heap, pop
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
 from gpuplan.simkit.twin.limits import over_limit
 from gpuplan.simkit.twin.priority import enqueue, set_priority, tick
-from gpuplan.simkit.twin.profile import FAR, new_profile
+from gpuplan.simkit.twin.profile import FAR, Profile, new_profile
 from gpuplan.simkit.twin.shares import set_factors
 from gpuplan.simkit.twin.state import (
     COMING,
@@ -41,7 +41,7 @@ from gpuplan.simkit.twin.tables import CANCELLED, UNSTARTED
 MOST_IDLE_TICKS = 1000  # ticks with waiting jobs and nothing else to come; then they never start
 
 
-@kernel
+@borrowing_kernel
 def main_pass(
     state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, now: int, depth: int,
     ends: Any,
@@ -92,7 +92,7 @@ def main_pass(
     compact(state)
 
 
-@kernel
+@borrowing_kernel
 def start_pinned(
     state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, now: int, pinned: Any,
     ends: Any,
@@ -119,12 +119,11 @@ def start_pinned(
     pinned[0] = kept
 
 
-@kernel
-def pushed(heap: Any, state: Any, ends: Any) -> Any:
-    """Return the heap with the ends of the jobs that just started."""
+@borrowing_kernel
+def push_ends(heap: Any, state: Any, ends: Any) -> None:
+    """Add the ends of the jobs that just started to the heap, which has room for every job."""
     for i in range(1, ends[0] + 1):
-        heap = push(heap, state.end[ends[i]], ends[i])
-    return heap
+        insert(heap, state.end[ends[i]], ends[i])
 
 
 class Buffers(NamedTuple):
@@ -136,6 +135,8 @@ class Buffers(NamedTuple):
         ends: jobs that just started, ``ends[0]`` of them.
         pinned: pinned jobs that wait for room, ``pinned[0]`` of them.
         known: what a backfill pass learned.
+        heap: ends of running jobs.
+        profile: what a backfill pass knows of the future.
     """
 
     arrival: Any
@@ -144,6 +145,8 @@ class Buffers(NamedTuple):
     ends: Any
     pinned: Any
     known: Searches
+    heap: Any
+    profile: Profile
 
 
 def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> State:
@@ -158,24 +161,26 @@ def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> State:
     n = jobs.ready.size
     arrival = np.where(jobs.pinned >= 0, jobs.pinned, jobs.ready)
     parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
+    # A node has a step for now and for each running job; two more for each plan and event of it.
+    steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
     buffers = Buffers(
         arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
         np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
-        new_searches(site.shape_class.size, parts, users, site.gpus.size),
+        new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),
+        new_profile(site.gpus.size, steps),
     )  # fmt: skip
     state = new_state(jobs, site)
     run(state, jobs, site, limits, tree, rules, buffers)
     return state
 
 
-@kernel
+@borrowing_kernel
 def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, buffers: Any) -> None:
     """Take one instant after the other until nothing can happen any more."""
     n, parent = jobs.ready.size, tree.parent
     arrival, arrivals, cancels = buffers.arrival, buffers.arrivals, buffers.cancels
     ends, pinned, known = buffers.ends, buffers.pinned, buffers.known
-    profile = new_profile(site.gpus.size, state.run_end.shape[1] + 8 + 2 * site.event_node.size)
-    heap = new_heap()
+    heap, profile = buffers.heap, buffers.profile
     coming = leaving = edge = idle_ticks = 0
     now = 0
     first = arrival[arrivals[0]] if n else 0
@@ -256,7 +261,7 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
             event = True
         if pinned[0]:
             start_pinned(state, jobs, site, limits, parent, rules, now, pinned, ends)
-            heap = pushed(heap, state, ends)
+            push_ends(heap, state, ends)
         changed = changed or event
         if event and state.count[QUEUED]:
             if rules.backfill == NONE or rules.backfill == SLURM:
@@ -266,16 +271,14 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
                     depth = n
                 main_pass(state, jobs, site, limits, parent, rules, now, depth, ends)
             else:
-                profile = plan_pass(
-                    state, jobs, site, limits, parent, rules, known, profile, now, ends
-                )
+                plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
                 compact(state)
-            heap = pushed(heap, state, ends)
+            push_ends(heap, state, ends)
         if rules.backfill == SLURM and changed and state.count[QUEUED] and now >= next_bf:
             before = state.count[QUEUED]
-            profile = plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
+            plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
             compact(state)
-            heap = pushed(heap, state, ends)
+            push_ends(heap, state, ends)
             next_bf = now + rules.bf_interval
             changed = state.count[QUEUED] < before
 

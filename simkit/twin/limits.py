@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 
 NO_LIMIT = 1 << 60
 
 
-@kernel
+@borrowing_kernel
 def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
     """Return whether a limit would be broken if the job started now."""
     gpus = jobs.nodes[j] * jobs.gpus[j]
@@ -43,7 +43,7 @@ def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
     return False
 
 
-@kernel
+@borrowing_kernel
 def count_use(jobs: Any, limits: Any, parent: Any, j: int, sign: int) -> None:
     """Count a job that starts (``sign`` 1) or ends (-1)."""
     gpus = sign * jobs.nodes[j] * jobs.gpus[j]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.shares import charge, set_factors
 from gpuplan.simkit.twin.state import QUEUED, RUNNING
 
 
-@kernel
+@borrowing_kernel
 def set_priority(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int) -> None:
     """Set the priority of a waiting job."""
     if not rules.multifactor:
@@ -20,7 +20,7 @@ def set_priority(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int)
     state.priority[j] = max(0, math.floor(value + 1e-6))
 
 
-@kernel
+@borrowing_kernel
 def goes_before(state: Any, jobs: Any, a: int, b: int) -> bool:
     """Return whether job ``a`` stands before job ``b``."""
     if jobs.tier[a] != jobs.tier[b]:
@@ -32,7 +32,7 @@ def goes_before(state: Any, jobs: Any, a: int, b: int) -> bool:
     return bool(jobs.tie[a] < jobs.tie[b])
 
 
-@kernel
+@borrowing_kernel
 def enqueue(state: Any, jobs: Any, j: int) -> None:
     """Put a job into its place of the queue."""
     low, high = 0, state.count[QUEUED]
@@ -50,7 +50,7 @@ def enqueue(state: Any, jobs: Any, j: int) -> None:
     state.count[QUEUED] += 1
 
 
-@kernel
+@borrowing_kernel
 def sort_queue(state: Any, jobs: Any) -> None:
     """Sort the queue; quick where the order hardly changed since the last tick."""
     queue = state.queue
@@ -63,7 +63,7 @@ def sort_queue(state: Any, jobs: Any) -> None:
         queue[at] = j
 
 
-@kernel
+@borrowing_kernel
 def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int) -> None:
     """Let usage decay, charge what ran since the last tick, and renew all priorities."""
     if rules.half_life > 0 and now > last:

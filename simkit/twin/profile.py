@@ -1,8 +1,9 @@
 """What a backfill pass knows of the future: the free GPUs of every node from now on.
 
-Row ``n`` of ``time`` and ``free`` holds the steps of node ``n``: ``free[n, k]`` GPUs are free from
-``time[n, k]`` to ``time[n, k + 1]``, and the last ones for ever. ``size[n]`` counts the steps;
-0: not built in this pass.
+The steps of a node are a list: step ``head[n]`` begins now, ``next[k]`` follows step ``k`` (-1:
+none does), and ``free[k]`` GPUs are free from ``time[k]`` to the time of the next step, or for
+ever. ``head[n]`` is -1 where the node is not built in this pass. Steps are taken from one store,
+which is large enough for every job to be planned once.
 """
 
 from __future__ import annotations
@@ -11,111 +12,110 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 
 FAR = 1 << 60
 
 
 class Profile(NamedTuple):
-    """The steps of all nodes; see the module."""
+    """The steps of all nodes; see the module. ``used[0]`` counts the steps taken from the store."""
 
     time: Any
     free: Any
-    size: Any
+    next: Any
+    head: Any
+    used: Any
 
 
-@kernel
-def new_profile(nodes: int, room: int) -> Any:
-    """Return an empty profile with room for so many steps of each node."""
-    return Profile(
-        np.empty((nodes, room), np.int64),
-        np.empty((nodes, room), np.int64),
-        np.zeros(nodes, np.int64),
-    )
+def new_profile(nodes: int, steps: int) -> Profile:
+    """Return an empty profile with a store of so many steps."""
+    store = (np.empty(steps, np.int64) for _ in range(3))
+    return Profile(*store, np.full(nodes, -1, np.int64), np.zeros(1, np.int64))
 
 
-@kernel
-def roomier(profile: Any) -> Any:
-    """Return the same profile with room for twice the steps."""
-    nodes, room = profile.time.shape
-    more = new_profile(nodes, 2 * room)
-    for n in range(nodes):
-        more.size[n] = profile.size[n]
-        for k in range(profile.size[n]):
-            more.time[n, k], more.free[n, k] = profile.time[n, k], profile.free[n, k]
-    return more
+@borrowing_kernel
+def clear(profile: Any) -> None:
+    """Forget the steps of all nodes."""
+    profile.used[0] = 0
+    for n in range(profile.head.size):
+        profile.head[n] = -1
 
 
-@kernel
+@borrowing_kernel
 def rounded_up(time: int, now: int, step: int) -> int:
     """Return a time rounded up to a whole number of steps from now."""
     return now - (now - time) // step * step
 
 
-@kernel
-def build(
-    profile: Any, n: int, idle: int, run_end: Any, run_gpus: Any, running: int, now: int, step: int
-) -> None:
-    """Set the steps of a node from its idle GPUs and its running jobs, the first to end first."""
-    time, free = profile.time[n], profile.free[n]
-    time[0], free[0] = now, idle
-    k = 0
-    for i in range(running):
-        end = rounded_up(max(run_end[i], now + 1), now, step)
-        if end > time[k]:
-            k += 1
-            time[k], free[k] = end, free[k - 1]
-        free[k] += run_gpus[i]
-    profile.size[n] = k + 1
-
-
-@kernel
-def take(profile: Any, n: int, start: int, end: int, gpus: int) -> None:
-    """Take GPUs of a node in [start, end); it needs room for two more steps."""
-    first = _cut(profile, n, start)
-    last = _cut(profile, n, end)
-    for k in range(first, last):
-        profile.free[n, k] -= gpus
-
-
-@kernel
-def _cut(profile: Any, n: int, at: int) -> int:
-    """Return the step that begins at a time; it is made where there is none."""
-    time, free = profile.time[n], profile.free[n]
-    k = profile.size[n]
-    while k > 0 and time[k - 1] >= at:
-        k -= 1
-    if k < profile.size[n] and time[k] == at:
-        return k
-    for i in range(profile.size[n], k, -1):
-        time[i], free[i] = time[i - 1], free[i - 1]
-    time[k], free[k] = at, free[k - 1]
-    profile.size[n] += 1
+@borrowing_kernel
+def _new_step(profile: Any, time: int, free: int, follows: int) -> int:
+    k: int = profile.used[0]
+    profile.used[0] = k + 1
+    profile.time[k], profile.free[k], profile.next[k] = time, free, follows
     return k
 
 
-@kernel
+@borrowing_kernel
+def start_steps(profile: Any, n: int, idle: int, now: int) -> int:
+    """Begin the list of a node with the GPUs that are free now; returns the step."""
+    k: int = _new_step(profile, now, idle, -1)
+    profile.head[n] = k
+    return k
+
+
+@borrowing_kernel
+def add_end(profile: Any, k: int, end: int, gpus: int) -> int:
+    """Free GPUs from a time on, which is not before the last step ``k``; returns the last step."""
+    if end > profile.time[k]:
+        last: int = _new_step(profile, end, profile.free[k], -1)
+        profile.next[k] = last
+        k = last
+    profile.free[k] += gpus
+    return k
+
+
+@borrowing_kernel
+def take(profile: Any, n: int, start: int, end: int, gpus: int) -> None:
+    """Take GPUs of a node in [start, end)."""
+    time, free, follows = profile.time, profile.free, profile.next
+    k = profile.head[n]
+    while follows[k] >= 0 and time[follows[k]] <= start:
+        k = follows[k]
+    if time[k] < start:
+        follows[k] = _new_step(profile, start, free[k], follows[k])
+        k = follows[k]
+    while True:
+        after = follows[k]
+        if after < 0 or time[after] > end:
+            follows[k] = _new_step(profile, end, free[k], after)
+            after = follows[k]
+        free[k] -= gpus
+        if time[after] == end:
+            return
+        k = after
+
+
+@borrowing_kernel
 def earliest(
     profile: Any, n: int, gpus: int, limit: int, begin: int, now: int, step: int, before: int
 ) -> int:
     """Return the first time from ``begin`` on at which GPUs are free for a whole limit.
 
-    `FAR` where that is never, or later than ``before``.
+    `FAR` where that is never, or where it is later than ``before``.
     """
-    time, free, size = profile.time[n], profile.free[n], profile.size[n]
-    k = 0
-    while k + 1 < size and time[k + 1] <= begin:
-        k += 1
+    time, free, follows = profile.time, profile.free, profile.next
+    k = profile.head[n]
+    while follows[k] >= 0 and time[follows[k]] <= begin:
+        k = follows[k]
     start = begin
     end = rounded_up(start + limit, now, step)
     while True:
+        after = follows[k]
         if free[k] < gpus:
-            k += 1
-            if k == size or time[k] > before:
+            if after < 0 or time[after] > before:
                 return FAR
-            start = time[k]
+            start = time[after]
             end = rounded_up(start + limit, now, step)
-        elif k + 1 == size or time[k + 1] >= end:
+        elif after < 0 or time[after] >= end:
             return start
-        else:
-            k += 1
+        k = after

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.site import SiteAssociation
 
 TREE, CLASSIC = range(2)
@@ -125,7 +125,7 @@ def _depth(key: tuple[str, str], known: dict[tuple[str, str], SiteAssociation]) 
     return steps
 
 
-@kernel
+@borrowing_kernel
 def charge(tree: Any, node: int, amount: float) -> None:
     """Add usage to a user and everything above."""
     while node >= 0:
@@ -133,7 +133,7 @@ def charge(tree: Any, node: int, amount: float) -> None:
         node = tree.parent[node]
 
 
-@kernel
+@borrowing_kernel
 def set_factors(tree: Any, kind: int, dampening: float) -> None:
     """Set the factor of every user."""
     if kind == CLASSIC:
@@ -142,7 +142,7 @@ def set_factors(tree: Any, kind: int, dampening: float) -> None:
         tree_factors(tree)
 
 
-@kernel
+@borrowing_kernel
 def classic_factors(tree: Any, dampening: float) -> None:
     """Set 2^-(E/S/damping), with the effective usage E in the array of levels."""
     effective, total = tree.level, tree.usage[0]
@@ -157,7 +157,7 @@ def classic_factors(tree: Any, dampening: float) -> None:
             tree.factor[k] = 2.0 ** -(effective[k] / norm / dampening) if norm > 0 else 0.0
 
 
-@kernel
+@borrowing_kernel
 def tree_factors(tree: Any) -> None:
     """Set rank / users, walking the tree depth first by share over usage.
 
@@ -208,12 +208,12 @@ def tree_factors(tree: Any) -> None:
             stop = at
 
 
-@kernel
+@borrowing_kernel
 def _sort_children(tree: Any, node: int) -> None:
     _sort_nodes(tree, tree.child, tree.first[node], tree.first[node + 1])
 
 
-@kernel
+@borrowing_kernel
 def _sort_nodes(tree: Any, nodes: Any, begin: int, end: int) -> None:
     """Sort by level down, users first; quick where the order hardly changed since the last tick."""
     level, is_user = tree.level, tree.is_user

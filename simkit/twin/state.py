@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.limits import count_use
 
 COMING, WAITING, RUNNING, GONE = range(4)
@@ -99,7 +99,7 @@ def new_state(jobs: Any, site: Any) -> State:
     )  # fmt: skip
 
 
-@kernel
+@borrowing_kernel
 def set_open(state: Any, site: Any, node: int) -> None:
     """Bring the open GPUs of a node, and the counts of its classes, up to date."""
     old = state.open[node]
@@ -115,7 +115,7 @@ def set_open(state: Any, site: Any, node: int) -> None:
             state.level[line, g] += sign
 
 
-@kernel
+@borrowing_kernel
 def has_idle(state: Any, site: Any, shape: int) -> bool:
     """Return whether enough nodes have enough idle GPUs for a shape."""
     found: bool = (
@@ -124,7 +124,7 @@ def has_idle(state: Any, site: Any, shape: int) -> bool:
     return found
 
 
-@kernel
+@borrowing_kernel
 def any_has_idle(state: Any, site: Any) -> bool:
     """Return whether the idle GPUs have room for the shape of any waiting job."""
     for shape in range(state.waiting.size):
@@ -133,7 +133,7 @@ def any_has_idle(state: Any, site: Any) -> bool:
     return False
 
 
-@kernel
+@borrowing_kernel
 def start_key(state: Any, site: Any, node: int, placement: int) -> int:
     """Return what orders nodes for a job that starts now; its low bits are the node."""
     idle = 0
@@ -145,7 +145,7 @@ def start_key(state: Any, site: Any, node: int, placement: int) -> int:
     return key
 
 
-@kernel
+@borrowing_kernel
 def sort_first(values: Any, count: int) -> None:
     """Sort the first values of an array in place (Shell's way; `np.sort` takes long to compile)."""
     gap = 1
@@ -162,7 +162,7 @@ def sort_first(values: Any, count: int) -> None:
         gap //= 3
 
 
-@kernel
+@borrowing_kernel
 def choose(state: Any, found: int, need: int) -> None:
     """Put the nodes of the ``need`` least of the first ``found`` keys into ``chosen``."""
     mask = (1 << NODE_BITS) - 1
@@ -178,7 +178,7 @@ def choose(state: Any, found: int, need: int) -> None:
         state.chosen[i] = keys[i] & mask
 
 
-@kernel
+@borrowing_kernel
 def window_allows(state: Any, node: int, end: int) -> bool:
     """Return whether a job that ends then leaves every announced time of a node free."""
     for w in range(state.count[WINDOWS]):
@@ -187,7 +187,7 @@ def window_allows(state: Any, node: int, end: int) -> bool:
     return True
 
 
-@kernel
+@borrowing_kernel
 def leave_queue(state: Any, jobs: Any, j: int, status: int) -> None:
     """Note that a job does not wait any more; `compact` then takes it out of the queue."""
     state.status[j] = status
@@ -196,7 +196,7 @@ def leave_queue(state: Any, jobs: Any, j: int, status: int) -> None:
     state.count[LEFT] += 1
 
 
-@kernel
+@borrowing_kernel
 def compact(state: Any) -> None:
     """Take the jobs that do not wait any more out of the queue."""
     if state.count[LEFT] == 0:
@@ -210,7 +210,7 @@ def compact(state: Any) -> None:
     state.count[QUEUED], state.count[LEFT] = kept, 0
 
 
-@kernel
+@borrowing_kernel
 def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, now: int) -> None:
     """Start a job on the chosen nodes."""
     state.status[j] = RUNNING
@@ -241,7 +241,7 @@ def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, no
     state.charged[j] = now
 
 
-@kernel
+@borrowing_kernel
 def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -> None:
     """Give back the nodes of a job that ends."""
     state.status[j] = GONE
@@ -261,7 +261,7 @@ def finish(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int) -
     count_use(jobs, limits, parent, j, -1)
 
 
-@kernel
+@borrowing_kernel
 def set_events(state: Any, site: Any, now: int) -> None:
     """Set which nodes are down and which announced times lie ahead."""
     for node in range(state.down.size):

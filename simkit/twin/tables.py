@@ -180,10 +180,11 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
 
 
 def _pairs(left: IntArray, right: IntArray) -> list[tuple[int, int]]:
+    """Return the pairs of values that occur, sorted."""
     if not left.size:
         return []
-    found = np.unique(np.stack([left, right]), axis=1)
-    return [(int(a), int(b)) for a, b in found.T]
+    width = int(right.max()) + 1
+    return [divmod(int(code), width) for code in np.unique(left * width + right)]
 
 
 def _by_pair(jobs: SiteJobs, known: Associations) -> IntArray:
@@ -225,8 +226,7 @@ def _site_tables(
         found = members[p]
         class_nodes.append(found[kinds[found] == kind] if kind else found)
     line = line_of[part, jobs.gpu_type]
-    triples, shape = np.unique(np.stack([line, jobs.nodes, jobs.gpus]), axis=1, return_inverse=True)
-    shape = shape.reshape(-1).astype(np.int64)
+    triples, shape = _triples(line, jobs.nodes, jobs.gpus)
     weights = np.array([site.nodes[i].weight for i in order], np.int64)
     rank = np.unique(weights, return_inverse=True)[1].reshape(-1).astype(np.int64)
     of_node: list[list[int]] = [[] for _ in site.nodes]
@@ -249,6 +249,16 @@ def _site_tables(
         np.array(sorted(edges), np.int64),
     )  # fmt: skip
     return _Tables(table, part, line, shape, [gpus[found] for found in class_nodes])
+
+
+def _triples(line: IntArray, nodes: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the (class, nodes, GPUs per node) that occur, as columns, and each job's column."""
+    _, of_nodes = np.unique(nodes, return_inverse=True)
+    _, of_gpus = np.unique(gpus, return_inverse=True)
+    kinds = int(of_gpus.max(initial=0)) + 1
+    code = (line * (int(of_nodes.max(initial=0)) + 1) + of_nodes.reshape(-1)) * kinds
+    _, at, shape = np.unique(code + of_gpus.reshape(-1), return_index=True, return_inverse=True)
+    return np.stack([line[at], nodes[at], gpus[at]]), shape.reshape(-1).astype(np.int64)
 
 
 def _larger(triples: IntArray) -> tuple[IntArray, IntArray]:
