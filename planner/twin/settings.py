@@ -119,9 +119,7 @@ def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> Si
         if str(e.get("node")) in known
     ]  # fmt: skip
     if not nodes or not partitions:
-        raise UsageError(
-            "the site has no GPU nodes or no partition; give --slurm-conf or --infer"
-        )
+        raise UsageError("the site has no GPU nodes or no partition; give --slurm-conf or --infer")
     try:
         return SiteCluster(
             tuple(nodes), tuple(partitions), tuple(qos), tuple(assocs), tuple(events)

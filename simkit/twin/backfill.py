@@ -3,8 +3,8 @@
 A start that lies now is a start; a later one is a reservation, made by the first job of each
 partition (EASY), by all (conservative), or by all that may start within the window (Slurm).
 
-Three shortcuts, none of which changes a start: a pass ends behind the last job that the idle GPUs
-have room for, since reservations live for one pass; a shape that found no room now fails for every
+Three shortcuts, none of which changes a start: a pass ends behind the last job that could start
+now, since reservations live for one pass; a shape that found no room now fails for every
 larger shape with no shorter limit; and a shape's next search begins where its last one ended, when
 the limit is no shorter. All three hold because a pass only takes room away.
 """
@@ -244,6 +244,11 @@ def plan_pass(
         if not fails and _search_now(state, site, profile, known, shape, limit, now, step):
             found = now
         elif may_reserve:
+            last = _last_startable(
+                state, jobs, site, limits, parent, rules, known, profile, now, step, pos, last
+            )
+            if last == pos:
+                return
             at = known.time[shape] if limit >= known.limit[shape] else now
             found = _search_later(state, site, profile, known, shape, limit, at, before, now, step)
         if found > now and limit < known.fails[shape]:
@@ -287,6 +292,31 @@ def plan_pass(
                     known.taken[node] = stamp
         if found == now:
             last = _last_candidate(state, jobs, site, pos, last)
+
+
+@borrowing_kernel
+def _last_startable(
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, known: Any,
+    profile: Any, now: int, step: int, low: int, high: int,
+) -> int:  # fmt: skip
+    """Return the last place in (low, high] of a job that could start now, or ``low``.
+
+    Behind it no reservation matters: what finds no room now does not find any later in the pass.
+    """
+    stamp = state.count[STAMP]
+    while high > low:
+        j = state.queue[high]
+        shape, limit = jobs.shape[j], jobs.limit[j]
+        if has_idle(state, site, shape):
+            _recall(known, shape, stamp)
+            if limit < known.fails[shape] and not (
+                rules.limits and over_limit(jobs, limits, parent, j)
+            ):
+                if _search_now(state, site, profile, known, shape, limit, now, step):
+                    return high
+                _note_failure(site, known, shape, limit, stamp)
+        high -= 1
+    return low
 
 
 @borrowing_kernel
