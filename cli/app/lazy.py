@@ -19,6 +19,12 @@ COMMANDS = {
     "sweep": "Replay a trace under many serverless thresholds: cost against completion time.",
     "simulate": "Replay a trace under one policy: what each job waits and costs.",
     "compare": "Compare policies on one trace: what each costs and how soon jobs are done.",
+    "calibrate": (
+        "Replay a log under its site's rules: how well they explain its waits, rule by rule."
+    ),
+    "whatif": (
+        "Replay a log with and without a change of the site: the effect on waits and its error."
+    ),
     "report": (
         "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
     ),

@@ -178,6 +178,10 @@ def _changed(
     told = deepcopy(document)
     if change.document is not None:
         change.document(told)
+        for name in document.tables.get("partition", {}):
+            if told.get("partition", name) is None:  # its jobs are refused, and so told
+                told.put("ALL", "partition", name, "Nodes")
+                told.put(0, "partition", name, "MaxNodes")
     site, full, work = prepared(log, told, warmup_s, limit_factor)
     if change.site is not None:
         site = change.site(site)
@@ -339,6 +343,58 @@ def set_value(text: str) -> Change:
         document.put(value, *keys)
 
     return Change(f"set {text}", document=change)
+
+
+def new_settings(name: str, new: SiteDocument) -> Change:
+    """Return the change to the settings of another slurm.conf."""
+
+    def change(document: SiteDocument) -> None:
+        found = with_settings(document, new)
+        document.tables, document.sources = found.tables, found.sources
+
+    return Change(f"slurm-conf {name}", document=change)
+
+
+def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
+    """Return the settings with nodes, partitions, priorities and backfill of another slurm.conf.
+
+    What only the old file set falls back to Slurm's default; what was inferred stays.
+    """
+    found = deepcopy(document)
+    for name in ("node", "partition"):
+        if new.tables.get(name):
+            found.tables[name] = {}
+            found.sources = {
+                key: source for key, source in found.sources.items()
+                if not key.startswith(f"{name}.")
+            }  # fmt: skip
+    for name in ("priority", "backfill"):
+        for key in list(found.tables.get(name, {})):
+            if found.sources.get(f"{name}.{key}", "given") == "given":
+                del found.tables[name][key]
+    found.merge(deepcopy(new))
+    return found
+
+
+def combined(changes: list[Change]) -> Change:
+    """Return all changes as one."""
+
+    def document(told: SiteDocument) -> None:
+        for change in changes:
+            if change.document is not None:
+                change.document(told)
+
+    def site(cluster: SiteCluster) -> SiteCluster:
+        for change in changes:
+            cluster = cluster if change.site is None else change.site(cluster)
+        return cluster
+
+    def jobs(found: SiteJobs) -> SiteJobs:
+        for change in changes:
+            found = found if change.jobs is None else change.jobs(found)
+        return found
+
+    return Change(" + ".join(change.name for change in changes), document, site, jobs)
 
 
 def scale_load(factor: float) -> Change:
