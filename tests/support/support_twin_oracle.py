@@ -177,14 +177,16 @@ class Simulator:
             for q in self.qos_of(j):
                 if q.job_gpus is not None and gpus > q.job_gpus:
                     return "QOSMaxGRESPerJob"
+            for q in self.qos_of(j):
                 if q.max_wall is not None and j.limit > q.max_wall:
                     return "QOSMaxWallDurationPerJobLimit"
-        if sum(self.site.nodes[n].gpus >= j.gpus for n in self.nodes_for(j)) < j.nodes:
+        if not self.has_shape(j):
             return "shape"
         if self.c.limits:
             for q in self.qos_of(j):
                 if q.grp_gpus is not None and gpus > q.grp_gpus:
                     return "QOSGrpGRES"
+            for q in self.qos_of(j):
                 if q.grp_jobs == 0:
                     return "QOSGrpJobsLimit"
             caps = [q.user_gpus for q in self.qos_of(j) if q.user_gpus is not None]
@@ -198,6 +200,9 @@ class Simulator:
                 if row and row.grp_gpus is not None and gpus > row.grp_gpus:
                     return "AssocGrpGRES"
         return None
+
+    def has_shape(self, j):
+        return sum(self.site.nodes[n].gpus >= j.gpus for n in self.nodes_for(j)) >= j.nodes
 
     def user_jobs_limit(self, j):
         for q in self.qos_of(j):
@@ -481,10 +486,10 @@ class Simulator:
             while todo and todo[0][0] == now:
                 _, j = todo.pop(0)
                 event = True
-                reason = self.reject(j)
-                if j.pinned is not None and reason != "shape":
+                if j.pinned is not None and self.has_shape(j):
                     pinned_waiting.append(j)
                     continue
+                reason = self.reject(j) if j.pinned is None else "shape"
                 if j.pinned is None and j.cancel is not None and j.cancel <= now:
                     reason = reason or "cancelled"
                 if reason is not None:
