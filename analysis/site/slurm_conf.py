@@ -16,6 +16,7 @@ from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.hostlist import expand_hosts, split_hosts
 from gpuplan.analysis.site.units import gpus_of
+from gpuplan.analysis.words import counted
 
 MOST_INCLUDES = 100
 PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")
@@ -193,7 +194,8 @@ class _Conf:
                 continue
             told["Nodes"] = folded(list(hosts), self.hosts)
         if self.plain:
-            self.found.notes.append(f"{self.plain} nodes without GPUs are left out of the model")
+            nodes = counted(self.plain, "node")
+            self.found.notes.append(f"{nodes} without GPUs left out of the model")
         if empty:
             self.found.notes.append(
                 f"partitions without GPU nodes are left out: {', '.join(empty)}"

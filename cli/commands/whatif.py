@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,6 +118,16 @@ def register(app: typer.Typer) -> None:
                 rich_help_panel=OUTPUT_PANEL,
             ),
         ] = "account",
+        level: Annotated[
+            str | None,
+            typer.Option(
+                help="Rules to replay: fifo, easy, bf, multifactor, limits or events; otherwise "
+                "those that calibrate chose.",
+                metavar="LEVEL",
+                show_default=False,
+                rich_help_panel=SITE_PANEL,
+            ),
+        ] = None,
         strict: Annotated[
             bool,
             typer.Option(
@@ -162,6 +174,7 @@ def register(app: typer.Typer) -> None:
         from gpuplan.cli.documents.emit import emit
         from gpuplan.cli.options.outputs import check_output
 
+        output = replace(output, fail_if=[gate_of(text) for text in output.fail_if or ()])
         named = [path for path in (before, after) if path is not None]
         inputs = [log, twin, *(slurm_conf or ()), *named]
         check_output(output, picture=validate is None, rows=False, inputs=inputs)
@@ -177,14 +190,14 @@ def register(app: typer.Typer) -> None:
         if validate is None and not changes:
             raise UsageError(NONE_GIVEN)
         told = read_site_log(log, str(calibration.get("time_zone", "UTC")))
-        settings = _settings(calibration, by)
+        settings = _settings(calibration, by, level)
         parameters = {
             "twin": str(twin), "add_nodes": add_nodes or [], "remove_nodes": remove_nodes or [],
             "set": values or [], "slurm_conf": [str(path) for path in slurm_conf or ()],
             "scale_load": load or [], "limits_times": limits or [], "together": together,
-            "by": by, "strict": strict,
+            "by": by, "strict": strict, "level": settings["level"],
         }  # fmt: skip
-        warnings = _warnings(told, calibration)
+        warnings = (*_warnings(told, calibration), *_unused(settings["level"], values or []))
         with messages.progress("replaying"):
             if validate is not None and before is not None and after is not None:
                 at = int(validate.replace(tzinfo=UTC).timestamp())
@@ -198,10 +211,18 @@ def register(app: typer.Typer) -> None:
         emit(report, output)
 
 
-def _settings(calibration: dict[str, Any], by: str) -> dict[str, Any]:
+def gate_of(text: str) -> str:
+    """Return a condition in the form that gates read: ``growth[any team].p95_wait_growth > 20%``.
+
+    People write ``p95_wait_growth[any team] > 20%``.
+    """
+    return re.sub(r"^\s*(\w+_wait_growth)(\[[^\]]*\])", r"growth\2.\1", text)
+
+
+def _settings(calibration: dict[str, Any], by: str, level: str | None) -> dict[str, Any]:
     warmup = calibration.get("warmup_s")
     return {
-        "level": str(calibration.get("level", "events")),
+        "level": level or str(calibration.get("level", "events")),
         "by": by,
         "warmup_s": None if warmup is None else int(warmup),
         "limit_factor": float(calibration.get("limit_factor", 2.0)),
@@ -212,6 +233,21 @@ def _warnings(log: SiteLog, calibration: dict[str, Any]) -> tuple[str, ...]:
     if calibration.get("sha256") in (None, log.sha256):
         return ()
     return ("the settings were calibrated on another log; the error is that of this one",)
+
+
+def _unused(level: str, values: list[str]) -> list[str]:
+    """Return a warning per setting that the rules replayed do not use."""
+    from gpuplan.planner.twin.levels import LEVELS, NEEDED_LEVEL
+
+    found = []
+    for text in values:
+        table = text.partition(".")[0].strip()
+        needed = NEEDED_LEVEL.get(table)
+        if needed is not None and level in LEVELS and LEVELS.index(level) < LEVELS.index(needed):
+            found.append(
+                f"--set {text}: the rules replayed ({level}) do not use it; --level {needed} does"
+            )
+    return found
 
 
 def _changes(

@@ -15,6 +15,14 @@ ADDED = {
     "limits": "QOS and account limits",
     "events": "node events",
 }
+NEEDED_LEVEL = {
+    "backfill": "bf",
+    "priority": "multifactor",
+    "qos": "limits",
+    "account": "limits",
+    "event": "events",
+}
+"""Table of settings -> the first level that uses it."""
 
 
 def level_config(full: SchedulerConfig, level: str) -> SchedulerConfig:
