@@ -6,6 +6,9 @@ PARTS := analysis cli planner sample_traces simkit
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# Where this is set, every worker and every command that a test starts compiles all sources anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-ray test-browser docs check typing format fuzz mutants bench samples clean
 
@@ -33,11 +36,11 @@ test: $(VENV)/.installed-dev  ## run all tests but the slow ones, with line cove
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -q -rs -n 2 -m 'not slow' --cov --cov-report=
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m 'kernels and not compiled and not slow' \
-		--cov --cov-append --cov-report=
+		--cov --cov-append --cov-report= `grep -l 'mark\.kernels' tests/test_*.py`
 	$(BIN)/python -m coverage report --fail-under=90
 
 test-slow: $(VENV)/.installed-dev  ## run the slow tests: laws on many examples, long replays
-	$(BIN)/python -m pytest -q -rs -n 2 -m slow
+	$(BIN)/python -m pytest -q -rs -n 2 -m slow --timeout 300 `grep -l 'mark\.slow' tests/test_*.py`
 
 test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'

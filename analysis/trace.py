@@ -29,14 +29,15 @@ from gpuplan.analysis.schema import (
     UNREADABLE,
     Provenance,
 )
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.standard_error import silent_on
+from gpuplan.analysis.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.words import counted
 
 PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
-LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
+LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 SHORT = ("duration_s", "deadline_s")
 """Columns in which a time above 0 is at least `LEAST_S`."""
 
@@ -77,13 +78,13 @@ class Trace:
     """Jobs in the canonical schema, sorted by submission (ties keep the order of the file).
 
     Attributes:
-        jobs: one row per selected job; the columns asked for, of the types in `CANONICAL` or
-            categorical where that was asked for. Each column is one piece of memory.
+        jobs: one row per selected job; the requested columns, of the types in `CANONICAL` or
+            categorical if requested. Each column is one piece of memory.
         path: the file, as the user gave it.
         sha256: hash of the file.
         rows: jobs in the file, before selection.
         provenance: where the trace comes from.
-        notes: what the selection did that a reader should know.
+        notes: effects of the selection that a reader should know.
     """
 
     jobs: pl.DataFrame
@@ -97,7 +98,7 @@ class Trace:
     def submit_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Submissions in seconds after the first one; shape (n,), ascending."""
         micros = self.jobs["submit_time"].dt.epoch("us").to_numpy()
-        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / 1e6
+        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / MICROS
         return result
 
 
@@ -125,12 +126,13 @@ def read_trace(
     _check_is_parquet(regular_file(path))
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
+    of_load = () if selection.sample is None else LOAD_COLUMNS
     try:
-        raw = pl.scan_parquet(path, glob=False)
-        scan = _as_canonical(path, raw)
-        rows = _check_values(path, raw, scan)
-        of_load = () if selection.sample is None else LOAD_COLUMNS
-        jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
+        with silent_on(*UNREADABLE):
+            raw = pl.scan_parquet(path, glob=False)
+            scan = _as_canonical(path, raw)
+            rows = _check_values(path, raw, scan)
+            jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
@@ -153,7 +155,7 @@ def read_trace(
 def _check_is_parquet(path: Path) -> None:
     try:
         str(path).encode()
-    except UnicodeEncodeError as error:  # polars takes no other names
+    except UnicodeEncodeError as error:  # polars accepts no other names
         raise InputError(path, "its name is not UTF-8", hint="rename it") from error
     with readable(path), path.open("rb") as stream:
         magic = stream.read(4)
@@ -169,7 +171,8 @@ def _check_is_parquet(path: Path) -> None:
 def _read_provenance(path: Path) -> Provenance:
     """Return the stored provenance; a file of another tool has an unknown one."""
     try:
-        stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
+        with silent_on(*UNREADABLE):
+            stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if stored is None:
@@ -196,7 +199,7 @@ def _damaged(path: Path, error: BaseException) -> InputError:
 
 
 def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
-    """Return all canonical columns in their types; what is optional and missing is filled."""
+    """Return all canonical columns in their types; missing optional ones are filled."""
     found = scan.collect_schema()
     missing = [name for name in REQUIRED if name not in found]
     if missing:

@@ -195,7 +195,7 @@ def traces() -> dict[str, bytes]:
 
 
 def said_by(*arguments: str, files: dict[str, bytes], output: str = "") -> bytes:
-    """Return what a command writes to standard output, or to a file."""
+    """Return the output of a command, from standard output or from a file."""
     from gpuplan.cli.app.main import main
 
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)

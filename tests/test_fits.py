@@ -17,12 +17,11 @@ from gpuplan.analysis.fits.families import (
     fit_lognormal,
     fit_weibull,
 )
-from gpuplan.analysis.fits.hyper import HyperExponential, em_step, fit_hyperexponential
 from gpuplan.analysis.fits.likelihood import vuong
+from gpuplan.analysis.fits.mixtures import HyperExponential, Spliced, em_step, fit_hyperexponential
 from gpuplan.analysis.fits.models import ks_distance
 from gpuplan.analysis.fits.pareto import fit_tail
 from gpuplan.analysis.fits.sample import Sample, positive_sample
-from gpuplan.analysis.fits.splice import Spliced
 
 N = 20_000
 
@@ -343,8 +342,8 @@ def test_hard_samples_are_fitted_without_a_warning(name):
 
 
 def test_the_picture_shows_the_data_and_the_models():
-    from gpuplan.cli.figures.fits import draw_fits
     from gpuplan.cli.figures.style import new_figure
+    from gpuplan.cli.figures.workload import draw_fits
 
     found = fit_times(np.sort(rng().lognormal(5, 2, 2000)))
     (axes,) = new_figure().axes

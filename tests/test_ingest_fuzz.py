@@ -147,7 +147,7 @@ def rows_in(data: bytes) -> int:
     return sum(bool(line.strip()) for line in data.split(b"\n"))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=24, deadline=None)
 @pytest.mark.parametrize("log", LOGS)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damage_never_breaks_the_account(tmp_path_factory, log, seed):

@@ -175,7 +175,7 @@ def test_a_header_of_a_hundred_thousand_empty_names_is_read():
     ("text", "says"),
     [
         (json.dumps(WANDB_RUNS)[:-1], "the end of the file"),
-        (json.dumps(WANDB_RUNS)[:-20], "is no JSON"),
+        (json.dumps(WANDB_RUNS)[:-20], "is not JSON"),
         (json.dumps(WANDB_RUNS) + " x", "text after the end"),
         (json.dumps(WANDB_RUNS).replace("}, {", "} {", 1), "expected ',' or"),
     ],

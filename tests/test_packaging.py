@@ -81,10 +81,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("gpuplan-*.whl")
     assert list(folder.glob("gpuplan-*.tar.gz"))
     home = tmp_path_factory.mktemp("fresh")
-    venv.create(home, with_pip=True)
+    venv.create(home, with_pip=False)
     programs = home / ("Scripts" if os.name == "nt" else "bin")
     python = programs / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
     packages = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=home).strip()
     )

@@ -8,8 +8,7 @@ from support_pareto import results
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.prices.offers import listed_offers
-from gpuplan.analysis.prices.quote import Quote
-from gpuplan.analysis.prices.quoting import quote
+from gpuplan.analysis.prices.quote import Quote, quote
 
 SIA = ("--gpu", "T4", "--gpu", "RTX2080Ti", "--gpu", "A100")
 USD = ("--price", "T4=0.5", "--price", "RTX2080Ti=0.4", "--price", "A100=2.5")
@@ -89,7 +88,7 @@ def test_speeds_that_were_not_measured_are_told(gpuplan, newtrace):
 
 
 def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
-    asked = (newtrace, *T4_LIKE, "--budget", "$75/h,$90/h", "--node-gpus", "8")
+    asked = (newtrace, *T4_LIKE, "--budget", "$75/h,$90/h", "--cluster", "x8")
     found = results(gpuplan, *asked, "--max-gpus", "100")
     free = results(gpuplan, *asked)
     for point, unlimited in zip(found["points"], free["points"], strict=True):
@@ -133,7 +132,7 @@ def test_the_time_line_of_a_mix_keeps_dollars_and_gpus(gpuplan, newtrace):
 
 
 def test_a_bill_above_the_budget_is_told_with_one_that_keeps_it(gpuplan, newtrace):
-    asked = ("pareto", newtrace, *T4_LIKE, "--node-gpus", "8", "--billing", "1h")
+    asked = ("pareto", newtrace, *T4_LIKE, "--cluster", "x8", "--billing", "1h")
     code, _, err = gpuplan(*asked, "--budget", "$90/h")
     assert code == 0
     said = " ".join(err.split())

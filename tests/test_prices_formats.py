@@ -19,8 +19,8 @@ from support_prices import (
 )
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.price_formats.aws import AWS_INSTANCES
 from gpuplan.analysis.price_formats.format import PriceChoices
-from gpuplan.analysis.price_formats.instances import AWS_INSTANCES
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices

@@ -15,12 +15,14 @@ from support_prices import HEADER, ORIGIN, book, ingest_text
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.bands import bands
-from gpuplan.analysis.prices.book import HOUR_US, read_prices
+from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
 from gpuplan.analysis.prices.supply import availability_steps, supplies
-from gpuplan.analysis.prices.view import market, trace_cost
+from gpuplan.analysis.prices.view import market
 from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.time_units import HOUR_US
+from gpuplan.planner.pricing.trace_bill import trace_cost
 
 START = int(ORIGIN.timestamp() * 1e6)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuplan.simkit.allpass.parameters import PRICING_RULES, Allpass, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
-from gpuplan.simkit.renting.billing import hold
+from gpuplan.simkit.renting.billing import hold, hourly_usd
 from gpuplan.simkit.renting.market import Market
 from gpuplan.simkit.time import FOREVER
 from gpuplan.simkit.workload import Workload
@@ -135,3 +135,11 @@ def test_where_every_offer_is_cheaper_it_is_never_dearer(steps, workers, held_s,
     assert alone.billed_usd.sum() == pytest.approx(workers * held_s / 3600 * 3.0)
     some = hold(rules, workers - 1, held_us)  # a smaller cluster has the first places
     np.testing.assert_array_equal(some.billed_usd, rent.billed_usd[:-1])
+
+
+def test_gpu_time_is_billed_by_the_hour_and_the_rest_at_the_usual_price():
+    # 2 GPU-hours at $1 and 3 at $2, and 5 more at $4.
+    held, usd = np.array([2.0, 3.0]), np.array([1.0, 2.0])
+    assert hourly_usd(held, usd, 10.0, 4.0) == (28.0, 5.0)
+    assert hourly_usd(held, usd, 5.0, 4.0) == (8.0, 5.0)
+    assert hourly_usd(held[:0], usd[:0], 10.0, 4.0) == (40.0, 0.0)

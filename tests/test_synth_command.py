@@ -5,6 +5,7 @@ import json
 import pytest
 import support_synth
 import support_traces
+from support_traces import write_trace
 
 from gpuplan.analysis.trace import read_trace
 
@@ -142,3 +143,16 @@ def test_a_model_that_cannot_be_saved_leaves_no_trace(gpuplan, trace, tmp_path, 
     code, _, err = gpuplan("synth", "--like", trace, "--jobs", 50, "-o", out, "--save-model", model)
     assert code == 3 and "No space left" in err
     assert [path.name for path in tmp_path.iterdir()] == [trace.name]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("days", ["1e-300", "1e-12"])
+def test_a_trace_may_last_no_time(gpuplan, tmp_path, days):
+    out, model = tmp_path / "s.parquet", tmp_path / "m.json"
+    like = write_trace(tmp_path / "t.parquet", [i * 700.0 for i in range(400)], [60.0] * 400)
+    code, _, told = gpuplan(
+        *("synth", "--like", like, "--jobs", 20, "--days", days, "-o", out, "--save-model", model)
+    )
+    assert code == 0, told
+    code, _, told = gpuplan("synth", "--model", model, "--jobs", 20, "--days", days, "-o", out)
+    assert code == 0, told

@@ -37,16 +37,16 @@ GROUPED = ("job_class", "user", "group")
 
 @dataclass(frozen=True, slots=True)
 class Characterization:
-    """What a workload is. The parts document themselves; None means undefined or not recorded.
+    """The statistics of a workload; None means undefined or not recorded.
 
     Attributes:
         jobs: jobs in the selection.
         cpu_only_jobs: jobs that started without a GPU; in durations and arrivals, out of GPU
-            statistics. A log may not tell the GPUs of a job that never started.
+            statistics. A log may not record the GPUs of a job that never started.
         censored_jobs: jobs still running at the snapshot.
-        users: distinct users; None where none is recorded.
-        span_s: first to last submission.
-        first_submit, last_submit: UTC; None where the source has no calendar.
+        users: distinct users; None if not recorded.
+        span_s: time from the first to the last submission.
+        first_submit, last_submit: UTC; None if the source has no calendar.
         duration: run times of timed jobs.
         short: share of timed jobs of at most each of `SHORT_S` seconds.
         cdf: distribution function of durations.
@@ -58,7 +58,7 @@ class Characterization:
         states: part of each state, in the order of the schema.
         queue: recorded waits.
         groups: column -> its table, for the columns that are recorded.
-        notes: what the reader must know.
+        notes: caveats for the reader.
     """
 
     jobs: int
@@ -121,7 +121,7 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = job_arrays(trace.jobs, include_running=include_running)
     ascending = known_ascending(jobs.duration_s)
-    # The sorts in these release the interpreter's lock; two at once keep the memory in bounds.
+    # These sort, which releases the interpreter's lock; two at once limit the memory.
     with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}

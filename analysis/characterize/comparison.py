@@ -1,4 +1,4 @@
-"""Two traces beside each other: how far apart their distributions are.
+"""Compare the distributions of two traces.
 
 Source: Smirnov, "Table for estimating the goodness of fit of empirical distributions", Annals of
 Mathematical Statistics 19, 1948 (the two-sample distance and its limit law).
@@ -19,24 +19,25 @@ from gpuplan.analysis.bootstrap import interval
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class TwoSample:
-    """One quantity in two traces; None where a trace has no value of it.
+    """One quantity in two traces; None if a trace has no values.
 
     Attributes:
         first, second: names of the traces.
         quantity: ``duration_s``, ``gap_s`` (between submissions) or ``num_gpus`` (of GPU jobs).
         ks: greatest distance between the two distribution functions.
         ks_at: value where it occurs.
-        p_value: of that distance between samples of one law, by its limit law for independent
-            values. Jobs of one user or sweep are not independent, so it is too small.
+        p_value: probability of that distance between two samples of one distribution, by its limit
+            law for independent values. Jobs of one user are not independent, so it is too small.
         median_first, median_second: medians.
         median_ratio: second over first; None where the first is 0.
-        median_difference: second less first.
-        ratio_ci, difference_ci: bootstrap intervals of the two, for durations where asked for.
+        median_difference: second minus first.
+        ratio_ci, difference_ci: bootstrap intervals of the two, for durations if requested.
     """
 
     first: str
@@ -70,7 +71,7 @@ def compare(
         traces: read with at least the columns of a characterization.
         names: one per trace.
         include_running: count jobs still running with the time they have run so far.
-        intervals: one per trace, made with generators of their own, so that resamples of two
+        intervals: one per trace, each from its own generator, so that resamples of two
             traces are independent.
     """
     samples = [_quantities(trace, include_running=include_running) for trace in traces]
@@ -103,7 +104,7 @@ def _quantities(trace: Trace, *, include_running: bool) -> dict[str, FloatArray]
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return {
         "duration_s": known_ascending(jobs.duration_s),
-        "gap_s": np.sort(np.diff(jobs.submit_us)) / 1e6,
+        "gap_s": np.sort(np.diff(jobs.submit_us)) / MICROS,
         "num_gpus": np.sort(jobs.num_gpus[jobs.num_gpus > 0]),
     }
 

@@ -1,4 +1,4 @@
-"""A characterization with what is computed on request: fits and confidence intervals."""
+"""A characterization with its optional parts: fits and confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PortraitOptions:
-    """What to compute; raises `UsageError` where so few resamples cannot tell the level.
+    """What to compute; raises `UsageError` for too few resamples for the level.
 
     Attributes:
         include_running: count jobs still running with the time they have run so far.
@@ -45,13 +45,13 @@ class PortraitOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Portrait:
+class CharacterizedTrace:
     """One trace.
 
     Attributes:
         workload: its statistics.
-        fits: its models; None where not asked for.
-        intervals: confidence intervals of its statistics; None where not asked for.
+        fits: its models; None if not requested.
+        intervals: confidence intervals of its statistics; None if not requested.
     """
 
     workload: Characterization
@@ -59,7 +59,7 @@ class Portrait:
     intervals: Intervals | None
 
     def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output; what was not asked for has no key."""
+        """Return the ``results`` of the JSON output, without keys for parts not requested."""
         results = self.workload.summary()
         if self.fits is not None:
             results["fits"] = self.fits.summary()
@@ -68,8 +68,8 @@ class Portrait:
         return results
 
 
-def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Portrait:
-    """Return a trace's statistics and what was asked for.
+def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> CharacterizedTrace:
+    """Return the statistics of a trace and the requested parts.
 
     Args:
         trace: read with at least the columns of a characterization.
@@ -92,4 +92,4 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Por
             rng=np.random.default_rng(stream),
             include_running=options.include_running,
         )
-    return Portrait(workload, fits, found)
+    return CharacterizedTrace(workload, fits, found)

@@ -1,4 +1,4 @@
-"""Fit every model to a sample of times, and say which one describes it best."""
+"""Fit every model to a sample of times and rank them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpuplan.analysis.fits.families import (
     fit_lognormal,
     fit_weibull,
 )
-from gpuplan.analysis.fits.hyper import fit_hyperexponential
 from gpuplan.analysis.fits.likelihood import Vuong, vuong
+from gpuplan.analysis.fits.mixtures import fit_hyperexponential, splice
 from gpuplan.analysis.fits.pareto import ParetoTail, fit_tail
 from gpuplan.analysis.fits.sample import Sample, positive_sample
-from gpuplan.analysis.fits.splice import splice
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 LEAST_VALUES = 10
@@ -59,9 +59,9 @@ class Fits:
         values: positive values, which the models describe.
         zeros: values of 0, which they leave out.
         distinct: distinct positive values.
-        fits: by AIC, best first; empty where there is nothing to fit.
-        tail: the Pareto tail; None of fewer than 50 values.
-        reason: why there are no fits; None where there are.
+        fits: by AIC, best first; empty if there is nothing to fit.
+        tail: the Pareto tail; None for fewer than 50 values.
+        reason: why there are no fits; None if there are.
         curve_s: values for a picture, ascending.
         survival: share of the positive values above each of them.
     """
@@ -114,7 +114,7 @@ class TraceFits:
     gap: Fits
 
     def summary(self) -> dict[str, Any]:
-        """Return what stands under ``fits`` in the JSON results."""
+        """Return the object ``fits`` of the JSON results."""
         return {"duration_s": self.duration.summary(), "gap_s": self.gap.summary()}
 
 
@@ -123,7 +123,7 @@ def fit_trace(trace: Trace, *, include_running: bool = False) -> TraceFits:
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return TraceFits(
         duration=fit_times(known_ascending(jobs.duration_s)),
-        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / 1e6),
+        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / MICROS),
     )
 
 

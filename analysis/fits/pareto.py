@@ -19,7 +19,7 @@ from gpuplan.analysis.fits.likelihood import Vuong, maximize, vuong
 from gpuplan.analysis.fits.sample import Sample
 
 LEAST_TAIL = 50
-"""Fewer values are no ground for an index (Clauset et al., section 3.4)."""
+"""Fewer values are not enough to estimate an index (Clauset et al., section 3.4)."""
 LEAST_DISTINCT = 5
 CANDIDATES = 200
 HILL_SHARES = (0.01, 0.05, 0.1)
@@ -52,7 +52,7 @@ class ParetoTail:
         share: the same as a share of the positive values.
         ks: Kolmogorov-Smirnov distance in the tail.
         against: the Pareto law against other laws of the same tail; z above 0 favours Pareto.
-        hill: Hill's index at fixed shares; where they differ much, there is no one index.
+        hill: Hill's index at fixed shares; if they differ much, no single index fits.
     """
 
     threshold_s: float
@@ -74,9 +74,9 @@ class ParetoTail:
 
 
 def fit_tail(sample: Sample) -> ParetoTail | None:
-    """Return the Pareto tail of least Kolmogorov-Smirnov distance, None of too small a sample.
+    """Return the Pareto tail of least Kolmogorov-Smirnov distance, None for too small a sample.
 
-    Thresholds tried are the distinct values that leave at least `LEAST_TAIL` values in the tail;
+    Candidates are the distinct values that leave at least `LEAST_TAIL` values in the tail;
     where they are more than `CANDIDATES`, that many of them, tail sizes in geometric progression.
     """
     tail_size = sample.size - sample.up_to + sample.count  # from each distinct value on
@@ -86,11 +86,11 @@ def fit_tail(sample: Sample) -> ParetoTail | None:
     )
     if most < 1:
         return None
-    tried = np.arange(most)
+    candidates = np.arange(most)
     if most > CANDIDATES:
         sizes = np.geomspace(tail_size[0], tail_size[most - 1], CANDIDATES)
-        tried = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
-    start = min((int(i) for i in tried), key=lambda i: tail_distance(sample, i)[0])
+        candidates = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
+    start = min((int(i) for i in candidates), key=lambda i: tail_distance(sample, i)[0])
     ks, index = tail_distance(sample, start)
     tail = sample.part(start)
     return ParetoTail(

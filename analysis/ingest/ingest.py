@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.files import atomic_output, spare
-from gpuplan.analysis.ingest.side_tables import sides_first
+from gpuplan.analysis.files import atomic_output, refuse_overwrite
+from gpuplan.analysis.ingest.side_tables import side_tables_first
 from gpuplan.analysis.ingest.trace_reading import Reading, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
@@ -28,12 +28,12 @@ class IngestResult:
     """A written trace and the account of its rows.
 
     Attributes:
-        provenance: what is stored in the trace: format, sources, counts, notes.
+        provenance: facts stored in the trace: format, sources, counts, notes.
         rows_by_source: rows read per source, in their order; of a side table all it has, while
             `Provenance.rows_read` counts only those rejected.
         output: the trace.
         rejects_file: the rejected rows; None where there are none.
-        recognized_by: the sign that told the format; None where the user said it.
+        recognized_by: the evidence for the format; None if the user named it.
         warnings: what makes the trace doubtful.
     """
 
@@ -46,20 +46,20 @@ class IngestResult:
 
     def summary(self) -> dict[str, Any]:
         """Return the counts and facts; read = kept + rejected."""
-        told = self.provenance
-        by_reason = told.rows_rejected or {}
+        facts = self.provenance
+        by_reason = facts.rows_rejected or {}
         return {
-            "source_format": told.source_format,
+            "source_format": facts.source_format,
             "recognized_by": self.recognized_by,
-            "rows_read": told.rows_read,
-            "rows_kept": told.rows_kept,
+            "rows_read": facts.rows_read,
+            "rows_kept": facts.rows_kept,
             "rows_rejected": sum(by_reason.values()),
             "rejected_by_reason": by_reason,
             "output": str(self.output),
             "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
-            "time_zone": told.time_zone,
-            "relative_time": told.relative_time,
-            "notes": list(told.notes),
+            "time_zone": facts.time_zone,
+            "relative_time": facts.relative_time,
+            "notes": list(facts.notes),
         }
 
 
@@ -82,9 +82,9 @@ def ingest(
             or ``-`` for standard input.
         output: the trace; its name ends in ``.parquet``.
         source_format: name of a format; None detects it.
-        choices: what the user says about columns and time zone.
+        choices: the user's options about columns and time zone.
         limit: how many rows may be rejected.
-        on_progress: told the share of the bytes read, 0 to 1.
+        on_progress: called with the share of the bytes read, 0 to 1.
 
     Raises:
         InputError: a source cannot be used, or more rows than allowed are rejected.
@@ -96,7 +96,9 @@ def ingest(
         source_format = "csv"
     forced = None if source_format is None else format_named(source_format)
     rejects = rejects_path(output)
-    spare([output, rejects], [] if choices.throughputs is None else [choices.throughputs])
+    refuse_overwrite(
+        [output, rejects], [] if choices.throughputs is None else [choices.throughputs]
+    )
 
     def planned(known: LogFormat, stream: SourceStream) -> None:
         if known.jobs_table is None:  # the columns of several tables are known when all are there
@@ -111,7 +113,7 @@ def ingest(
         logs, left_out = _logs(inputs, forced, choices)
         known, evidence = logs[0].format, logs[0].evidence
         _check_choices(known, choices)
-        files = sides_first(known, [log.source for log in logs])
+        files = side_tables_first(known, [log.source for log in logs])
         advance = share_of_bytes(files, on_progress)
         taken_for = {
             str(log.source.path): f"{a_log(known.name)} by {log.evidence}"
@@ -170,7 +172,7 @@ def _logs(
 
 
 def _check_choices(known: LogFormat, choices: IngestOptions) -> None:
-    """Refuse options that the format has no use for. Raises `UsageError`."""
+    """Refuse options that do not apply to the format. Raises `UsageError`."""
     if choices.columns and not known.takes_columns:
         raise UsageError(f"--map: the format {known.name} knows its columns; use it with csv")
     if choices.time_zone is not None:

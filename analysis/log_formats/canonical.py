@@ -14,10 +14,10 @@ from gpuplan.analysis.reading.tabular import open_rows
 from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, Provenance
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, REQUIRED, "canonical")
-    plan = table_plan(sight, {name: name for name in CANONICAL if name in sight.columns}, "job")
-    before = _provenance(sight.head)
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, REQUIRED, "canonical")
+    plan = table_plan(context, {name: name for name in CANONICAL if name in context.columns}, "job")
+    before = _provenance(context.head)
     if before is None:
         return plan
     return replace(plan, relative_time=before.relative_time, time_zone=before.time_zone,

@@ -97,9 +97,9 @@ def _cell(value: Any) -> Cell:
     raise ValueError(f"a {type(value).__name__} where a text or a number belongs")
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "dilu")
-    zone = sight.choices.time_zone or "UTC"
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "dilu")
+    zone = context.choices.time_zone or "UTC"
     running = pl.col("end_time").is_null()
     return ReadingPlan(
         fields=(

@@ -1,4 +1,4 @@
-"""Any table whose columns the user names: ``--source-format csv --map submit_time=created``."""
+"""Any table with columns named by the user: ``--source-format csv --map submit_time=created``."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ TARGETS = (*CANONICAL, "start_time", "end_time")
 """What ``--map`` takes: wait and run time may also come from the instants of start and end."""
 
 
-def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) -> ReadingPlan:
+def table_plan(context: SourceContext, columns: Mapping[str, str], prefix: str) -> ReadingPlan:
     """Return the plan of a table, canonical column -> source column.
 
     A time column of plain numbers holds seconds: from the start of the log where they are below
     100,000,000, else of the Unix epoch (milliseconds from 100,000,000,000 on). Everything else is
     ISO 8601; without an offset it is in the zone chosen, or UTC.
     """
-    zone = sight.choices.time_zone or "UTC"
+    zone = context.choices.time_zone or "UTC"
     fields: list[Field] = []
     relative = False
     for name in TIMES:
         if name not in columns:
             continue
-        value, expected, is_relative = _time(sight, columns[name], zone)
+        value, expected, is_relative = _time(context, columns[name], zone)
         relative = relative or is_relative
         local = zone if expected.startswith("an ISO") else None
         if name == "end_time" and local is not None and "start_time" in columns:
@@ -55,7 +55,7 @@ def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) ->
     jobs: dict[str, pl.Expr] = {}
     tallies = []
     if "job_id" not in columns:
-        jobs["job_id"] = made_id(prefix, sight.number)
+        jobs["job_id"] = made_id(prefix, context.number)
     if {"start_time", "end_time"} <= columns.keys() and "duration_s" not in columns:
         jobs["duration_s"] = seconds_between("end_time", "start_time")
     if "start_time" in columns and "queue_s" not in columns:
@@ -77,25 +77,25 @@ def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) ->
         tallies=tuple(tallies),
         notes=tuple(notes),
         time_zone=None if relative else zone,
-        zone_columns=_told_zones(sight, columns),
+        zone_columns=_zone_columns(context, columns),
         relative_time=relative,
         made_ids="job_id" not in columns,
     )
 
 
-def _told_zones(sight: SourceContext, columns: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns whose offsets count: none where the user says the zone.
+def _zone_columns(context: SourceContext, columns: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose offsets determine the zone: none if the user names the zone.
 
-    Nor do those of Parquet, whose instants have lost theirs.
+    Times in Parquet files have no offsets.
     """
-    if sight.choices.time_zone is not None or sight.head.is_parquet:
+    if context.choices.time_zone is not None or context.head.is_parquet:
         return ()
     return tuple(columns[name] for name in TIMES if name in columns)
 
 
-def _time(sight: SourceContext, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
-    """Return the reading of a time column, what a cell should be, and whether it is relative."""
-    seen = [cell for row in sight.sample if (cell := row.get(source)) is not None]
+def _time(context: SourceContext, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
+    """Return how to read a time column, the expected cells, and whether times are relative."""
+    seen = [cell for row in context.sample if (cell := row.get(source)) is not None]
     numbers = [abs(float(cell)) for cell in seen if is_number(cell)]
     if 2 * len(numbers) <= len(seen):
         return moment(source, zone), "an ISO 8601 time that exists", False
@@ -126,8 +126,8 @@ def _field(name: str, source: str) -> Field:
     return Field(name, source, cell, required=required)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    chosen = sight.choices.columns
+def _plan(context: SourceContext) -> ReadingPlan:
+    chosen = context.choices.columns
     unknown = [name for name in chosen if name not in TARGETS]
     if unknown:
         raise UsageError(
@@ -135,25 +135,26 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             f"expected one of {', '.join(TARGETS)}"
         )
     for name, source in chosen.items():
-        if source not in sight.columns:
+        if source not in context.columns:
             raise InputError(
-                sight.head.path,
+                context.head.path,
                 f"no column {source!r} for --map {name}={source}; "
-                f"found {', '.join(sight.columns[:20])}",
+                f"found {', '.join(context.columns[:20])}",
                 expected="canonical column = column of the file",
             )
-    columns = {name: name for name in TARGETS if name in sight.columns} | dict(chosen)
+    columns = {name: name for name in TARGETS if name in context.columns} | dict(chosen)
     if "state" in columns:
         columns.setdefault("source_state", columns["state"])
     missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
     if missing:
         raise InputError(
-            sight.head.path,
-            f"nothing is mapped to {' and '.join(missing)}; found {', '.join(sight.columns[:20])}",
+            context.head.path,
+            f"nothing is mapped to {' and '.join(missing)}; "
+            f"found {', '.join(context.columns[:20])}",
             expected="--map for what the file calls otherwise",
             hint=f"add --map {missing[0]}=COLUMN",
         )
-    return table_plan(sight, columns, "row")
+    return table_plan(context, columns, "row")
 
 
 def _open(stream: SourceStream) -> Rows:

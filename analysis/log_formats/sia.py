@@ -15,8 +15,8 @@ COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 START_S = "seconds from the start of the workload"
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS[:4], "sia")
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS[:4], "sia")
     return ReadingPlan(
         fields=(
             text("job_id", "name", required=True),

@@ -50,7 +50,7 @@ class Cheapest:
         hours: hours in which some source has a price.
         mean_usd_per_gpu_h: price of the cheapest, mean of these hours.
         shares: (provider, kind) and the share of these hours in which it leads, most first.
-        leads: stretches in order of time, split where nobody has a price.
+        leads: intervals in order of time, split where no source has a price.
     """
 
     gpu_type: str

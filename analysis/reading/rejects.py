@@ -1,4 +1,4 @@
-"""The rows that are not in the trace: collected, counted, limited, and written beside it."""
+"""Rejected rows: collected, counted, limited, and written next to the trace."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Limit:
 
     Attributes:
         text: as the user wrote it.
-        share: of the rows read; None where it is a count.
-        rows: a count; None where it is a share.
+        share: of the rows read; None for a count.
+        rows: a count; None for a share.
     """
 
     text: str
@@ -66,7 +66,7 @@ class Limit:
         return limit
 
     def allows(self, rejected: int, read: int) -> bool:
-        """Whether so many rejected rows of those read are within the limit."""
+        """Return whether this number of rejected rows is within the limit."""
         if self.rows is not None:
             return rejected <= self.rows
         return self.share is not None and rejected <= self.share * read
@@ -87,7 +87,7 @@ class RejectLog:
         """Start empty.
 
         Args:
-            path: where the rows are to be written.
+            path: the file for the rows.
             spool: folder for temporary files, which must outlive the log.
             limit: how many may be rejected.
             taken_for: source -> its guessed format and the evidence, which may be wrong.
@@ -109,7 +109,7 @@ class RejectLog:
 
         Raises:
             InputError: far more than a count allows; a share is of all rows, known at the end.
-            OutputError: there is no room for them.
+            OutputError: the disk is full.
         """
         batch = sorted(refused, key=lambda row: row.row)
         self._held += [(str(path), row) for row in batch]
@@ -131,9 +131,9 @@ class RejectLog:
         path, first = self._first
         found = "nothing" if first.found is None else repr(_short(first.found))
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
-        format_doubt = "check --source-format"
+        format_hint = "check --source-format"
         if path in self._taken_for:
-            format_doubt = (
+            format_hint = (
                 f"say what it is with --source-format (it is taken for {self._taken_for[path]})"
             )
         raise InputError(
@@ -143,7 +143,7 @@ class RejectLog:
             column=first.column,
             expected=f"{first.expected}; {len(self):,} of {counted(read, 'row')} cannot be used "
             f"({reasons}), more than --max-rejects {self._limit.text}",
-            hint=f"correct the log, {format_doubt}, or raise --max-rejects; "
+            hint=f"correct the log, {format_hint}, or raise --max-rejects; "
             f"{self.leave()}, and nothing else was written",
         )
 
@@ -163,14 +163,18 @@ class RejectLog:
         if not len(self):
             self._path.unlink(missing_ok=True)
             return
-        with atomic_output(self._path) as aside, _room(self._path), aside.open("wb") as file:
+        with (
+            atomic_output(self._path) as aside,
+            _disk_full_error(self._path),
+            aside.open("wb") as file,
+        ):
             parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
             pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
 
     def _set_aside(self) -> None:
         """Move the rows held into a temporary file."""
         part = self._spool / f"rejects-{len(self._parts)}.parquet"
-        with _room(self._path):
+        with _disk_full_error(self._path):
             write_parquet(self._frame(), part)
         self._parts.append(part)
         self._held = []
@@ -181,8 +185,8 @@ class RejectLog:
 
 
 @contextmanager
-def _room(path: Path) -> Iterator[None]:
-    """Turn a full disk into an error about the file that is to be written."""
+def _disk_full_error(path: Path) -> Iterator[None]:
+    """Turn a full disk into an error about the file to write."""
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:

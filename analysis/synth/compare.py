@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.characterize.durations import share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.synth.arrivals import HOUR_S, hourly_dispersion
+from gpuplan.analysis.synth.arrivals import hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
 from gpuplan.analysis.synth.week import local_hours
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
 FEW_JOBS = 5000
-"""Below this many jobs the tolerances grow with the square root of what is missing."""
+"""Below this many jobs the tolerances grow with the square root of the shortfall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Statistic:
         key: name in the results.
         label: what people read.
         unit: of the values: ``s``, ``gpus``, ``gpu_h``, ``share``, ``jobs``, ``1``.
-        tolerance: largest difference that passes; None where it is shown only.
+        tolerance: largest difference that passes; None if it is only shown.
         relative: the tolerance is a share of the original's value, not a difference.
     """
 
@@ -82,8 +82,8 @@ SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1
 """By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""
 
 CHANCE = 2.0
-"""A difference beyond its tolerance, but of up to this many times what chance alone makes, tells
-nothing: a few long wide jobs decide the GPU time, a few bursts the hours and days."""
+"""A difference beyond its tolerance, but of up to this many standard errors, proves nothing: a few
+long wide jobs decide the GPU time, a few bursts the hours and days."""
 
 FEWEST_JOBS = 500
 """Below this many jobs no statistic is judged."""
@@ -93,7 +93,7 @@ FLAT_SHARE = 0.5
 
 
 class Verdict(StrEnum):
-    """What a difference tells."""
+    """The judgment of a difference."""
 
     within = "within"
     outside = "outside"
@@ -108,7 +108,7 @@ class ComparedStatistic:
         statistic: which one.
         original: its value there; 0 for distances.
         synthetic: its value here.
-        allowed: largest difference that passes; None where there is no tolerance.
+        allowed: largest difference that passes; None without a tolerance.
         explained: largest difference that so few data explain.
         few: the synthetic trace has too few jobs to judge anything.
     """
@@ -127,7 +127,7 @@ class ComparedStatistic:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the difference tells; None where there is no tolerance."""
+        """The judgment of the difference; None without a tolerance."""
         if self.allowed is None:
             return None
         apart = abs(self.difference)
@@ -180,7 +180,7 @@ def measure(
     }
     gpu_s = float(jobs.gpu_s[timed].sum())
     if gpu_s > 0:
-        found["gpu_time.gpu_hours_per_job"] = gpu_s / 3600 / np.count_nonzero(timed)
+        found["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
         found["gpu_time.top10pct_longest_share"] = longest_share(
             jobs.duration_s[timed], jobs.gpu_s[timed], 10
         )
@@ -200,7 +200,7 @@ def measure(
 def compare(
     jobs: JobArrays, users: int | None, zone: str | None, to: Reference
 ) -> list[ComparedStatistic]:
-    """Return the statistics that the reference has, beside those of the synthetic jobs.
+    """Return the statistics of the reference next to those of the synthetic jobs.
 
     A distance is the largest difference of two distribution functions at the reference's points,
     or half the sum of the differences of shares (hours, days, states).
@@ -256,12 +256,12 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     """Return the differences to expect of chance alone.
 
     Of the GPU time, its standard error. Of hours and days, the mean of half the sum of |normal|
-    errors whose variance is that of a count with the dispersion of hourly (daily) counts.
+    errors with the variance of a count that has the dispersion of hourly (daily) counts.
     """
     gpu_s = jobs.gpu_s[jobs.timed_gpu()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
     found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
-    at_s = (jobs.submit_us - jobs.submit_us[0]) // US
+    at_s = (jobs.submit_us - jobs.submit_us[0]) // MICROS
     for name, shares, bin_s in (
         ("by_hour", here.by_hour, HOUR_S),
         ("by_weekday", here.by_weekday, 24 * HOUR_S),
@@ -297,7 +297,7 @@ def _pattern(jobs: JobArrays, zone: str | None) -> tuple[tuple[float, ...], tupl
     """Return the shares of submissions by hour and weekday; empty without a calendar."""
     if zone is None:
         return (), ()
-    hours, counts = np.unique(jobs.submit_us // (HOUR_S * US), return_counts=True)
+    hours, counts = np.unique(jobs.submit_us // HOUR_US, return_counts=True)
     hour, weekday = local_hours(hours, zone)
     return (
         tuple(float(x) for x in np.bincount(hour, counts, minlength=24) / jobs.jobs),

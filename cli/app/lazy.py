@@ -42,11 +42,11 @@ COMMANDS = {
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
 
 MODULES = {"list": "listing"}
-"""The module of a command in `gpuplan.cli.commands`, where it is not named like the command."""
+"""The module of a command in `gpuplan.cli.commands`, if its name differs from the command."""
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are in `COMMANDS`, each imported when it is asked for."""
+    """A group with the commands of `COMMANDS`, each imported when it is used."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -63,7 +63,7 @@ class LazyGroup(TyperGroup):
         return command_named(cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, which names every command and needs none of them."""
+        """Write the help, which lists every command without importing any."""
         self._brief = True
         try:
             super().format_help(ctx, formatter)
@@ -71,7 +71,7 @@ class LazyGroup(TyperGroup):
             self._brief = False
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return what may follow, also without importing a command."""
+        """Return the possible completions, also without importing a command."""
         self._brief = True
         try:
             return super().shell_complete(ctx, incomplete)
@@ -90,4 +90,4 @@ def command_named(name: str) -> Any:
 
 
 def _nothing() -> None:
-    """Stand for the options of the group that a single command is built in."""
+    """Provide the options of the group for a single command."""

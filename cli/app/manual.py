@@ -1,6 +1,6 @@
-"""The manual ``docs/cli.md``, made of what the commands say of themselves.
+"""The manual ``docs/cli.md``, generated from the help texts of the commands.
 
-``python -m gpuplan.cli.app.manual > docs/cli.md`` writes it; a test tells where it is out of date.
+``python -m gpuplan.cli.app.manual > docs/cli.md`` writes it; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _remarks(option: Any) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a help text without the markup of the terminal; its line breaks are no meaning."""
+    """Return a help text without the markup of the terminal and without its line breaks."""
     plain = MARKUP.sub("`", text).replace("\\[", "[").replace("<", "\\<")
     paragraphs = plain.split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

@@ -14,7 +14,7 @@ from gpuplan.cli.options.shared_options import OutputWithoutRows, PriceChoice, T
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.characterize.options import Portrait, PortraitOptions
+    from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions
     from gpuplan.analysis.trace import Trace
 
 RESAMPLES = 200
@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
         emit(report, output)
 
 
-def _one(source: Trace, portrait: Portrait, parameters: dict[str, object]) -> Report:
+def _one(source: Trace, portrait: CharacterizedTrace, parameters: dict[str, object]) -> Report:
     from gpuplan.cli.tables.characterize_tables import headline, workload_tables
     from gpuplan.cli.tables.fit_tables import fit_tables
 
@@ -140,7 +140,7 @@ def _one(source: Trace, portrait: Portrait, parameters: dict[str, object]) -> Re
 
 def _several(
     sources: list[Trace],
-    portraits: list[Portrait],
+    portraits: list[CharacterizedTrace],
     parameters: dict[str, object],
     options: PortraitOptions,
 ) -> Report:
@@ -158,7 +158,7 @@ def _several(
     )
 
     def draw() -> Figure:
-        from gpuplan.cli.figures.compare import draw_comparison
+        from gpuplan.cli.figures.cdf import draw_comparison
 
         return draw_comparison(names, [portrait.workload for portrait in portraits])
 

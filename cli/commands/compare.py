@@ -10,10 +10,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table, trace_input
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
     TimelineChoice,
     check_checkpoints,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.compare import PolicyComparison
 
 EXAMPLE = (
-    "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
+    "gpuplan compare trace.parquet --policy allpass --policy fixed-width:width=2 --policy hpa "
     "--plot compare.svg"
 )
 
@@ -43,6 +43,7 @@ def compare(
     choice: TraceChoice,
     output: Output,
     replay: ReplayChoice,
+    cluster: ClusterChoice,
     market: MarketChoice,
     engine: EngineChoice,
     timeline: TimelineChoice,
@@ -50,7 +51,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="A policy of gpuplan list policies, with settings of its own after a colon: "
-            "fixed:threshold_s=60,capacity=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
+            "pollux:gpus=64,rescale_s=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
             "May be repeated; ratios refer to the first. "
             f"Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
@@ -70,31 +71,28 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that a policy may hold at once: the size of a cluster, and the most workers "
-            "rented (capacity). Default: no limit, and clusters in which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
 ) -> None:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.options.policy_specs import read_contenders
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import compare as run_all
     from gpuplan.planner.compare import price
+    from gpuplan.planner.policies.scaled_jobs import needs_classes
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
-    contenders = read_contenders(policy or DEFAULT_POLICIES, settings or [], gpus)
+    contenders = read_contenders(
+        policy or DEFAULT_POLICIES,
+        settings or [],
+        cluster.size(),
+        are_priced=market.prices is not None,
+    )
     runner = engine.build()
     if market.checkpoints is not None:
         check_checkpoints({one.label: one.effective() for one in contenders})
     files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
+    by_class = any(needs_classes(one.effective()) for one in contenders)
+    read = replay.read(trace, choice, overheads=files.overheads, by_class=by_class)
     choices = [price_choice(one.settings) for one in contenders]
     notes: tuple[str, ...] = ()
     if market.prices is not None:
@@ -133,7 +131,7 @@ def compare(
                 }
                 for one, chosen in zip(found.outcomes, choices, strict=True)
             ],
-            "gpus": gpus,
+            **cluster.parameters(),
             **files.parameters,
             **read.parameters,
         },
@@ -143,8 +141,7 @@ def compare(
         figure=figure,
         frame=found.to_frame,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(found.timeline))
 
 
 def _headline(found: PolicyComparison) -> str:

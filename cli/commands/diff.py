@@ -79,7 +79,6 @@ def diff(
 
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """
-    from gpuplan.analysis.files import atomic_output
     from gpuplan.cli.diff.changes import compare
     from gpuplan.cli.diff.gates import check_changes, read_change
     from gpuplan.cli.diff.read import read_versions
@@ -91,20 +90,22 @@ def diff(
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.formats.units import parse_share
     from gpuplan.cli.gates.gates import allowing, raise_tripped
-    from gpuplan.cli.options.outputs import check_output
+    from gpuplan.cli.options.outputs import check_output, check_suffix
 
     output = Output(output_format=output_format, out=out)
     share = parse_share(tolerance, "--tolerance")
     for condition in fail_if or ():
         read_change(condition)
     check_output(output, picture=False, rows=False, inputs=[old, new], others=[junit])
+    check_suffix("--junit", junit, ".xml")
     comparison = compare(*read_versions(old, new))
     gates = allowing(check_changes(comparison, fail_if or ()), allow_unchecked)
     report = report_of(comparison, tolerance=share, top=top, gates=gates)
-    if junit is not None:
-        with atomic_output(junit) as temporary:
-            document = Document(f"{old.name} to {new.name}", (), tuple(gates))
-            temporary.write_text(as_junit(document), encoding="utf-8", newline="\n")
-    emit(report, output, [junit])
+
+    def write_junit(path: Path) -> None:
+        document = Document(f"{old.name} to {new.name}", (), tuple(gates))
+        path.write_text(as_junit(document), encoding="utf-8", newline="\n")
+
+    emit(report, output, files=[] if junit is None else [(junit, write_junit)])
     announce(gates, lambda: as_markdown(report))
     raise_tripped(gates)

@@ -167,7 +167,7 @@ def ingest(
         "duration": duration.value,
         "max_rejects": max_rejects,
     }
-    emit(_report(result, parameters), Output(output_format=output_format), [out])
+    emit(_report(result, parameters), Output(output_format=output_format), written=[out])
 
 
 def _mapping(pairs: list[str]) -> dict[str, str]:

@@ -67,7 +67,7 @@ def pareto(
     from gpuplan.cli.options.inputs import read_trace
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.cli.pareto.parse import choices_of, cluster_of, priced, targets_of
-    from gpuplan.cli.pareto.reference_points import parse_marks
+    from gpuplan.cli.pareto.reference_points import parse_reference_points
     from gpuplan.planner.frontier.model.job_classes import COLUMNS
     from gpuplan.planner.frontier.study import study_frontier
     from gpuplan.planner.frontier.types.typed_study import study_types
@@ -78,9 +78,9 @@ def pareto(
     budgets = [] if budget is None else parse_budgets(budget)
     targets = targets_of(target_jct)
     choices = choices_of(scaling, width, scale_work=choice.scale_duration)
-    cluster = cluster_of(renting)
+    cluster = cluster_of(renting, money)
     names = _baselines(compared.baseline)
-    marks = parse_marks(compared.mark or [])
+    marks = parse_reference_points(compared.mark or [])
     model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
     market = priced(money, model)
     _check_compared(compared, mixed=market.is_mixed, replay=cluster is not None)
@@ -107,6 +107,7 @@ def pareto(
         "prices": money.prices,
         "provider": money.provider,
         "replay": cluster is not None,
+        "cluster": None if cluster is None else cluster.shape,
         "method": compared.method.value,
         "baselines": list(names),
         "marks": compared.mark or [],
@@ -146,7 +147,7 @@ def pareto(
             )
             sections = _sections(study, compared, marks, choice.seed, progress)
             if model.law is not None and not model.ends and (assumed or compared.sensitivity):
-                from gpuplan.planner.frontier.uncertainty.other_laws import laws_of
+                from gpuplan.planner.frontier.uncertainty.sensitivity import laws_of
 
                 sections = (*sections, laws_of(study, read, choices))
             study = replace(study, sections=sections)
@@ -194,18 +195,18 @@ def _sections(
     """Return what else was asked for."""
     found: list[Section] = []
     if marks:
-        from gpuplan.planner.frontier.reference_points import marks_of
+        from gpuplan.planner.frontier.reference_points import reference_points_of
 
-        found.append(marks_of(study, marks))
+        found.append(reference_points_of(study, marks))
     if compared.baseline:
         from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
 
         found.append(compare_baselines(study, names_of(compared.baseline), progress))
     if compared.ci is not None or compared.sensitivity:
-        from gpuplan.planner.frontier.uncertainty.confidence import doubt_of, sensitivity_of
+        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 
         if compared.ci is not None:
-            found.append(doubt_of(study, compared.ci, seed, progress))
+            found.append(confidence_of(study, compared.ci, seed, progress))
         if compared.sensitivity:
             found.append(sensitivity_of(study, seed, progress))
     return tuple(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -142,6 +144,7 @@ def register(app: typer.Typer) -> None:
         written = [out, rejects_path(out)]
         check_output(output, picture=True, rows=False, inputs=sources, others=written)
         from gpuplan.analysis.errors import UsageError
+        from gpuplan.analysis.files import atomic_output, refuse_overwrite
         from gpuplan.analysis.price_formats.format import PriceChoices
         from gpuplan.analysis.price_formats.schema import SAMPLINGS
         from gpuplan.analysis.prices.book import book_of
@@ -154,9 +157,16 @@ def register(app: typer.Typer) -> None:
 
         def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
             book = book_of(table, provenance, path=out)
-            told.append((book, market(book, reference=reference)))
+            offered = market(book, reference=reference)
+            told.append((book, offered))
+            refuse_overwrite(plot or (), (Path(source.name) for source in provenance.sources))
+            for path in plot or ():
+                from gpuplan.cli.figures.style import save
 
-        with messages.progress("reading") as advance:
+                save(_figure(book, offered), pictures.enter_context(atomic_output(path)))
+
+        # A picture gets its name after the table is written, so either all files appear or none.
+        with messages.progress("reading") as advance, ExitStack() as pictures:
             result = ingest_prices(
                 sources,
                 out,
@@ -181,7 +191,12 @@ def register(app: typer.Typer) -> None:
             "max_rejects": max_rejects,
             "reference": reference,
         }
-        emit(_report(result, book, offered, parameters), output, written)
+        for path in plot or ():
+            messages.note(f"wrote {path}")
+        written += plot or ()
+        emit(
+            _report(result, book, offered, parameters), replace(output, plot=None), written=written
+        )
 
 
 def _report(

@@ -19,9 +19,9 @@ from gpuplan.cli.formats.units import (
     show_threshold,
     show_usd,
 )
+from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import POLICIES, one_of
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
     TimelineChoice,
     check_checkpoints,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from gpuplan.planner.runs.simulation import Simulation
 
-EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
+EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +48,7 @@ def simulate(
     choice: TraceChoice,
     output: Output,
     replay: ReplayChoice,
+    cluster: ClusterChoice,
     market: MarketChoice,
     timeline: TimelineChoice,
     policy: Annotated[
@@ -66,30 +67,23 @@ def simulate(
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that the policy may hold at once: the size of its cluster (--set gpus=N), "
-            "or the most workers rented (--set capacity=N). Default: no limit, and a cluster in "
-            "which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
 ) -> None:
     """Replay a trace under one policy: what each job waits and costs."""
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.compare import price
+    from gpuplan.planner.policies.scaled_jobs import needs_classes
     from gpuplan.simkit.jit import compiling
 
     timeline.check(output, trace, market)
-    chosen = read_contender(policy, settings or [], gpus)
+    chosen = read_contender(
+        policy, settings or [], cluster.size(), is_priced=market.prices is not None
+    )
     if market.checkpoints is not None:
-        check_checkpoints({policy: chosen.effective()})
+        check_checkpoints({chosen.label: chosen.effective()})
     files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
+    by_class = needs_classes(chosen.effective())
+    read = replay.read(trace, choice, overheads=files.overheads, by_class=by_class)
     priced, notes = chosen, tuple[str, ...]()
     if market.prices is not None:
         (priced,), notes = price([chosen], files.book, read.jobs.first_submit_us)
@@ -97,23 +91,17 @@ def simulate(
         result = priced.run(read.jobs, read.draws, is_alone=True)
 
     def figure() -> Figure:
-        from gpuplan.simkit.cluster.simulator import ClusterRun
+        from gpuplan.cli.figures.replays import draw_time_lines
 
-        if isinstance(result.detail, ClusterRun):
-            from gpuplan.cli.figures.cluster import draw_cluster
-
-            return draw_cluster(result.detail, policy)
-        from gpuplan.cli.figures.allpass import draw_timeline
-
-        return draw_timeline(result.detail, policy)
+        return draw_time_lines(result.lines(), result.policy)
 
     report = Report(
         command="simulate",
         results=result.summary(),
-        tables=(*_tables(result), *replay_shapes(result.detail)),
+        tables=(*_tables(result), *replay_shapes(result.lines())),
         inputs=(trace_input(read.trace), *files.inputs),
         parameters={
-            "policy": policy,
+            "policy": chosen.policy,
             "settings": result.settings,
             "price_choice": price_choice(chosen.settings),
             **files.parameters,
@@ -125,8 +113,7 @@ def simulate(
         figure=figure,
         frame=result.to_frame,
     )
-    timeline.write(result.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(result.timeline))
 
 
 def _headline(result: Simulation) -> str:

@@ -12,6 +12,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Report, trace_input
+from gpuplan.cli.options.cluster_options import FORMS, METAVAR, read_size
 from gpuplan.cli.options.completion import POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, TimelineChoice, price_choice
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
 ALONE = (
-    "the saving is against everything serverless: --against fifo:gpus=N sets it against a cluster "
-    "as it may run today, --against serverful-only against rented GPUs alone"
+    "the saving is against everything serverless: --against fifo --cluster N sets it against a "
+    "cluster as it may run today, --against serverful-only against rented GPUs alone"
 )
 MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
@@ -99,12 +100,21 @@ def sweep(
         list[str] | None,
         typer.Option(
             help="What to set the choice against, such as the scheduler of today: a policy of "
-            "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64; lists "
-            "take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at its "
-            "own prices, and takes what --set says where it has that setting. Default: everything "
-            "serverless alone.",
+            "gpuplan list policies, with settings of its own after a colon (fifo:cluster=8x4; "
+            "lists take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at "
+            "its own prices, and takes what --set says where it has that setting. Default: "
+            "everything serverless alone.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The GPUs of the policy in --against: {FORMS}. The workers of the sweep are "
+            "limited by --capacity.",
+            metavar=METAVAR,
             show_default=False,
         ),
     ] = None,
@@ -151,6 +161,7 @@ def sweep(
     from gpuplan.cli.tables.sweep_tables import headline, sweep_tables
     from gpuplan.planner.compare import price
     from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+    from gpuplan.planner.policies.scaled_jobs import needs_classes
     from gpuplan.planner.pricing.price_settings import with_prices
     from gpuplan.planner.runs.settings import OF_PRICES
     from gpuplan.planner.sweep.sweep import SweepGrid
@@ -163,6 +174,13 @@ def sweep(
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
     marked = [] if one_mark is None else [parse_mark(one_mark)]
     _check_size(settings or [])
+    size = None if cluster is None else read_size(cluster)
+    if size is not None and today is None:
+        workers = size.shape.gpus or "N"
+        raise UsageError(
+            f"{size.option}: it is the cluster of --against, which is not given\n  next: --against "
+            f"fifo {size.option}, or --capacity {workers} for the most workers rented"
+        )
     ours = read_contender("allpass", settings or [])
     _check_swept(ours, capacity, rules)
     values = {
@@ -172,7 +190,9 @@ def sweep(
     kept = OF_PRICES if market.prices is not None else ()
     with ours.blamed(is_alone=True):
         base = parameters_from({name: value for name, value in values.items() if name not in kept})
-    rival = None if today is None else read_rival(today, settings or [])
+    rival = None
+    if today is not None:
+        rival = read_rival(today, settings or [], size, is_priced=market.prices is not None)
     rival_choice = {} if rival is None else price_choice(rival.settings)
     capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
     ratios: list[float] = []
@@ -185,7 +205,8 @@ def sweep(
         check_level(ci, resamples)
     runner = engine.build()
     files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
+    by_class = rival is not None and needs_classes(rival.effective())
+    read = replay.read(trace, choice, overheads=files.overheads, by_class=by_class)
     notes: tuple[str, ...] = ()
     if market.prices is not None:  # of the cheapest offers that any capacity can take
         most = None if None in capacities else max(one for one in capacities if one is not None)
@@ -257,6 +278,7 @@ def sweep(
                 "settings": dict(found.against.settings),
                 "price_choice": rival_choice,
             },
+            "cluster": None if size is None else str(size.shape),
             "value_of_time_usd_per_h": None if value_of_time is None else worth,
             "ci": ci if resamples else None,
             "resamples": resamples,
@@ -269,8 +291,7 @@ def sweep(
         figure=figure,
         frame=found.to_frame,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
+    emit(report, output, files=timeline.files(found.timeline))
 
 
 def _once(given: list[str] | None, option: str) -> str | None:
@@ -285,10 +306,11 @@ def _check_size(settings: list[str]) -> None:
     """Raise `UsageError` where ``--set`` has what is an option here, or of another policy."""
     for text in settings:
         key, _, value = (part.strip() for part in text.partition("="))
-        if key == "gpus" and value:
+        if key in ("gpus", "cluster") and value:
+            workers = f"--capacity {value} for the most workers rented, or " * (key == "gpus")
             raise UsageError(
-                f"--set {text!r}: no setting 'gpus'\n  next: --capacity {value} for the most "
-                f"workers rented, or --against NAME:gpus={value} for a cluster"
+                f"--set {text!r}: no setting {key!r}\n  next: {workers}--against NAME --cluster "
+                f"{value} for a cluster"
             )
 
 

@@ -141,7 +141,7 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
         from gpuplan.cli.documents.emit import emit
-        from gpuplan.cli.options.outputs import check_output
+        from gpuplan.cli.options.outputs import check_output, check_suffix
 
         out = the_only(outs)
         output = Output(
@@ -151,6 +151,7 @@ def register(app: typer.Typer) -> None:
             raise UsageError(f"{out}: a trace is Parquet; give it a name that ends in .parquet")
         written = [out, save_model]
         check_output(output, picture=False, rows=False, inputs=[like, model], others=written)
+        check_suffix("--save-model", save_model, ".json")
         _check_choice(like, preset, model)
         from gpuplan.analysis.files import atomic_output
         from gpuplan.analysis.synth import Request, synthesize
@@ -180,7 +181,7 @@ def register(app: typer.Typer) -> None:
             "start": start and start.date().isoformat(),
             "seed": seed,
         }
-        emit(_report(result, parameters, sources, trace), output, written)
+        emit(_report(result, parameters, sources, trace), output, written=written)
 
 
 def _check_choice(like: Path | None, preset: str | None, model: Path | None) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import did_you_mean
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.emit import collecting
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, Talk
@@ -88,7 +89,8 @@ def arguments_of(command: str, options: Mapping[str, Any]) -> list[str]:
     for key, value in options.items():
         option = known.get(key)
         if option is None:
-            raise UsageError(f"gpuplan {command} has no option {key!r}{did_you_mean(key, known)}")
+            hint = removed_hint(key, str(value)) or did_you_mean(key, known)
+            raise UsageError(f"gpuplan {command} has no option {key!r}{hint}")
         if option.is_flag:
             if not isinstance(value, bool):
                 raise UsageError(f"{key}: expected true or false, found {value!r}")

@@ -3,7 +3,7 @@
 Colours are those of Okabe and Ito (2008) and, for policies of one cluster, some of Tol (2021).
 Pictures have a paper and an ink colour of their own, so
 that an SVG can swap both where the reader prefers a dark page, and brightens its colours there; PNG
-keeps the paper white for print. Text in a colour is a darker shade of it, as `on_paper` gives it.
+keeps the paper white for print. Colored text has a darker shade of the color, see `on_paper`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ TEXT = {  # contrast of at least 4.5 on white paper
     COLOURS["forest"]: "#005a00",
 }
 """Colour of a line or an area -> that of text about it."""
-DARK = {  # what a colour is on a dark page; text there needs 4.5 too
+DARK = {  # the colors on a dark page; text there needs 4.5 too
     PAPER: "#0d1117",
     "#ffffff": "#0d1117",
     INK: "#e6edf3",
@@ -138,7 +138,7 @@ def new_figure(
     With several ``rows`` there are so many below each other, of these relative heights, with one
     x axis where they ``share_x``.
 
-    The figure is not known to pyplot, so nothing is drawn on a screen or kept alive.
+    The figure is not registered with pyplot, so it is not shown and not kept in memory.
     """
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
@@ -176,7 +176,7 @@ def png_of(figure: Figure) -> bytes:
 
 @contextmanager
 def _any_script() -> Iterator[None]:
-    """Silence what matplotlib says of names in a script that its font lacks, as CJK and emoji.
+    """Silence the warnings of matplotlib about characters that its font lacks, as CJK and emoji.
 
     An SVG keeps them as text, which the reader's fonts show; a PNG has a box for each.
     """

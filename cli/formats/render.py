@@ -63,7 +63,7 @@ def _one_line(text: str) -> str:
 
 
 def as_text(report: Report, stream: TextIO) -> str:
-    """Return every table for a terminal, as wide as ``stream`` or 100 columns where it is none."""
+    """Return every table for a terminal, as wide as ``stream``, or 100 columns for a file."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -157,7 +157,7 @@ def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
 
 
 def _width(table: Table, position: int) -> int:
-    """Return the least width in which nothing is broken that should stay whole."""
+    """Return the least width that breaks no unbreakable word."""
     column = table.columns[position]
     cells = [column.text(row[position]) for row in table.rows]
     if not is_numeric(table, position):
@@ -166,7 +166,7 @@ def _width(table: Table, position: int) -> int:
 
 
 def _natural(table: Table, position: int) -> int:
-    """Return the width in which nothing is broken at all."""
+    """Return the width without any line break."""
     column = table.columns[position]
     return max(map(len, [column.header, *(column.text(row[position]) for row in table.rows)]))
 
@@ -174,7 +174,7 @@ def _natural(table: Table, position: int) -> int:
 def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) -> int:
     """Return the width over which headers of numbers are folded, so that the columns fit.
 
-    Left to itself, rich reckons without the least widths, and cuts the last column off.
+    By default rich ignores the least widths and cuts off the last column.
     """
     sizes = [(_width(table, i), _natural(table, i)) for i, _ in columns]
     room = width - GAP * len(sizes)  # the ends of a line take one each
@@ -185,7 +185,7 @@ def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) 
 
 
 def is_numeric(table: Table, position: int) -> bool:
-    """Return whether a column holds numbers, which stand right."""
+    """Return whether a column has numbers, which are right-aligned."""
     return any(_is_number(row[position]) for row in table.rows)
 
 

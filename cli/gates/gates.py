@@ -72,7 +72,7 @@ class Condition:
         field: the name of a field.
         op: one of `OPERATORS`.
         value: as written, before its unit is taken into account.
-        unit: ``h``, ``%``, ``usd`` ...; empty where none is written.
+        unit: ``h``, ``%``, ``usd`` ...; empty if none is written.
         is_signed: whether a sign is written, as for a change.
     """
 
@@ -88,7 +88,7 @@ class Condition:
         return OPERATORS[self.op](value, limit)
 
     def excess(self, value: float, limit: float) -> float:
-        """Return how far beyond the limit a value is; of several the largest is told."""
+        """Return the excess of a value over the limit; the largest one is reported."""
         if self.op in ("==", "!="):
             return abs(value - limit) if self.op == "!=" else -abs(value - limit)
         return value - limit if self.op in (">", ">=") else limit - value
@@ -100,14 +100,14 @@ class GateResult:
 
     Attributes:
         condition: as given.
-        path: the field that was meant; empty where the condition names none.
+        path: the field of the condition; empty if no field matches.
         value: of the field: in a list of rows the one furthest beyond the limit, or nearest to it;
             None where it has none.
-        limit: what it was compared with, in the unit of the field; None where it was not.
+        limit: the limit in the unit of the field; None if not compared.
         tripped: whether the condition holds.
         detail: the field with its row, its value and the limit as people read them, or what is
             wrong.
-        may_be_unchecked: whether it passes where it could not be checked.
+        may_be_unchecked: whether it passes if it could not be checked.
     """
 
     condition: str
@@ -120,7 +120,7 @@ class GateResult:
 
     @property
     def fails(self) -> bool:
-        """Whether the gate ends the program with an exit code other than 0."""
+        """Return whether the gate ends the program with an exit code other than 0."""
         return self.state != "passed" and not (self.state == "unchecked" and self.may_be_unchecked)
 
     @property
@@ -145,7 +145,7 @@ class GateResult:
 
 
 def check(results: Mapping[str, Any], conditions: Sequence[str]) -> list[GateResult]:
-    """Return what comes of each condition on a result; raises nothing, so that all can be told."""
+    """Return the outcome of each condition on a result; raises nothing, to report all."""
     numbers = Numbers.of(fields_of(results, layout_of(results)))
     return each(conditions, lambda condition: _judged(numbers, condition))
 
@@ -205,13 +205,13 @@ def _one(
 def raise_tripped(
     gates: Sequence[GateResult], *, written: str = WRITTEN, given_as: str = "--fail-if"
 ) -> None:
-    """End the program as its gates say, once everything has been written.
+    """End the program with the exit code of its gates, after everything has been written.
 
-    A gate that could not be checked fails, or is a warning where that is allowed.
+    A gate that could not be checked fails, or is a warning if that is allowed.
 
     Args:
         gates: what came of each condition.
-        written: what the user has all the same, for the message.
+        written: the outputs that the user has anyway, for the message.
         given_as: where the conditions come from, for the message.
 
     Raises:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Input
-from gpuplan.cli.options.outputs import check_output
+from gpuplan.cli.options.outputs import WriteFile, check_output, check_suffix
 from gpuplan.cli.options.shared_options import Output
 
 if TYPE_CHECKING:
@@ -138,16 +137,14 @@ class TimelineChoice:
             inputs=[trace, market.prices, market.checkpoints],
             others=[self.timeline],
         )
-        if self.timeline is not None and self.timeline.suffix.lower() != ".parquet":
-            raise UsageError(f"--timeline {self.timeline}: expected a name that ends in .parquet")
+        check_suffix("--timeline", self.timeline, ".parquet")
 
-    def write(self, made: Callable[[], pl.DataFrame]) -> None:
-        """Write the time line where one is asked for. Raises `OutputError`."""
-        if self.timeline is None:
-            return
-        from gpuplan.analysis.files import atomic_output
-        from gpuplan.analysis.parquet import write_parquet
+    def files(self, made: Callable[[], pl.DataFrame]) -> list[tuple[Path, WriteFile]]:
+        """Return the file of the time line and the function that writes it, if requested."""
 
-        with atomic_output(self.timeline) as temporary:
-            write_parquet(made(), temporary)
-        messages.note(f"wrote {self.timeline}")
+        def write(path: Path) -> None:
+            from gpuplan.analysis.parquet import write_parquet
+
+            write_parquet(made(), path)
+
+        return [] if self.timeline is None else [(self.timeline, write)]

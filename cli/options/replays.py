@@ -93,10 +93,12 @@ class ReplayChoice:
         choice: TraceChoice,
         *,
         overheads: Mapping[str, tuple[float, float]] | None = None,
+        by_class: bool = False,
     ) -> ReplayInputs:
         """Return the jobs chosen; the same for every command with the same options.
 
-        ``overheads`` are seconds to save and to load jobs by class.
+        ``overheads`` are seconds to save and to load jobs by class; ``by_class`` reads the classes
+        of jobs for a policy that needs them.
 
         Raises `InputError` or `UsageError` where the trace or an option cannot be used.
         """
@@ -112,7 +114,7 @@ class ReplayChoice:
         columns = {
             *COLUMNS,
             *(INFERRED_FROM if rule == "inferred" else ()),
-            *(("job_class",) if overheads is not None else ()),
+            *(("job_class",) if by_class or overheads is not None else ()),
         }
         read = read_trace(trace, choice.selection(), columns=sorted(columns))
         deadlines, draws = np.random.default_rng(choice.seed).spawn(2)

@@ -16,7 +16,7 @@ BUDGET = re.compile(
     rf"^(?P<usd>\$)?(?P<value>{NUMBER})(?P<unit>x|gpus?|/(?P<period>h|hour|month))?$", re.I
 )
 THOUSANDS = re.compile(r"\$\d{1,3}(?:,\d{3})+(?!\d)|(?<!\d)\d{1,3},0\d\d(?:,\d{3})*(?!\d)")
-"""What can only be meant as one number: dollars without a period, or a second one like 000."""
+"""Thousands separators that can only be part of one number: ``$1,500`` or ``12,000``."""
 MOST = 10_000  # points of a range; more take minutes
 FORMS = "60gpu, 1.2x (times the load), $12/h, $10000/month, or a range LOW:HIGH:COUNT of them"
 

@@ -1,4 +1,4 @@
-"""What people read first of ``gpuplan pareto``, and what they are warned of."""
+"""Headline and warnings of ``gpuplan pareto``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LONGER = 1.05  # times the horizon
 
 
 def _on_average(study: FrontierStudy) -> str:
-    """Return what a budget is, and how far above it the replays go."""
-    tried = [(p.trial.replay, p.plan.used_gpus) for p in study.points if p.trial]
+    """Return a note on the meaning of a budget and the excess of the replays."""
+    tried = [(p.replayed.replay, p.plan.used_gpus) for p in study.points if p.replayed]
     if not tried:
         return AVERAGE_NOTE
     peaks = [r.peak_gpus / gpus for r, gpus in tried if r.peak_over_rented is not None]
@@ -70,12 +70,12 @@ def headline(study: FrontierStudy) -> str:
 
 def _replayed(knee: Point) -> str:
     """Return how the knee fared in the replay."""
-    if knee.trial is None:
+    if knee.replayed is None:
         return ""
-    replay = knee.trial.replay
+    replay = knee.replayed.replay
     return (
         f"Replayed on the trace's own arrivals it gives {show_duration(replay.mean_jct_s)} (95% of "
-        f"the jobs within {show_duration(knee.trial.p95_jct_s)}), and rents "
+        f"the jobs within {show_duration(knee.replayed.p95_jct_s)}), and rents "
         f"{show_gpus(replay.rented_gpus)} GPUs "
         f"{averaged(replay.lasts_h, replay.horizon_h)} and {replay.peak_gpus:,} at the peak."
     )
@@ -108,7 +108,7 @@ def _recorded(study: FrontierStudy) -> str:
 
 
 def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
-    """Return what a reader must know; ``assumed`` where no speedup was given."""
+    """Return the warnings; ``assumed`` if no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
     if loads and max(loads) > 1.001 * min(loads):
@@ -130,7 +130,7 @@ def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
 
 
 def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
-    """Yield what is assumed of the speedup."""
+    """Yield the assumptions about the speedup."""
     if assumed:
         yield (
             f"no --speedup given: {speedup.name} is assumed for every job; results depend on "
@@ -143,7 +143,7 @@ def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
 
 
 def on_workload(workload: ClassWorkload) -> Iterator[str]:
-    """Yield what is assumed of the jobs."""
+    """Yield the assumptions about the jobs."""
     if workload.rescale_origin == "default":
         yield (
             "starting and resizing a job is taken as free; --rescale 20s charges a warm restart, "
@@ -178,7 +178,7 @@ def _on_limit(plans: list[Plan], cluster: RentedCluster | None) -> Iterator[str]
 
 def _on_replays(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where a replay takes much longer than its plan."""
-    tried = [(point.plan, point.trial.replay) for point in study.points if point.trial]
+    tried = [(point.plan, point.replayed.replay) for point in study.points if point.replayed]
     slow = [(p, r) for p, r in tried if r.mean_jct_s > SLOW * p.mean_jct_s]
     if slow:
         worst, late = max(slow, key=lambda pair: pair[1].mean_jct_s / pair[0].mean_jct_s)
@@ -209,13 +209,13 @@ def on_budgets(study: FrontierStudy) -> Iterator[str]:
 
 def _taken(study: FrontierStudy, point: Point) -> str:
     """Return what is taken for a budget, and the budget to ask for instead."""
-    assert point.trial is not None
-    replay, gpus = point.trial.replay, point.plan.budget_gpus
+    assert point.replayed is not None
+    replay, gpus = point.replayed.replay, point.plan.budget_gpus
     if study.price is None:
         said = f"{show_gpus(replay.rented_gpus)} GPUs for {show_gpus(gpus)}"
     else:
-        billed, asked = map(study.usd_per_month, (replay.billed_gpus, gpus))
-        said = f"{show_usd(billed)} a month for {show_usd(asked)}"
+        billed, requested = map(study.usd_per_month, (replay.billed_gpus, gpus))
+        said = f"{show_usd(billed)} a month for {show_usd(requested)}"
     said += f" ({study.over_budget(point):+.0%}"
     if point.inside is not None:
         said += f"; --budget {show_gpus(point.inside.budget_gpus).replace(',', '')}gpu keeps to it"

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gpuplan.cli.options.cluster_options import METAVAR
 from gpuplan.cli.options.completion import BASELINES, SPEEDUPS, one_of
 from gpuplan.cli.options.market_options import MOST_GPUS
 from gpuplan.cli.options.shared_options import PRICES_PANEL
@@ -214,15 +215,17 @@ class RentingChoice:
             rich_help_panel=RENTING_PANEL,
         ),
     ] = False
-    node_gpus: Annotated[
-        int,
+    cluster: Annotated[
+        str | None,
         typer.Option(
-            help="GPUs of a node; whole nodes are rented.",
-            min=1,
-            max=MOST_GPUS,
+            help="Nodes and GPUs that can be rented (of each type): x8 for whole nodes of 8 GPUs, "
+            "32x8 for at most 32 of them, 256 for at most 256 GPUs. Default: single GPUs, no "
+            "limit.",
+            metavar=METAVAR,
             rich_help_panel=RENTING_PANEL,
+            show_default=False,
         ),
-    ] = 1
+    ] = None
     provision_delay: Annotated[
         str,
         typer.Option(
@@ -247,7 +250,8 @@ class RentingChoice:
     max_gpus: Annotated[
         int | None,
         typer.Option(
-            help="Most GPUs that can be rented at once (of each type). Default: no limit.",
+            help="Short form of --cluster N, beside --cluster x8 the limit of whole nodes: most "
+            "GPUs that can be rented at once (of each type). Default: no limit.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=RENTING_PANEL,
@@ -257,7 +261,7 @@ class RentingChoice:
     overflow: Annotated[
         Overflow,
         typer.Option(
-            help="At --max-gpus jobs wait for their GPUs (queue), or the first in line starts on "
+            help="At the limit jobs wait for their GPUs (queue), or the first in line starts on "
             "those that are left (squeeze).",
             rich_help_panel=RENTING_PANEL,
         ),
@@ -281,8 +285,8 @@ class ComparedChoice:
         typer.Option(
             autocompletion=one_of(BASELINES),
             metavar="NAME",
-            help="Also run the jobs under another policy: recorded, fixed, equal, pollux, "
-            "pollux-autoscaling, or all; may be repeated.",
+            help="Also run the jobs under another policy: recorded, fixed-width, equal, "
+            "pollux, pollux-autoscaling, or all; may be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.cli.formats.report import Input
 from gpuplan.cli.formats.units import parse_duration
+from gpuplan.cli.options.cluster_options import read_size
 from gpuplan.cli.pareto.class_options import parse_by_type, parse_caps, parse_limits
 from gpuplan.cli.pareto.options import (
     MoneyChoice,
@@ -44,7 +46,7 @@ def choices_of(scaling: ScalingChoice, width: WidthChoice, *, scale_work: float)
     )
 
 
-def cluster_of(renting: RentingChoice) -> RentedCluster | None:
+def cluster_of(renting: RentingChoice, money: MoneyChoice) -> RentedCluster | None:
     """Return how GPUs are rented; None without a replay. Raises `UsageError`."""
     from gpuplan.planner.frontier.replay.renting import RentedCluster
 
@@ -54,14 +56,46 @@ def cluster_of(renting: RentingChoice) -> RentedCluster | None:
             if getattr(renting, name) != getattr(usual, name):
                 raise UsageError(f"--{name.replace('_', '-')} is of the replay: not --no-replay")
         return None
+    node_gpus, max_gpus = _rentable(renting, money)
     return RentedCluster(
-        node_gpus=renting.node_gpus,
+        node_gpus=node_gpus,
         provision_s=parse_duration(renting.provision_delay, "--provision-delay"),
         release_s=parse_duration(renting.release_delay, "--release-delay"),
         billing_s=parse_duration(renting.billing, "--billing"),
-        max_gpus=renting.max_gpus,
+        max_gpus=max_gpus,
         overflow=renting.overflow.value,
     )
+
+
+def _rentable(renting: RentingChoice, money: MoneyChoice) -> tuple[int, int | None]:
+    """Return the GPUs of a node, and the most GPUs rented at once; None for no limit.
+
+    Raises:
+        UsageError: no such shape, several GPU types, another type than ``--gpu``, or two limits.
+    """
+    if renting.cluster is None:
+        return 1, renting.max_gpus
+    size = read_size(renting.cluster)
+    if len(size.shape.pools) > 1:
+        raise UsageError(
+            f"{size.option}: pareto rents the same nodes of every GPU type\n"
+            f"  next: --cluster {replace(size.shape.pools[0], gpu_type=None)}"
+        )
+    pool = size.shape.pool
+    if pool.gpu_type is not None and not any(
+        same_gpu(gpu_name(pool.gpu_type), gpu_name(gpu.partition("=")[0]))
+        for gpu in money.gpu or []
+    ):
+        raise UsageError(
+            f"{size.option}: {pool.gpu_type} is not a GPU to plan for\n"
+            f"  next: --gpu {pool.gpu_type} as well, or --cluster {replace(pool, gpu_type=None)}"
+        )
+    if pool.gpus is not None and renting.max_gpus is not None:
+        raise UsageError(
+            f"{size.option} and --max-gpus {renting.max_gpus}: both limit the GPUs rented; give "
+            "one of the two"
+        )
+    return pool.gpus_per_node or 1, renting.max_gpus if pool.gpus is None else pool.gpus
 
 
 def targets_of(text: str | None) -> list[float]:
@@ -124,7 +158,7 @@ def priced(money: MoneyChoice, model: SpeedupModel) -> PricedTypes:
     if money.prices is not None:
         if not types:
             raise UsageError("--prices: say of which GPU, for example --gpu A100")
-        from gpuplan.analysis.prices.quoting import quote, read_offers
+        from gpuplan.analysis.prices.quote import quote, read_offers
 
         offers, book = read_offers(money.prices)
         source = money.prices

@@ -12,6 +12,7 @@ from typing import Any
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import existing_file
 from gpuplan.analysis.lookup import did_you_mean
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.studies import arguments_of, check_study, study_options
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
@@ -188,6 +189,7 @@ class _Loader:
         arguments = (
             *self.arguments(command, handed, ()),
             *settings,
+            *common.cluster_of(command, handed | own),
             *self.arguments(command, own, ("study", name)),
         )
         return DeclaredStudy(name, command, arguments, self.places(name, options))
@@ -255,12 +257,15 @@ class _Loader:
     ) -> dict[str, str]:
         """Return settings as texts, each checked by the first policy that has it."""
         from gpuplan.cli.options.settings import parse_settings
-        from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.registry import POLICIES, find_policy
 
         self.known(keys, table, names)
+        if {"cluster", "gpus"} <= table.keys():
+            where = f"[{'.'.join(keys)}]"
+            self.problem((*keys, "gpus"), f"{where} cluster and gpus: give one of the two")
         found = {}
         for key in table.keys() & names:
-            own = [POLICIES[keys[1]]] if len(keys) > 1 else POLICIES.values()
+            own = [find_policy(keys[1])] if len(keys) > 1 else POLICIES.values()
             settings = next(one.settings for one in own if key in one.settings)
             with self.placed((*keys, key)):
                 parse_settings([f"{key}={_text(table[key])}"], settings)
@@ -321,7 +326,8 @@ class _Loader:
         where = f"[{'.'.join(keys)}] " if keys else ""
         for key in table:
             if key not in names:
-                near = did_you_mean(key, dict.fromkeys(names))
+                near = removed_hint(key, str(table[key])) if keys else ""
+                near = near or did_you_mean(key, dict.fromkeys(names))
                 self.problem((*keys, key), f"{where}no key {key!r}{near}")
 
     def is_overridden(self, keys: Keys) -> bool:

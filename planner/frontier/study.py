@@ -9,19 +9,27 @@ from typing import Any, Protocol
 import polars as pl
 
 from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import MONTH_H, Budget, requested_jct
-from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
+from gpuplan.planner.frontier.budget import (
+    Budget,
+    plan_of,
+    refuse_others,
+    requested_jct,
+    shown_of,
+    sweep,
+)
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.search import OVER, Tried, Tries
+from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
+from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.time import HOUR_S
 
 EXACT = "exact"
 MOST_INSIDE = 8  # budgets for which one that keeps them is looked for
@@ -30,7 +38,7 @@ Progress = Callable[[float], None]
 
 
 class Section(Protocol):
-    """A further part of a study: what its plans are compared with, how sure they are."""
+    """A further part of a study: comparisons of its plans, or their confidence."""
 
     @property
     def key(self) -> str:
@@ -38,7 +46,7 @@ class Section(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader must know."""
+        """Caveats for the reader."""
 
     def summary(self) -> Any:
         """Return its results; keys are stable and carry their unit."""
@@ -46,17 +54,17 @@ class Section(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The plan for one of the budgets asked for.
+    """The plan for one of the requested budgets.
 
     Attributes:
         plan: the plan.
         ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
             ends of the assumed range; None at an end where the budget cannot keep up.
         target_jct_s: the mean completion time it is the least budget for; None where the budget
-            itself was asked for.
-        trial: the plan replayed; None without a replay.
-        inside: the best smaller budget whose replay keeps this one; None where this one was not
-            asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
+            itself was requested.
+        replayed: the plan replayed; None without a replay.
+        inside: the best smaller budget with a replay within this one; None if this one was not
+            requested, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
             are exceeded most.
         requested: the budget or completion time as requested; None for a sweep of the frontier.
     """
@@ -64,14 +72,14 @@ class Point:
     plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
     target_jct_s: float | None = None
-    trial: Trial | None = None
-    inside: Tried | None = None
+    replayed: ReplayedPlan | None = None
+    inside: Candidate | None = None
     requested: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierStudy:
-    """A frontier and the points asked for.
+    """A frontier and the requested points.
 
     Attributes:
         workload: the job classes of the trace.
@@ -81,10 +89,10 @@ class FrontierStudy:
         points: by budget, ascending.
         knee: the optimal plan where the frontier bends most, and its replay.
         price: of a GPU-hour; None where not given.
-        by_request: whether the points were asked for, and are no sweep of the frontier.
+        by_request: whether the points were requested, and are not a sweep of the frontier.
         method: what made the plans of the points.
         cluster: how GPUs were rented in the replays; None without replays.
-        notes: what a reader of the plans must know.
+        notes: caveats for readers of the plans.
         sections: further parts.
     """
 
@@ -103,16 +111,16 @@ class FrontierStudy:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the plans are those of the frontier."""
+        """Return whether the plans are those of the frontier."""
         return self.method == EXACT
 
     @property
     def shown(self) -> Point:
-        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        """The point to show first: the requested one closest to the knee, or the knee."""
         return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
 
     def step(self) -> str:
-        """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
+        """Return the most useful of `steps`: the dollars or the GPU, if small vs. the least."""
         steps = self.steps(self.frontier.min_budget)
         wanted = "100_usd_month" if "100_usd_month" in steps else "gpu"
         return wanted if steps[wanted] <= SMALL_STEP * self.frontier.min_budget else "1pct"
@@ -123,16 +131,16 @@ class FrontierStudy:
         return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
     def usd_per_month(self, gpus: float) -> float:
-        """Return what so many GPUs cost in a month of 730 hours. Raises without a price."""
+        """Return the cost of a number of GPUs in a month of 730 hours. Raises without a price."""
         if self.price is None:
             raise ValueError("this study has no price")
         return gpus * self.price.usd_per_gpu_h * MONTH_H
 
     @property
     def over(self) -> list[Point]:
-        """The points whose replays take more than their budget by `OVER`, the worst first.
+        """The points with replays over their budget by more than `OVER`, the worst first.
 
-        Not those for a completion time, which have no budget to keep.
+        Points for a completion time are left out, as they have no budget to keep.
         """
         found = [point for point in self.points if (self.over_budget(point) or 0) > OVER]
         asked = [point for point in found if point.target_jct_s is None]
@@ -143,9 +151,9 @@ class FrontierStudy:
 
         The GPUs billed count where there is a price, else those rented.
         """
-        if point.trial is None:
+        if point.replayed is None:
             return None
-        replay = point.trial.replay
+        replay = point.replayed.replay
         taken = replay.rented_gpus if self.price is None else replay.billed_gpus
         return taken / point.plan.budget_gpus - 1
 
@@ -173,7 +181,7 @@ class FrontierStudy:
             "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
             "rescale": {
                 "origin": workload.rescale_origin,
-                "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
+                "mean_s": HOUR_S * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
             },
             "method": self.method,
             "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
@@ -207,16 +215,16 @@ class FrontierStudy:
                     "load_gpus": c.load_gpus,
                     "weight": c.weight,
                     "epochs": int(c.work_h.size),
-                    "rescale_s": 3600 * c.rescale_h,
+                    "rescale_s": HOUR_S * c.rescale_h,
                 }
                 for c in classes
             ],
-            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
             **{section.key: section.summary() for section in self.sections},
         }
 
     def recorded(self) -> dict[str, Any] | None:
-        """Return how the jobs ran as recorded, and what the GPUs they held could give."""
+        """Return how the jobs ran as recorded, and the best plan for the GPUs they held."""
         record = self.workload.record
         if record is None:
             return None
@@ -234,7 +242,7 @@ class FrontierStudy:
         return pl.concat([point.plan.to_frame() for point in self.points])
 
     def row(self, point: Point) -> dict[str, Any]:
-        """Return what is known about a point but its widths; keys are stable, with their unit."""
+        """Return all facts about a point except its widths; keys are stable, with their unit."""
         plan = point.plan
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
@@ -251,12 +259,12 @@ class FrontierStudy:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
         row["target_jct_s"] = point.target_jct_s
         row["requested"] = point.requested
-        if point.trial is not None:
-            row["replay"] = point.trial.summary()
+        if point.replayed is not None:
+            row["replay"] = point.replayed.summary()
             row["replay"]["over_budget_share"] = self.over_budget(point)
             row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
             if self.price is not None:
-                billed = self.usd_per_month(point.trial.replay.billed_gpus)
+                billed = self.usd_per_month(point.replayed.replay.billed_gpus)
                 row["replay"]["billed_usd_per_month"] = billed
         return row
 
@@ -293,7 +301,7 @@ def study_frontier(
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
-        InputError, UsageError: see `workload_of`; another method asked for what it cannot do.
+        InputError, UsageError: see `workload_of`; a method that cannot do what is requested.
     """
     choices = within_cluster(choices or ClassOptions(), speedup, cluster)
     if method != EXACT:
@@ -330,11 +338,11 @@ def study_frontier(
             else None
             for end in ends
         )
-        trial = None if cluster is None else try_plan(workload, plan, cluster)
+        replayed = None if cluster is None else replay_and_measure(workload, plan, cluster)
         tried += 1
-        if trial is not None and progress is not None:
+        if replayed is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
-        return Point(plan, at_ends, target_s, trial, requested=requested)
+        return Point(plan, at_ends, target_s, replayed, requested=requested)
 
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(
@@ -352,11 +360,11 @@ def study_frontier(
     )
     if cluster is None or not by_request:
         return study
-    tries = Tries(
+    budget_search = BudgetSearch(
         workload, solved.at_budget, frontier.min_budget, frontier.saturation_budget, cluster
     )
     inside = {
-        id(point): tries.best_within(
+        id(point): budget_search.best_within(
             point.plan.budget_gpus, billed=price is not None, up_to=point.plan.budget_gpus
         )
         for point in study.over[:MOST_INSIDE]

@@ -19,7 +19,7 @@ DEFAULT_MAX_WIDTH = 64
 
 
 class SpeedupFunction(Protocol):
-    """What a planner asks of a speedup function."""
+    """The interface of a speedup function."""
 
     @property
     def narrowest(self) -> float:
@@ -33,11 +33,11 @@ class SpeedupFunction(Protocol):
         """Return s at each GPU count, which is above 0 and may be fractional; same shape."""
 
     def candidates(self, max_width: int | None) -> FloatArray:
-        """Return every width worth considering, ascending, none above ``max_width``."""
+        """Return the widths to consider, ascending, none above ``max_width``."""
 
 
 class _Law(ABC):
-    """What the parametric laws share: known everywhere, every whole width a candidate."""
+    """Base of the parametric laws: defined everywhere, every whole width is a candidate."""
 
     __slots__ = ()
     narrowest = 1.0
@@ -112,7 +112,7 @@ class Power(_Law):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSpeedup:
-    """A measured speedup: exact where measured, straight in between, flat beyond the last point.
+    """A measured speedup: exact at measurements, linear in between, flat beyond the last one.
 
     It need be neither concave nor monotone. Between two neighbors s(k) is on their chord, so it is
     never below the smaller of the two.
@@ -133,7 +133,7 @@ class MeasuredSpeedup:
 
     @property
     def widest(self) -> float:
-        """The last point."""
+        """The last measured width."""
         return self.widths[-1]
 
     def at(self, gpus: FloatArray) -> FloatArray:
@@ -152,9 +152,9 @@ class MeasuredSpeedup:
     def candidates(self, max_width: int | None) -> FloatArray:
         """Return every whole width from the least measured to the last, and the other points.
 
-        The vertices of the hull alone would do where a start or a change of width is free. Else its
+        The vertices of the hull would be enough if starts and changes of width were free. Else its
         cost, in proportion to the width, makes a width between two of them better than any split.
-        None is below the least measured, so there are none where ``max_width`` is.
+        All are at least the least measured width; there are none if ``max_width`` is below it.
         """
         points = np.array(self.widths)
         if max_width is not None and max_width < self.widest:
@@ -177,8 +177,8 @@ def measured_curve(gpus: FloatArray, speedup: FloatArray) -> MeasuredSpeedup:
 def concave_hull(gpus: FloatArray, speedup: FloatArray) -> MeasuredSpeedup:
     """Return the least monotone concave curve from the origin over measured points.
 
-    The built-in profiles are such curves. It is no speedup of a job: between its vertices it may be
-    above what was measured. Methods that need concavity take the hull of the candidates themselves.
+    The built-in profiles are such curves. It is not the speedup of a job: between its vertices it
+    may exceed the measurements. Methods that need concavity take the hull of the candidates.
 
     Args:
         gpus: GPU counts, ascending and distinct, >= 1; shape (n,).

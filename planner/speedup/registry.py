@@ -1,4 +1,4 @@
-"""From the text of ``--speedup`` to a model, and the list of what is built in."""
+"""From the text of ``--speedup`` to a model, and the list of built-in models."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class SpeedupSource:
     """One way to give a speedup, as ``gpuplan list speedups`` shows it.
 
     Attributes:
-        name: what to write after ``--speedup``; capitals stand for a value.
-        description: what it is.
+        name: the value of ``--speedup``; capitals are placeholders.
+        description: a short description.
         source: where it comes from.
-        as_of: date of the source, as YYYY-MM or YYYY; a dash where it has none.
+        as_of: date of the source, as YYYY-MM or YYYY; a dash if unknown.
     """
 
     name: str
