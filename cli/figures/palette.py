@@ -52,6 +52,8 @@ LOOKS: dict[str, Look] = {
     "las": Look(COLOURS["olive"], DASHED),
     "2d-las": Look(COLOURS["brown"], DOTTED),
     "gittins": Look(COLOURS["violet"], DOTTED),
+    "easy": Look(COLOURS["blue"], DASHED),
+    "conservative": Look(COLOURS["purple"], DASHED),
     "recorded": Look(SOFT, LONG),
     "fixed-width": Look(COLOURS["brown"], LONG),
     "equal": Look(COLOURS["yellow"], LONG),

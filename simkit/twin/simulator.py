@@ -13,7 +13,7 @@ from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 from gpuplan.simkit.twin.tables import REASONS, kernel_input
 
 NOT_STARTED = -1
-LAST_SECOND = 1 << 50
+LAST_SECOND = 1 << 56  # a unit may be a microsecond
 
 
 @dataclass(frozen=True, slots=True)
