@@ -96,6 +96,8 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
             )
         batches = [task() for task in rows.batches(rows.columns)]
         unread = sum(len(batch.refused) for batch in batches)
+        if not batches:
+            raise InputError(path, "has a header but no rows", expected="at least one GPU job")
         cells = pl.concat([batch.cells for batch in batches])
         digest = stream.sha256()
     begins = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -50,7 +51,6 @@ def register(app: typer.Typer) -> None:
             raise UsageError("--output: give one .toml file")
         output = replace(output, out=[path for path in output.out or () if path not in twins])
         check_output(output, picture=True, rows=False, inputs=[log, *site.files()], others=twins)
-        from gpuplan.analysis.files import atomic_output
         from gpuplan.analysis.site.log import read_site_log
         from gpuplan.analysis.site.twin_file import twin_text
         from gpuplan.planner.twin.calibrate import calibrate as calibrated
@@ -64,12 +64,16 @@ def register(app: typer.Typer) -> None:
                 told, document, inferred, warmup_s=site.warmup_s(), limit_factor=site.limit_factor
             )
         parameters = site.parameters() | {"advice": show_advice}
-        for path in twins:
-            with atomic_output(path) as temporary:
-                text = twin_text(document, calibration_table(found, site))
-                temporary.write_text(text, encoding="utf-8", newline="\n")
-            messages.note(f"wrote {path}")
-        emit(_report(found, parameters, show_advice), output, twins)
+        text = twin_text(document, calibration_table(found, site))
+
+        def write(path: Path) -> None:
+            path.write_text(text, encoding="utf-8", newline="\n")
+
+        emit(
+            _report(found, parameters, show_advice),
+            output,
+            files=[(path, write) for path in twins],
+        )
 
 
 def calibration_table(found: Calibration, site: SiteChoice) -> dict[str, Any]:

@@ -127,6 +127,15 @@ def ingest(
             rich_help_panel=READING_PANEL,
         ),
     ] = Duration.computed,
+    twin: Annotated[
+        bool,
+        typer.Option(
+            "--twin",
+            help="Keep the scheduler's fields of a Slurm or SWF log too: limits, partitions, QOS, "
+            "eligible times and more, for [bold]gpuplan calibrate[/bold].",
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = False,
     max_rejects: MaxRejects = "1%",
     output_format: OutputFormat = ResultFormat.table,
 ) -> None:
@@ -136,6 +145,11 @@ def ingest(
     from gpuplan.analysis.reading.rejects import Limit, rejects_path
 
     out = the_only(outs)
+    if twin:
+        from gpuplan.analysis.site.kept import FORMATS
+
+        if source_format not in (None, *FORMATS):
+            raise UsageError(f"--twin: reads the formats {' and '.join(FORMATS)}")
     check_output(
         Output(output_format=output_format),
         picture=False,
@@ -166,7 +180,13 @@ def ingest(
         "worker_type": worker_type,
         "duration": duration.value,
         "max_rejects": max_rejects,
+        "twin": twin,
     }
+    if twin:
+        from gpuplan.analysis.site.kept import keep_site_columns
+
+        for text in keep_site_columns(out, sources, time_zone or "UTC"):
+            messages.note(text)
     emit(_report(result, parameters), Output(output_format=output_format), written=[out])
 
 
