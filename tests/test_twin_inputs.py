@@ -71,7 +71,8 @@ PriorityType=priority/multifactor
 prioritydecayhalflife=14-0
 PriorityWeightTRES="CPU=10,GRES/gpu=3000"
 PriorityFlags=NO_FAIR_TREE,SMALL_RELATIVE_TO_TIME
-SchedulerParameters=bf_window=2880,bf_continue,default_queue_depth=50
+SchedulerParameters=bf_window=2880,bf_continue,\\
+   default_queue_depth=50
 SelectTypeParameters=CR_LLN
 """
 NODES = """NodeName=DEFAULT Weight=5

@@ -72,9 +72,11 @@ def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
     whole, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = COMMENT.sub("", raw).rstrip()
+        if whole.endswith(","):
+            line = line.lstrip()
         first = first or number
         if line.endswith("\\"):
-            whole += line[:-1] + " "
+            whole += line[:-1]
             continue
         whole, line = "", (whole + line).strip()
         begin, first = first, 0

@@ -45,7 +45,7 @@ PriorityDecayHalfLife=7-0
 FairShareDampeningFactor=1
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=60,bf_window=2880,\\
-  bf_max_job_test=200,bf_resolution=120,defer_batch
+bf_max_job_test=200,bf_resolution=120,defer_batch
 SelectType=select/cons_tres
 AccountingStorageEnforce=associations,limits,qos
 """
