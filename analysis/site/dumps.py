@@ -100,11 +100,11 @@ def _scontrol(found: SiteDocument, told: Row) -> None:
     name = told["PartitionName"]
     by_key = {key.lower(): value for key, value in told.items()}
     for key, shown in PARTITION_KEYS.items():
-        value = by_key.get(key)
-        if value is None or (key != "nodes" and value.lower() in UNLIMITED):
+        text = by_key.get(key)
+        if text is None or (key != "nodes" and text.lower() in UNLIMITED):
             continue
         whole = key in ("prioritytier", "priorityjobfactor")
-        found.put(int(value) if whole else value, "partition", name, shown)
+        found.put(int(text) if whole else text, "partition", name, shown)
 
 
 def _association(found: SiteDocument, row: Row) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpuplan.analysis.site.document import SiteDocument
     from gpuplan.analysis.site.log import SiteLog
-    from gpuplan.planner.twin.whatif import Change, WhatIf
+    from gpuplan.planner.twin.whatif import SiteChange, WhatIf
 
 EXAMPLE = "gpuplan whatif sacct.txt --twin twin.toml --add-nodes 2 --slurm-conf slurm.new.conf"
 CHANGES_PANEL = "Changes"
@@ -253,7 +253,7 @@ def _unused(level: str, values: list[str]) -> list[str]:
 def _changes(
     add_nodes: list[str] | None, remove_nodes: list[str] | None, values: list[str] | None,
     slurm_conf: list[Path] | None, load: list[float] | None, limits: list[float] | None,
-) -> list[Change]:  # fmt: skip
+) -> list[SiteChange]:  # fmt: skip
     from gpuplan.analysis.site.slurm_conf import read_slurm_conf
     from gpuplan.planner.twin import whatif as library
 

@@ -51,8 +51,8 @@ def draw_calibration(found: Calibration) -> Figure:
         for label, waits, colour in series:
             total = np.bincount(which, weights=waits, minlength=BINS)
             jobs = np.bincount(which, minlength=BINS)
-            means = np.where(jobs > 0, total / np.maximum(jobs, 1), np.nan)
-            lines.plot(middle, means, color=colour, label=label)
+            by_day = np.where(jobs > 0, total / np.maximum(jobs, 1), np.nan)
+            lines.plot(middle, by_day, color=colour, label=label)
         lines.set_xlabel("days after the warm-up")
         lines.set_ylabel("mean wait, h")
         lines.set_title("Over time")

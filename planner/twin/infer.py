@@ -28,7 +28,7 @@ GUESSED = {
 }
 """Priority weights where none are known: common orders of magnitude, and no more than that."""
 
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, Any]] = {
     "priority": {
         "PriorityMaxAge": "7-00:00:00", "PriorityDecayHalfLife": "7-00:00:00",
         "PriorityCalcPeriod": 5,

@@ -26,7 +26,7 @@ LONGER, SHORTER, WITHIN = "longer", "shorter", "within the error"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SiteChange:
     """One change to replay.
 
     Attributes:
@@ -136,7 +136,7 @@ MOST_NAMED = 100
 def what_if(
     log: SiteLog,
     document: SiteDocument,
-    changes: Iterable[Change],
+    changes: Iterable[SiteChange],
     *,
     level: str = "events",
     by: str = "account",
@@ -172,7 +172,7 @@ def _seeded(config: SchedulerConfig, seed: int) -> SchedulerConfig:
 
 
 def _changed(
-    log: SiteLog, document: SiteDocument, change: Change, level: str, warmup_s: int | None,
+    log: SiteLog, document: SiteDocument, change: SiteChange, level: str, warmup_s: int | None,
     limit_factor: float,
 ) -> tuple[SiteCluster, SchedulerConfig, SiteJobs]:  # fmt: skip
     told = deepcopy(document)
@@ -238,7 +238,7 @@ def verdict(effect: float, error: float) -> str:
     return LONGER if effect > 0 else SHORTER
 
 
-def add_nodes(text: str) -> Change:
+def add_nodes(text: str) -> SiteChange:
     """Return the change ``[PARTITION=]N``: N more nodes like the most common one.
 
     Raises:
@@ -257,10 +257,10 @@ def add_nodes(text: str) -> Change:
         )
         return replace(site, nodes=site.nodes + new, partitions=parts)
 
-    return Change(f"add-nodes {text}", site=add)
+    return SiteChange(f"add-nodes {text}", site=add)
 
 
-def remove_nodes(text: str) -> Change:
+def remove_nodes(text: str) -> SiteChange:
     """Return the change ``[PARTITION=]N``: N nodes of the most common kind less.
 
     Raises:
@@ -288,7 +288,7 @@ def remove_nodes(text: str) -> Change:
             events=tuple(e for e in site.events if e.node not in gone),
         )
 
-    return Change(f"remove-nodes {text}", site=remove)
+    return SiteChange(f"remove-nodes {text}", site=remove)
 
 
 def _partition_count(option: str, text: str) -> tuple[str, int]:
@@ -318,7 +318,7 @@ def _common_node(site: SiteCluster, partition: str, option: str) -> tuple[SiteNo
     return like, within
 
 
-def set_value(text: str) -> Change:
+def set_value(text: str) -> SiteChange:
     """Return the change ``KEY=VALUE``, for example ``qos.normal.MaxTRESPU.gpu=32``.
 
     Raises:
@@ -342,17 +342,17 @@ def set_value(text: str) -> Change:
             raise UsageError(f"--set {text}: no {keys[0]} {keys[1]}; found {known}")
         document.put(value, *keys)
 
-    return Change(f"set {text}", document=change)
+    return SiteChange(f"set {text}", document=change)
 
 
-def new_settings(name: str, new: SiteDocument) -> Change:
+def new_settings(name: str, new: SiteDocument) -> SiteChange:
     """Return the change to the settings of another slurm.conf."""
 
     def change(document: SiteDocument) -> None:
         found = with_settings(document, new)
         document.tables, document.sources = found.tables, found.sources
 
-    return Change(f"slurm-conf {name}", document=change)
+    return SiteChange(f"slurm-conf {name}", document=change)
 
 
 def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
@@ -376,7 +376,7 @@ def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
     return found
 
 
-def combined(changes: list[Change]) -> Change:
+def combined(changes: list[SiteChange]) -> SiteChange:
     """Return all changes as one."""
 
     def document(told: SiteDocument) -> None:
@@ -394,10 +394,10 @@ def combined(changes: list[Change]) -> Change:
             found = found if change.jobs is None else change.jobs(found)
         return found
 
-    return Change(" + ".join(change.name for change in changes), document, site, jobs)
+    return SiteChange(" + ".join(change.name for change in changes), document, site, jobs)
 
 
-def scale_load(factor: float) -> Change:
+def scale_load(factor: float) -> SiteChange:
     """Return the change in which jobs come ``factor`` times as fast; pinned ones stay."""
     if not 0 < factor <= 1000:
         raise UsageError(f"--scale-load must be above 0, got {factor:g}")
@@ -417,10 +417,10 @@ def scale_load(factor: float) -> Change:
         cancel = np.where(jobs.cancel >= 0, ready + (jobs.cancel - jobs.ready), jobs.cancel)
         return jobs.changed(submit=submit, ready=ready, cancel=cancel)
 
-    return Change(f"scale-load {factor:g}", jobs=scale)
+    return SiteChange(f"scale-load {factor:g}", jobs=scale)
 
 
-def scale_limits(factor: float) -> Change:
+def scale_limits(factor: float) -> SiteChange:
     """Return the change in which every time limit is ``factor`` times as long.
 
     A limit stays at least the run time: nobody knows how a job that is cut off would go on.
@@ -435,4 +435,4 @@ def scale_limits(factor: float) -> Change:
             scaled = np.minimum(np.maximum(scaled, jobs.runtime), longest)
         return jobs.changed(limit=np.maximum(scaled, 1))
 
-    return Change(f"limits-times {factor:g}", jobs=scale)
+    return SiteChange(f"limits-times {factor:g}", jobs=scale)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.limits import over_limit
 from gpuplan.simkit.twin.profile import (
@@ -76,11 +77,14 @@ class Searches(NamedTuple):
 
 def new_searches(shapes: int, parts: int, users: int, nodes: int) -> Searches:
     """Return buffers in which nothing is known."""
+
+    def zeros(size: int) -> IntArray:
+        return np.zeros(size, np.int64)
+
     return Searches(
-        *(np.zeros(shapes, np.int64) for _ in range(5)), np.zeros(parts, np.int64),
-        *(np.zeros(users, np.int64) for _ in range(2)),
-        *(np.zeros(parts, np.int64) for _ in range(2)),
-        *(np.zeros(nodes, np.int64) for _ in range(3)),
+        zeros(shapes), zeros(shapes), zeros(shapes), zeros(shapes), zeros(shapes), zeros(parts),
+        zeros(users), zeros(users), zeros(parts), zeros(parts), zeros(nodes), zeros(nodes),
+        zeros(nodes),
     )  # fmt: skip
 
 
@@ -99,6 +103,15 @@ def _note_failure(site: Any, known: Any, shape: int, limit: int, stamp: int) -> 
         larger = site.larger[at]
         _recall(known, larger, stamp)
         known.fails[larger] = min(known.fails[larger], limit)
+
+
+@borrowing_kernel
+def _note_late(site: Any, known: Any, shape: int, limit: int, stamp: int) -> None:
+    """Note that a shape finds no room within the window: larger ones do not either."""
+    for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
+        larger = site.larger[at]
+        _recall(known, larger, stamp)
+        known.late[larger] = min(known.late[larger], limit)
 
 
 @borrowing_kernel
@@ -254,8 +267,8 @@ def plan_pass(
         if found > now and limit < known.fails[shape]:
             _note_failure(site, known, shape, limit, stamp)
         if found > before:
-            if may_reserve:
-                known.late[shape] = min(known.late[shape], limit)
+            if may_reserve and limit < known.late[shape]:
+                _note_late(site, known, shape, limit, stamp)
             continue
         line, need = site.shape_class[shape], site.shape_nodes[shape]
         low, high = site.class_first[line], site.class_first[line + 1]

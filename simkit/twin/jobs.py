@@ -70,7 +70,7 @@ class SiteJobs:
     def changed(self, **values: object) -> SiteJobs:
         """Return the jobs with some arrays exchanged."""
         fields = {name: getattr(self, name) for name in self.__slots__}
-        return SiteJobs(**(fields | values))  # type: ignore[arg-type]
+        return SiteJobs(**(fields | values))
 
     @classmethod
     def of(cls, jobs: Iterable[SiteJob]) -> SiteJobs:

@@ -24,7 +24,7 @@ from gpuplan.simkit.twin.state import (
     STAMP,
     WAITING,
     WINDOWS,
-    State,
+    SiteState,
     any_has_idle,
     begin,
     choose,
@@ -126,7 +126,7 @@ def push_ends(heap: Any, state: Any, ends: Any) -> None:
         insert(heap, state.end[ends[i]], ends[i])
 
 
-class Buffers(NamedTuple):
+class LoopBuffers(NamedTuple):
     """What the loop needs beside the state.
 
     Attributes:
@@ -149,7 +149,7 @@ class Buffers(NamedTuple):
     profile: Profile
 
 
-def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> State:
+def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> SiteState:
     """Run every job that can run to its end.
 
     Args:
@@ -163,7 +163,7 @@ def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> State:
     parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
     # A node has a step for now and for each running job; two more for each plan and event of it.
     steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
-    buffers = Buffers(
+    buffers = LoopBuffers(
         arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
         np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
         new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),

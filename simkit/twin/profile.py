@@ -29,8 +29,8 @@ class Profile(NamedTuple):
 
 def new_profile(nodes: int, steps: int) -> Profile:
     """Return an empty profile with a store of so many steps."""
-    store = (np.empty(steps, np.int64) for _ in range(3))
-    return Profile(*store, np.full(nodes, -1, np.int64), np.zeros(1, np.int64))
+    time, free, follows = (np.empty(steps, np.int64) for _ in range(3))
+    return Profile(time, free, follows, np.full(nodes, -1, np.int64), np.zeros(1, np.int64))
 
 
 @borrowing_kernel

@@ -14,11 +14,11 @@ COMING, WAITING, RUNNING, GONE = range(4)
 NODE_BITS, IDLE_BITS = 20, 24
 BEST_FIT, FIRST_FIT, LEAST_LOADED = range(3)
 
-# Cells of `State.count`.
+# Cells of `SiteState.count`.
 QUEUED, WINDOWS, STAMP, LEFT = range(4)
 
 
-class State(NamedTuple):
+class SiteState(NamedTuple):
     """Arrays that a replay changes.
 
     Attributes:
@@ -73,7 +73,7 @@ class State(NamedTuple):
     count: Any
 
 
-def new_state(jobs: Any, site: Any) -> State:
+def new_state(jobs: Any, site: Any) -> SiteState:
     """Return an idle cluster before the first job. (Not compiled: that would take long.)"""
     n, nodes = jobs.ready.size, site.gpus.size
     classes, parts = site.class_first.size - 1, site.part_first.size - 1
@@ -89,7 +89,7 @@ def new_state(jobs: Any, site: Any) -> State:
         level[line] = by_gpus[::-1].cumsum()[::-1]
     place_first = np.concatenate([zeros(1), np.cumsum(jobs.nodes)]).astype(np.int64)
     events = site.event_node.size
-    return State(
+    return SiteState(
         zeros(n), np.full(n, -1, np.int64), np.full(n, -1, np.int64), zeros(n), place_first,
         np.full(int(place_first[-1]), -1, np.int64), zeros(n), zeros(n + 1), site.gpus.copy(),
         site.gpus.copy(), level, zeros(nodes, most), zeros(nodes, most), zeros(nodes, most),

@@ -316,7 +316,7 @@ def _base(
     size = (jobs.nodes / len(site.nodes) + gpus / total) / 2
     factor = np.array([p.job_factor for p in site.partitions], np.float64)
     priority = np.array([*(q.priority for q in site.qos), 0], np.float64)  # -1: no QOS
-    base = config.w_size * (1 - size if config.favor_small else size)
+    base: FloatArray = config.w_size * (1 - size if config.favor_small else size)
     if factor.max(initial=0) > 0:
         base = base + config.w_partition * (factor / factor.max())[part]
     if priority.max() > 0:
@@ -384,7 +384,8 @@ def _refused(
 def _first_set(of: Any, quality: str, part_qos: IntArray, qos: IntArray) -> IntArray:
     """Return the limit of the partition's QOS where it sets one, else that of the job's."""
     first = of(quality, part_qos)
-    return np.where(first < NO_LIMIT, first, of(quality, qos))
+    found: IntArray = np.where(first < NO_LIMIT, first, of(quality, qos))
+    return found
 
 
 def _rules(config: SchedulerConfig) -> RuleTable:
