@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.report import Input, Report
+from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.shared_options import OUTPUT_PANEL, OutputWithoutRows, command
 from gpuplan.cli.options.site_options import LogArgument, SiteChoice
 
@@ -126,7 +127,7 @@ def _report(found: Calibration, parameters: dict[str, Any], show_advice: bool) -
         command="calibrate",
         results=results,
         tables=tuple(calibration_tables(found, show_advice)),
-        inputs=(Input(str(found.log.path), found.log.sha256, rows),),
+        inputs=(InputFile(str(found.log.path), found.log.sha256, rows),),
         parameters=parameters,
         headline=calibration_headline(found),
         warnings=found.warnings,

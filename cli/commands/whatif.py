@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.report import Input, Report
+from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -290,7 +291,7 @@ def _report(
         command="whatif",
         results=results,
         tables=tuple(whatif_tables(found)),
-        inputs=(Input(str(log.path), log.sha256, log.jobs.height),),
+        inputs=(InputFile(str(log.path), log.sha256, log.jobs.height),),
         parameters=parameters,
         headline=whatif_headline(found),
         warnings=warnings,
@@ -345,7 +346,7 @@ def _validation(
         command="whatif",
         results={"validation": found.summary()},
         tables=(validation_table(found),),
-        inputs=(Input(str(log.path), log.sha256, log.jobs.height),),
+        inputs=(InputFile(str(log.path), log.sha256, log.jobs.height),),
         parameters=parameters | {"validate": at, "before": str(before), "after": str(after)},
         headline=(
             f"The change was predicted to move the mean wait by "
