@@ -28,9 +28,7 @@ COMMANDS = {
     "synth": ("Draw a synthetic trace with the statistics of a real one, and say how near it is."),
     "init": "Write a commented scenario that runs as it is, for gpuplan run.",
     "run": "Run the studies of a scenario file, write its documents, check its gates.",
-    "list": (
-        "List what is built in: log formats, policies, speedups, methods, baselines, providers."
-    ),
+    "list": "List log and price formats, policies, speedups, methods, baselines, providers.",
     "demo": ("Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep."),
 }
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""

@@ -11,7 +11,7 @@ from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table, trace_input
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
 from gpuplan.cli.options.cluster_options import ClusterChoice
-from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
+from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
@@ -55,7 +55,7 @@ def compare(
             "May be repeated; ratios refer to the first. "
             f"Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
             show_default=False,
         ),
     ] = None,

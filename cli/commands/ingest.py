@@ -13,7 +13,7 @@ from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Input, Report, Table
-from gpuplan.cli.options.completion import LOG_FORMATS, one_of
+from gpuplan.cli.options.completion import log_formats, one_of
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
@@ -73,7 +73,7 @@ def ingest(
             help="Take the log for this format instead of detecting it; "
             "[cyan]gpuplan list formats[/cyan] names them.",
             metavar="NAME",
-            autocompletion=one_of(LOG_FORMATS),
+            autocompletion=one_of(log_formats),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),

@@ -1,4 +1,4 @@
-"""``gpuplan list``: what is built in, with sources and dates."""
+"""``gpuplan list``: what is built in and what installed packages add, with sources and dates."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.plugins import Registry
     from gpuplan.planner.runs.settings import Setting
 
 
@@ -44,7 +45,10 @@ def list_built_in(
     output_format: OutputFormat = ResultFormat.table,
     out: TextFiles = None,
 ) -> None:
-    """List what is built in: log formats, policies, speedups, methods, baselines, providers."""
+    """List log and price formats, policies, speedups, methods, baselines, providers.
+
+    What installed packages add is listed too, with the package.
+    """
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
     results, tables = LISTS[kind]()
@@ -55,9 +59,22 @@ Listed = tuple[list[dict[str, Any]], tuple[Table, ...]]
 """What stands under ``results``, and the tables people read."""
 
 
-def _listed(title: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> Listed:
-    table = _table(title, columns, rows)
-    return [dict(zip(columns, row, strict=True)) for row in rows], (table,)
+def _listed(
+    title: str,
+    columns: dict[str, str],
+    rows: list[tuple[Any, ...]],
+    package_of: Callable[[str], str | None] | None = None,
+) -> Listed:
+    """Return rows whose first column is a name; people see packages only where there are any."""
+    results = [dict(zip(columns, row, strict=True)) for row in rows]
+    if package_of is None:
+        return results, (_table(title, columns, rows),)
+    packages = [package_of(row[0]) for row in rows]
+    results = [one | {"package": name} for one, name in zip(results, packages, strict=True)]
+    if any(packages):
+        columns = columns | {"package": "package"}
+        rows = [(*row, name or "") for row, name in zip(rows, packages, strict=True)]
+    return results, (_table(title, columns, rows),)
 
 
 def _table(title: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> Table:
@@ -71,13 +88,14 @@ def _formats() -> Listed:
     columns = {"name": "name", "description": "what it is", "source": "where it comes from"}
     found: list[dict[str, Any]] = []
     tables: tuple[Table, ...] = ()
-    for title, name, formats in (
+    kinds: tuple[tuple[str, str, Registry[Any]], ...] = (
         ("Log formats, for gpuplan ingest --source-format", "ingest", FORMATS),
         ("Price formats, for gpuplan prices --source-format", "prices", PRICE_FORMATS),
-    ):
-        rows = [(known.name, known.description, known.source) for known in formats]
-        results, own = _listed(title, columns, rows)
-        found += [row | {"command": name} for row in results]
+    )
+    for title, command_name, formats in kinds:
+        rows = [(name, known.description, known.source) for name, known in formats.items()]
+        results, own = _listed(title, columns, rows, formats.package_of)
+        found += [row | {"command": command_name} for row in results]
         tables += own
     return found, tables
 
@@ -135,12 +153,13 @@ def _takes(setting: Setting) -> str:
 
 
 def _speedups() -> Listed:
-    from gpuplan.planner.speedup.registry import list_speedups
+    from gpuplan.planner.speedup.registry import list_speedups, package_of_speedup
 
     return _listed(
         "Speedups, for gpuplan pareto --speedup",
         {"name": "name", "description": "what it is", "source": "source", "as_of": "as of"},
         [(one.name, one.description, one.source, one.as_of) for one in list_speedups()],
+        package_of_speedup,
     )
 
 

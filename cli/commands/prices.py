@@ -14,7 +14,7 @@ from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Input, Report, Table
-from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
+from gpuplan.cli.options.completion import one_of, price_formats
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
@@ -74,7 +74,7 @@ def register(app: typer.Typer) -> None:
                 help="Take every source for this format instead of detecting it: aws, aws-tsv, "
                 "canonical, prime, skypilot, spot-availability, vast.",
                 metavar="NAME",
-                autocompletion=one_of(PRICE_FORMATS),
+                autocompletion=one_of(price_formats),
                 show_default=False,
                 rich_help_panel=READING_PANEL,
             ),

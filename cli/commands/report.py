@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.options.completion import FORMS, STUDIES, one_of, some_of
+from gpuplan.cli.options.completion import one_of, some_of
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -31,6 +31,20 @@ EXAMPLE = (
     "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x "
     "--fail-if 'pareto.knee.mean_jct > 4h'"
 )
+
+
+def _studies() -> Iterable[str]:
+    """Return what ``--study`` takes."""
+    from gpuplan.cli.documents.view import TITLES
+
+    return TITLES
+
+
+def _forms() -> Iterable[str]:
+    """Return what ``--formats`` takes."""
+    from gpuplan.cli.documents.write import FORMS
+
+    return FORMS
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +80,7 @@ def report(
             help="A command to run as a study: characterize, pareto, sweep, compare or simulate. "
             "May be repeated. Default: the first four, as far as the trace has what they need.",
             metavar="NAME",
-            autocompletion=one_of(STUDIES),
+            autocompletion=one_of(_studies),
             show_default=False,
         ),
     ] = None,
@@ -97,7 +111,7 @@ def report(
             help="What to write, comma-separated: html, md, json, junit, svg, png. Default: what "
             "a scenario says, and otherwise all.",
             rich_help_panel=OUTPUT_PANEL,
-            autocompletion=some_of(FORMS),
+            autocompletion=some_of(_forms),
             show_default=False,
         ),
     ] = None,

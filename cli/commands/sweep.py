@@ -13,7 +13,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Report, trace_input
 from gpuplan.cli.options.cluster_options import FORMS, METAVAR, read_size
-from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, TimelineChoice, price_choice
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
@@ -105,7 +105,7 @@ def sweep(
             "its own prices, and takes what --set says where it has that setting. Default: "
             "everything serverless alone.",
             metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
             show_default=False,
         ),
     ] = None,

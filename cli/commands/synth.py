@@ -13,7 +13,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
-from gpuplan.cli.options.completion import PRESETS, one_of
+from gpuplan.cli.options.completion import one_of, presets
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -75,7 +75,7 @@ def register(app: typer.Typer) -> None:
                 help="Published figures of a workload: seren, kalos, philly, helios (GPU jobs, "
                 "AcmeTrace), wandb, abc (all jobs, Allpass).",
                 metavar="NAME",
-                autocompletion=one_of(PRESETS),
+                autocompletion=one_of(presets),
                 show_default=False,
                 rich_help_panel=SOURCE_PANEL,
             ),

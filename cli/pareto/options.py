@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gpuplan.cli.options.cluster_options import METAVAR
-from gpuplan.cli.options.completion import BASELINES, SPEEDUPS, one_of
+from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
 from gpuplan.cli.options.shared_options import PRICES_PANEL
 
@@ -54,7 +54,7 @@ class ScalingChoice:
             "also with ranges (power:0.6..0.9), profile:NAME, a CSV of measured throughputs, or "
             "pollux:FILE.csv; see gpuplan list speedups. Default: power:0.8, an assumption.",
             rich_help_panel=JOBS_PANEL,
-            autocompletion=one_of(SPEEDUPS),
+            autocompletion=one_of(speedups),
             show_default=False,
         ),
     ] = None
@@ -283,7 +283,7 @@ class ComparedChoice:
     baseline: Annotated[
         list[str] | None,
         typer.Option(
-            autocompletion=one_of(BASELINES),
+            autocompletion=one_of(baselines),
             metavar="NAME",
             help="Also run the jobs under another policy: recorded, fixed, equal, pollux, "
             "pollux-autoscaling, or all; may be repeated.",
