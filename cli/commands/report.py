@@ -21,6 +21,7 @@ from gpuplan.cli.options.shared_options import (
     FailIf,
     NoCache,
     TraceChoice,
+    WarnIf,
     command,
 )
 
@@ -134,6 +135,7 @@ def report(
         ),
     ] = None,
     fail_if: FailIf = None,
+    warn_if: WarnIf = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
@@ -145,7 +147,7 @@ def report(
     from gpuplan.cli.documents.gates import conclude, judge_all
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.gates.gates import allowing, read_condition
+    from gpuplan.cli.gates.gates import allowing, read_condition, warnings_only
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
@@ -164,10 +166,16 @@ def report(
         own = tuple(FORMS)
     for condition in fail_if or ():
         read_condition(condition, studies)
+    for condition in warn_if or ():
+        read_condition(condition, studies, "--warn-if")
     forms = own if formats is None else read_forms(formats)
     check_folder(out, forms, inputs)
     document = make()
-    gates = (*document.gates, *judge_all(document.studies, fail_if or ()))
+    gates = (
+        *document.gates,
+        *judge_all(document.studies, fail_if or ()),
+        *warnings_only(judge_all(document.studies, warn_if or ())),
+    )
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
