@@ -12,8 +12,7 @@ from gpuplan.analysis.synth import PRESETS
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.app.manual import manual
 from gpuplan.cli.options import completion
-from gpuplan.planner.frontier.baselines.registry import BASELINES
-from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 
 

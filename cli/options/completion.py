@@ -48,7 +48,7 @@ def policies() -> Iterable[str]:
 def baselines() -> Iterable[str]:
     """Return what ``--baseline`` takes."""
     from gpuplan.planner.frontier.baseline_comparison import ALL
-    from gpuplan.planner.frontier.baselines.registry import BASELINES
+    from gpuplan.planner.registry import BASELINES
 
     return (*BASELINES, ALL)
 
