@@ -263,7 +263,11 @@ class Registry(Mapping[str, Value]):
 
     def _guarded(self, value: Value, plugin: Plugin) -> Value:
         defaults = {one.name: one.default for one in fields(value)}  # type: ignore[arg-type]
-        value, guarded = self._prepare(value), {}
+        try:
+            value = self._prepare(value)
+        except Exception as error:
+            raise plugin.error(f"cannot be used: {_shown(error)}") from error
+        guarded = {}
         for calls, is_optional in ((self._calls, False), (self._optional_calls, True)):
             for name, returns in calls.items():
                 call = getattr(value, name)

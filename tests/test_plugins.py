@@ -76,6 +76,37 @@ SUPER = law("super", lambda gpus: gpus ** 1.2, ())
 TWO = law("two", lambda gpus: 2 * gpus, ())
 ROCKY = law("rocky", rocky, ())
 """
+POLICY = """
+from dataclasses import replace
+import numpy as np
+from gpuplan.planner.policies.rounds.decided import decided_policy
+from gpuplan.planner.policies.rounds.equal import POLICY as EQUAL
+from gpuplan.planner.runs.settings import Setting
+
+def in_order(view, settings):
+    from gpuplan.simkit.rounds.decisions import Allocation
+    free = sum(view.cluster.gpus)
+    ahead = np.arange(view.running.size) * settings["most"]
+    return Allocation(np.clip(free - ahead, 0, settings["most"]))
+
+def fail(view, settings):
+    raise ZeroDivisionError("by hand")
+
+def too_much(view, settings):
+    from gpuplan.simkit.rounds.decisions import Allocation
+    return Allocation(np.full(view.running.size, 60))
+
+def decided(name, decide):
+    own = {"most": Setting("count", "most GPUs of a job")}
+    return decided_policy(name, "jobs in order", "us", decide, own=own, usual={"most": 2})
+
+IN_ORDER = decided("in-order", in_order)
+FAILS = decided("fails", fail)
+TOO_MUCH = decided("too-much", too_much)
+UNLIKE = replace(EQUAL, name="unlike", defaults=lambda: {})
+FIFO = decided("fifo", in_order)
+FIXED = decided("fixed", in_order)
+"""
 LOG = "at,ran,cards\n0,60,1\n30,600,2\n"
 
 
@@ -251,3 +282,66 @@ def test_help_looks_up_no_entry_points(tmp_path):
     )
     assert said.stdout.splitlines()[-1].startswith("0 CacheInfo(hits=0, misses=0")
     assert said.stderr == ""
+
+
+def test_a_policy_of_a_package_is_a_policy(install, gpuplan, hours, tmp_path):
+    install("sched", POLICY, ("policies", "in-order", "IN_ORDER"))
+    assert "in-order" in completion.policies() and "in-order" in completion.baselines()
+    rows = json.loads(gpuplan("list", "policies", "--output-format", "json")[1])["results"]
+    (row,) = (row for row in rows["policies"] if row["policy"] == "in-order")
+    assert row["package"] == "sched 1.0" and "most" in {one["setting"] for one in row["settings"]}
+    options = ("--policy", "fifo", "--policy", "in-order:most=1", "--cluster", "8")
+    plot = ("--plot", tmp_path / "p.svg", "--output-format", "json")
+    code, out, err = gpuplan("compare", hours, *options, *plot)
+    assert code == 0, err
+    found = {one["policy"]: one for one in json.loads(out)["results"]["policies"]}
+    assert found["in-order"]["mean_jct_s"] == pytest.approx(3600, rel=0.1)  # a GPU for each job
+    code, _, err = gpuplan("simulate", hours, "--policy", "in-ordr")
+    assert code == 2 and "did you mean in-order?" in err
+
+
+def test_a_policy_of_a_package_is_a_baseline(install, gpuplan, hours, tmp_path):
+    install("sched", POLICY, ("policies", "in-order", "IN_ORDER"))
+    options = ("--baseline", "in-order", "--plot", tmp_path / "p.svg", "--output-format", "json")
+    code, out, err = gpuplan("pareto", hours, *options)
+    assert code == 0, err
+    assert {one["baseline"] for one in json.loads(out)["results"]["baselines"]} == {"in-order"}
+    assert "in-order" in (tmp_path / "p.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("fails", "fails in run: ZeroDivisionError: by hand"),
+        ("too-much", "fails in run: ValueError: "),
+        ("unlike", "its settings and defaults differ in "),
+    ],
+)
+def test_a_policy_that_fails_is_named(install, gpuplan, hours, name, says):
+    install("sched", POLICY, ("policies", name, name.upper().replace("-", "_")))
+    code, _, err = gpuplan("simulate", hours, "--policy", name, "--set", "cluster=8")
+    assert code == 3 and says in err and "sched 1.0" in err and "internal error" not in err
+    assert gpuplan("simulate", hours, "--policy", "fifo", "--set", "cluster=8")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["fifo", "fixed"])
+def test_a_policy_cannot_take_a_built_in_name_or_an_old_one(install, gpuplan, name):
+    install("sched", POLICY, ("policies", name, name.upper()))
+    code, out, err = gpuplan("list", "policies")
+    assert code == 0 and "is left out: a built-in one has that name" in err
+    assert "jobs in order" not in out
+
+
+@pytest.mark.slow
+def test_a_policy_of_a_package_runs_in_other_processes(tmp_path, hours):
+    support.write_package(tmp_path / "site", "sched", POLICY, [("policies", "fails", "FAILS")])
+    program = "import sys; from gpuplan.cli.app.main import main; sys.exit(main(sys.argv[1:]))"
+    options = ("--policy", "fails", "--policy", "fifo", "--engine", "processes", "--workers", "2")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "compare", str(hours), "--cluster", "8", *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
+        check=False,
+    )
+    assert done.returncode == 3 and "sched 1.0 fails in run: ZeroDivisionError" in done.stderr

@@ -109,6 +109,7 @@ def _policies() -> Listed:
         "Policies, for gpuplan simulate --policy",
         {"policy": "policy", "about": "what it does", "source": "source"},
         [(name, policy.about, policy.source) for name, policy in POLICIES.items()],
+        POLICIES.package_of,
     )
     for row, (name, policy) in zip(results, POLICIES.items(), strict=True):
         usual = policy.defaults()

@@ -6,9 +6,10 @@ import sys
 from gpuplan.analysis import plugins
 from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
+from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.speedup.registry import LAWS
 
-REGISTRIES = (FORMATS, PRICE_FORMATS, LAWS)
+REGISTRIES = (FORMATS, PRICE_FORMATS, LAWS, POLICIES)
 
 
 def forget():
