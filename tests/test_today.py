@@ -128,7 +128,7 @@ def test_pareto_leads_with_today_and_takes_budgets_relative_to_it(gpuplan, tmp_p
     }  # fmt: skip
     for point in found["points"]:
         within = point["replay_within_today_peak"]
-        assert within["max_gpus"] == 4 and within["peak_gpus"] <= 4
+        assert within["today_peak_gpus"] == 4 and within["peak_gpus"] <= 4
         assert within["mean_jct_s"] >= point["replay"]["mean_jct_s"] - 1e-6
 
 

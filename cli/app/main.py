@@ -47,7 +47,6 @@ app = typer.Typer(
     name="gpuplan",
     help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
     epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
-    no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -72,7 +71,8 @@ def _program(
 
 def execute(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
-    code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    code = app(args=words, prog_name="gpuplan", standalone_mode=False)
     if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
@@ -85,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     70 a bug of ours.
     """
     messages.manners.reset()  # of a command before it in the same process
-    plugins.tell_problems_to(messages.warn)
+    is_completing = "_GPUPLAN_COMPLETE" in os.environ  # a warning would stand in the prompt
+    plugins.tell_problems_to(_pass_over if is_completing else messages.warn)
     try:
         return execute(arguments)
     except GpuplanError as error:
@@ -105,6 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _told(str(failure), failure.exit_code)
         problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+
+
+def _pass_over(problem: str) -> None:
+    """Say nothing."""
 
 
 def run() -> None:

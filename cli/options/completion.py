@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import typer
+
 Names = Callable[[], Iterable[str]]
 
 DEFAULT_POLICIES = ("allpass", "serverless-only", "serverful-only", "hpa")
@@ -42,7 +44,7 @@ def policies() -> Iterable[str]:
     """Return what ``--policy`` takes."""
     from gpuplan.planner.registry import POLICIES
 
-    return POLICIES
+    return POLICIES.names()
 
 
 def baselines() -> Iterable[str]:
@@ -79,3 +81,14 @@ def presets() -> Iterable[str]:
     from gpuplan.analysis.synth import PRESETS
 
     return PRESETS
+
+
+def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names that ``gpuplan list KIND`` shows and that begin as what is typed."""
+    kinds: dict[str, tuple[Names, ...]] = {
+        "formats": (log_formats, price_formats),
+        "policies": (policies,),
+        "baselines": (baselines,),
+    }
+    found = (name for names in kinds.get(str(ctx.params.get("kind")), ()) for name in names())
+    return [name for name in dict.fromkeys(found) if name.startswith(incomplete) and name != "all"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
 from typing import Any, Protocol
 
 import polars as pl
@@ -282,7 +281,7 @@ class FrontierStudy:
             None
             if within is None or self.today is None
             else {
-                "max_gpus": ceil(self.today.usage.peak_gpus),
+                "today_peak_gpus": self.today.usage.peak_gpus,
                 "mean_jct_s": within.mean_jct_s,
                 "p95_jct_s": percentile(within.jct_s, 95),
                 "rented_gpus": within.rented_gpus,

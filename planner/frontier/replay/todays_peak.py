@@ -38,8 +38,9 @@ class TodaysPeak:
 
     @property
     def gpus(self) -> int:
-        """Most GPUs at once."""
-        peak = ceil(self.today.usage.peak_gpus)
+        """Most GPUs at once, whole nodes."""
+        each = self.cluster.node_gpus
+        peak = each * ceil(self.today.usage.peak_gpus / each)
         return peak if self.cluster.max_gpus is None else min(peak, self.cluster.max_gpus)
 
     def replay(self, plan: Plan, unlimited: PlanReplay) -> PlanReplay | None:
