@@ -181,7 +181,8 @@ def test_what_cannot_be_used_is_told_and_everything_else_goes_on(
     wanted = ("--source-format", point)
     code, _, err = gpuplan("ingest", log, "-o", tmp_path / "t.parquet", *wanted)
     assert code == 3 and says in err and "pip uninstall broken-gpus" in err
-    assert gpuplan("list", "speedups")[::2] == (0, "")
+    code, _, err = gpuplan("list", "speedups")
+    assert code == 0 and "broken-gpus" not in err
 
 
 def test_a_format_that_fails_in_detection_stops_no_other(install, gpuplan, log, tmp_path):
@@ -336,7 +337,7 @@ def test_a_policy_cannot_take_a_built_in_name_or_an_old_one(install, gpuplan, na
 def test_a_policy_of_a_package_runs_in_other_processes(tmp_path, hours):
     support.write_package(tmp_path / "site", "sched", POLICY, [("policies", "fails", "FAILS")])
     program = "import sys; from gpuplan.cli.app.main import main; sys.exit(main(sys.argv[1:]))"
-    options = ("--policy", "fails", "--policy", "fifo", "--engine", "processes", "--workers", "2")
+    options = ("--policy", "fails", "--policy", "fifo", "--engine", "processes")
     done = subprocess.run(
         [sys.executable, "-c", program, "compare", str(hours), "--cluster", "8", *options],
         capture_output=True,
