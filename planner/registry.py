@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from gpuplan.analysis.lookup import find_named
 from gpuplan.analysis.plugins import Registry
-from gpuplan.planner.policies import allpass_policies, cluster_policies
+from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
 from gpuplan.planner.policies.policy import Baseline, Policy, checked
 from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
 from gpuplan.planner.policies.widths import fixed_width, recorded
@@ -26,6 +26,8 @@ POLICIES = Registry(
         allpass_policies.ALLPASS,
         *allpass_policies.VARIANTS,
         *cluster_policies.SCHEDULERS,
+        backfill.EASY,
+        backfill.CONSERVATIVE,
         recorded.POLICY,
         fixed_width.POLICY,
         equal.POLICY,

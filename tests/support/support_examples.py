@@ -32,10 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 PAGES = [
     ROOT / "README.md",
-    *(
-        ROOT / "docs" / name
-        for name in ("index.md", "tutorial.md", "gates.md", "library.md", "extend.md")
-    ),
+    *(ROOT / "docs" / n for n in ("index.md", "tutorial.md", "gates.md", "library.md", "twin.md")),
+    ROOT / "docs" / "extend.md",
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
 ]
 
