@@ -181,6 +181,15 @@ def test_list_runs_nothing_and_says_what_is_cached(gpuplan, plan, ran):
     assert [one["cached"] for one in json.loads(out)["results"]["studies"]] == [True, False]
 
 
+def test_a_gate_may_warn(gpuplan, plan, tmp_path):
+    gates = 'gates.warn_if=["characterize.jobs > 3"]'
+    code, _, err = gpuplan("run", plan, "--set", gates, "-o", tmp_path / "out")
+    assert code == 0 and "warning: gate tripped: characterize.jobs > 3" in err
+    assert "characterize.jobs &gt; 3" in (tmp_path / "out" / "report.html").read_text()
+    code, _, err = gpuplan("run", plan, "--set", "gates.warn_if=['jobs is 3']")
+    assert code == 2 and "--warn-if 'jobs is 3'" in err
+
+
 def test_gates_name_all_that_hold_after_everything_is_written(gpuplan, plan, tmp_path):
     gates = 'gates.fail_if=["characterize.jobs > 3", "duration.p95 < 1h", "pareto.load < 0"]'
     code, out, err = gpuplan("run", plan, "--set", gates, "-o", tmp_path / "out")

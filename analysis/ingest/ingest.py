@@ -13,7 +13,7 @@ from gpuplan.analysis.ingest.side_tables import side_tables_first
 from gpuplan.analysis.ingest.trace_reading import Reading, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
-from gpuplan.analysis.log_formats.registry import FORMATS, format_named
+from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
@@ -144,7 +144,7 @@ def ingest(
             known.plan(SourceContext(head, rows.columns, rows.sample, 0, choices))
 
     def look(source: Source) -> bool:
-        return look_early(source, FORMATS, unknown_log, forced, planned)
+        return look_early(source, formats(), unknown_log, forced, planned)
 
     with opened_inputs(sources, output, look) as inputs:
         logs, left_out = _logs(inputs, forced, choices)
@@ -194,7 +194,7 @@ def _logs(
         takes_columns = forced is not None and forced.takes_columns
         return takes_columns and set(choices.columns.values()) <= set(head.table_columns)
 
-    logs, left_out = guesses(inputs, FORMATS, unknown_log, forced, has_mapped_columns)
+    logs, left_out = guesses(inputs, formats(), unknown_log, forced, has_mapped_columns)
     first = logs[0]
     for log in logs:
         if log.format is not first.format:
