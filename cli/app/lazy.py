@@ -76,11 +76,16 @@ class LazyGroup(TyperGroup):
 @cache
 def command_named(name: str) -> Any:
     """Return a command of `COMMANDS` with its options; its module is imported now."""
-    module = import_module(f"gpuplan.cli.commands.{MODULES.get(name, name)}")
+    module = module_of(name)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.callback()(_nothing)  # so that one command stays a command of a group
     module.register(app)
     return typer.main.get_group(app).commands[name]
+
+
+def module_of(name: str) -> Any:
+    """Return the module of a command of `COMMANDS`, imported now."""
+    return import_module(f"gpuplan.cli.commands.{MODULES.get(name, name)}")
 
 
 def _nothing() -> None:

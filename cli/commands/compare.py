@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Report, Table, trace_input
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
-    TimelineChoice,
-    check_checkpoints,
-    price_choice,
+    ReplayOutput,
 )
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
-from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.compare import PolicyComparison
+    from gpuplan.planner.studies.compare import CompareRequest
 
 EXAMPLE = (
     "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
@@ -33,20 +33,13 @@ EXAMPLE = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "compare", example=EXAMPLE)(compare)
-
-
 def compare(
     trace: TraceArgument,
     choice: TraceChoice,
-    output: Output,
     replay: ReplayChoice,
-    cluster: ClusterChoice,
     market: MarketChoice,
     engine: EngineChoice,
-    timeline: TimelineChoice,
+    cluster: ClusterChoice,
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -71,75 +64,68 @@ def compare(
             show_default=False,
         ),
     ] = None,
-) -> None:
+) -> Study[CompareRequest]:
     """Compare policies on one trace: what each costs and how soon jobs are done."""
     from gpuplan.cli.options.policy_specs import read_contenders
+    from gpuplan.planner.studies.compare import CompareRequest
+
+    request = CompareRequest(
+        replay.request(trace, choice, market),
+        tuple(
+            read_contenders(
+                policy or DEFAULT_POLICIES,
+                settings or [],
+                cluster.size(),
+                are_priced=market.prices is not None,
+            )
+        ),
+        engine.build(),
+    )
+    return Study(request, partial(_answer, size=cluster.parameters()))
+
+
+COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
     from gpuplan.cli.tables.price_notes import price_notes
-    from gpuplan.planner.compare import compare as run_all
-    from gpuplan.planner.compare import price
+    from gpuplan.planner.studies.compare import compare as run
     from gpuplan.simkit.jit import compiling
 
-    timeline.check(output, trace, market)
-    contenders = read_contenders(
-        policy or DEFAULT_POLICIES,
-        settings or [],
-        cluster.size(),
-        are_priced=market.prices is not None,
-    )
-    runner = engine.build()
-    if market.checkpoints is not None:
-        check_checkpoints({one.label: one.effective() for one in contenders})
-    files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
-    choices = [price_choice(one.settings) for one in contenders]
-    notes: tuple[str, ...] = ()
-    if market.prices is not None:
-        contenders, notes = price(contenders, files.book, read.jobs.first_submit_us)
     with (
         messages.progress("replaying") as progress,
         compiling(lambda: messages.note(COMPILING)),
     ):
-        found = run_all(
-            read.jobs,
-            contenders,
-            read.draws,
-            timelines=timeline.timeline is not None,
-            engine=runner,
-            progress=progress,
-        )
+        study = run(request, progress)
+    found = study.found
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
         return draw_policies(found)
 
-    own = [f"{one.label}: {warning}" for one in found.outcomes for warning in one.warnings]
-    report = Report(
+    return Report(
         command="compare",
         results=found.summary(),
         tables=_tables(found),
-        inputs=(trace_input(read.trace), *files.inputs),
+        inputs=study.replayed.inputs,
         parameters={
-            "policies": [
-                {
-                    "label": one.label,
-                    "policy": one.policy,
-                    "settings": dict(one.settings),
-                    "price_choice": chosen,
-                }
-                for one, chosen in zip(found.outcomes, choices, strict=True)
-            ],
-            **cluster.parameters(),
-            **files.parameters,
-            **read.parameters,
+            "policies": study.policy_parameters(),
+            **size,
+            **study.replayed.parameters,
         },
         headline=_headline(found),
-        warnings=(*read.notes, *notes, *own),
-        notes=price_notes(contenders) if market.prices is None else (),
+        warnings=study.warnings,
+        notes=price_notes(request.policies) if request.replay.prices is None else (),
         figure=figure,
         frame=found.to_frame,
+        timeline=found.timeline,
     )
-    emit(report, output, files=timeline.files(found.timeline))
 
 
 def _headline(found: PolicyComparison) -> str:

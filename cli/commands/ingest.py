@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Input, Report, Table
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import LOG_FORMATS, one_of
-from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     READING_PANEL,
     MaxRejects,
-    Output,
     OutputFormat,
     ResultFormat,
-    command,
     the_only,
 )
 
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.ingest import IngestResult
+    from gpuplan.planner.studies.ingest import IngestRequest
 
 EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
 
@@ -39,9 +40,11 @@ class Duration(StrEnum):
     source = "source"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "ingest", example=EXAMPLE)(ingest)
+@dataclass(frozen=True, slots=True)
+class IngestOutput:
+    """How the account of an ingest is shown."""
+
+    output_format: OutputFormat = ResultFormat.table
 
 
 def ingest(
@@ -128,46 +131,40 @@ def ingest(
         ),
     ] = Duration.computed,
     max_rejects: MaxRejects = "1%",
-    output_format: OutputFormat = ResultFormat.table,
-) -> None:
+) -> Study[IngestRequest]:
     """Bring a job log into the canonical schema, and account for every row of it."""
-    from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
-    from gpuplan.analysis.log_formats.format import IngestOptions
-    from gpuplan.analysis.reading.rejects import Limit, rejects_path
+    from gpuplan.analysis.reading.rejects import Limit
+    from gpuplan.planner.studies.ingest import IngestRequest
 
-    out = the_only(outs)
-    check_output(
-        Output(output_format=output_format),
-        picture=False,
-        rows=False,
-        inputs=[] if throughputs is None else [throughputs],
-        others=[out, rejects_path(out)],
+    request = IngestRequest(
+        sources=tuple(sources),
+        output=the_only(outs),
+        source_format=source_format,
+        columns=_mapping(columns or []),
+        time_zone=time_zone,
+        throughputs=throughputs,
+        worker_type=worker_type,
+        own_durations=duration is Duration.source,
+        max_rejects=Limit.of(max_rejects),
     )
+    return Study(request, _answer)
+
+
+COMMAND = StudyCommand(
+    "ingest", ingest, EXAMPLE, output=IngestOutput, has_picture=False, has_rows=False
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _answer(request: IngestRequest) -> Report:
+    from gpuplan.planner.studies.ingest import ingest as run
+
     with messages.progress("reading") as advance:
-        result = ingest_logs(
-            sources,
-            out,
-            source_format=source_format,
-            choices=IngestOptions(
-                _mapping(columns or []),
-                time_zone,
-                throughputs,
-                worker_type,
-                own_durations=duration is Duration.source,
-            ),
-            limit=Limit.of(max_rejects),
-            on_progress=advance,
-        )
-    parameters = {
-        "source_format": source_format,
-        "map": columns or [],
-        "time_zone": time_zone,
-        "throughputs": None if throughputs is None else str(throughputs),
-        "worker_type": worker_type,
-        "duration": duration.value,
-        "max_rejects": max_rejects,
-    }
-    emit(_report(result, parameters), Output(output_format=output_format), written=[out])
+        return _report(run(request, advance), request)
 
 
 def _mapping(pairs: list[str]) -> dict[str, str]:
@@ -182,8 +179,8 @@ def _mapping(pairs: list[str]) -> dict[str, str]:
     return mapping
 
 
-def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
-    summary = result.summary()
+def _report(result: IngestResult, request: IngestRequest) -> Report:
+    summary = plain(result.results())
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
     told = result.provenance
     facts = [
@@ -204,10 +201,10 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
         results=summary,
         tables=tuple(tables),
         inputs=tuple(
-            Input(path=source.name, sha256=source.sha256, rows=rows)
+            InputFile(path=source.name, sha256=source.sha256, rows=rows)
             for source, rows in zip(told.sources, result.rows_by_source, strict=True)
         ),
-        parameters=parameters,
+        parameters=plain(request.parameters()),
         headline=f"{counted(told.rows_kept, 'job')} in {result.output}",
         warnings=warnings,
     )

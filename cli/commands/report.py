@@ -178,7 +178,7 @@ def _of_trace(
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
     from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
-    from gpuplan.cli.documents.studies import arguments_of
+    from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
 
     options = read_options(names or USUAL, settings, shared)
@@ -197,7 +197,9 @@ def _of_trace(
         results, notes = run_all(trace, options, needed=needed)
         return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
 
-    named = [text for name, chosen in options.items() for text in arguments_of(name, chosen)]
+    named = [
+        word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
+    ]
     return make, {name: name for name in options}, [trace, *files_named_in(*named)]
 
 

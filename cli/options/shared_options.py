@@ -6,13 +6,13 @@ parameter; `command` replaces it by the options that the class lists, in the ord
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -218,15 +218,7 @@ class TraceChoice:
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "where": self.where,
-            "since": self.since and self.since.isoformat(),
-            "until": self.until and self.until.isoformat(),
-            "sample": self.sample,
-            "scale_duration": self.scale_duration,
-            "scale_interarrival": self.scale_interarrival,
-            "seed": self.seed,
-        }
+        return self.selection().parameters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,33 +329,81 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
     """
 
     def register(function: Callable[..., None]) -> None:
-        own: list[inspect.Parameter] = []
-        groups: dict[str, type] = {}
-        hints = get_type_hints(function, include_extras=True)
-        for parameter in inspect.signature(function).parameters.values():
-            given = hints[parameter.name]
-            if isinstance(given, type) and is_dataclass(given):
-                groups[parameter.name] = given
-            else:
-                own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
-        spread = [p for kind in (*groups.values(), Talk) for p in _parameters(kind)]
+        grouped, parameters = _spread(function, Talk)
 
-        @functools.wraps(function)
         def call(**values: Any) -> None:
             talk = _take(Talk, values)
             talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
             talking.manners.debug = talk.debug
-            filled = {group: _take(kind, values) for group, kind in groups.items()}
             with talking.effort(name):
-                function(**values, **filled)
+                grouped(**values)
 
-        call.__signature__ = inspect.Signature([*own, *spread])  # type: ignore[attr-defined]
-        call.__annotations__ = {p.name: p.annotation for p in (*own, *spread)}
-        del call.__wrapped__  # typer must see the spread signature, not the function's own
-        kind = command_of([*own, *spread])
+        _declare(call, function, parameters)
+        kind = command_of(parameters)
         app.command(name, cls=kind, epilog=f"Example: [cyan]{example}[/cyan]")(call)
 
     return register
+
+
+def option_reader(name: str, function: Callable[..., Any]) -> Any:
+    """Return a click command whose callback returns what a function makes of its options.
+
+    It has the options of the function alone, its groups spread out, and is never shown.
+    """
+    call, parameters = _spread(function)
+    _declare(call, function, parameters)
+    app = typer.Typer()
+    app.callback()(_nothing)  # so that one command stays a command of a group
+    app.command(name, cls=command_of(parameters))(call)
+    return typer.main.get_group(app).commands[name]
+
+
+def types_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a function's parameters, its groups not spread."""
+    own = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+    # The result of a command may have a type that is imported only where it runs.
+    return get_type_hints(
+        SimpleNamespace(__annotations__=own),
+        globalns=getattr(function, "__globals__", {}),
+        include_extras=True,
+    )
+
+
+def _spread(
+    function: Callable[..., Any], *more: type
+) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
+    """Return a function of single options that calls one with groups, and its parameters.
+
+    The parameters of ``more`` come last; they are left to the caller.
+    """
+    own: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    hints = types_of(function)
+    for parameter in inspect.signature(function).parameters.values():
+        given = hints[parameter.name]
+        if isinstance(given, type) and is_dataclass(given):
+            groups[parameter.name] = given
+        else:
+            own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def call(**values: Any) -> Any:
+        filled = {group: _take(kind, values) for group, kind in groups.items()}
+        return function(**values, **filled)
+
+    return call, [*own, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
+
+
+def _declare(
+    call: Callable[..., Any], function: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> None:
+    """Let typer see these parameters, and the help of the function that stands behind."""
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+
+
+def _nothing() -> None:
+    """Stand for the options of the group that a single command is built in."""
 
 
 def _parameters(group: type) -> list[inspect.Parameter]:

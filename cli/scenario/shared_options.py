@@ -77,7 +77,7 @@ class Common:
         return [text for key, text in last.items() if key not in set_there]
 
     def cluster_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
-        """Return the cluster of all as arguments for what a sweep is set against, if it has one."""
+        """Return the cluster of all for what a sweep is set against, if it has one."""
         from gpuplan.cli.options.policy_specs import has_own_size, size_setting
         from gpuplan.planner.registry import POLICIES
 
@@ -88,7 +88,7 @@ class Common:
         if policy is None or size_setting(policy) != "cluster" or has_own_size(against):
             return []
         sizes = [self.clouds[name] for name in ("cluster", "gpus") if name in self.clouds]
-        return [f"--cluster={size}" for size in sizes if size.lower() not in NO_LIMIT]
+        return [size for size in sizes if size.lower() not in NO_LIMIT]
 
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
         from gpuplan.cli.options.completion import DEFAULT_POLICIES
