@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -160,16 +160,11 @@ class RejectLog:
 
         A file of an earlier run is replaced or removed. Raises `OutputError`.
         """
-        if not len(self):
-            self._path.unlink(missing_ok=True)
-            return
-        with (
-            atomic_output(self._path) as aside,
-            _disk_full_error(self._path),
-            aside.open("wb") as file,
-        ):
-            parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
-            pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
+        write_rejects([self], self._path)
+
+    def rows(self) -> list[pl.LazyFrame]:
+        """Return the rejected rows, in the columns of `SCHEMA`."""
+        return [*(pl.scan_parquet(part, glob=False) for part in self._parts), self._frame().lazy()]
 
     def _set_aside(self) -> None:
         """Move the rows held into a temporary file."""
@@ -182,6 +177,15 @@ class RejectLog:
     def _frame(self) -> pl.DataFrame:
         rows = [(path, r.row, r.reason, r.column, r.found, r.raw) for path, r in self._held]
         return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def write_rejects(logs: Sequence[RejectLog], path: Path) -> None:
+    """Write the rejected rows of several logs to one file, as `RejectLog.write` does for one."""
+    if not any(map(len, logs)):
+        path.unlink(missing_ok=True)
+        return
+    with atomic_output(path) as aside, _disk_full_error(path), aside.open("wb") as file:
+        pl.concat([rows for log in logs for rows in log.rows()]).sink_parquet(file)
 
 
 @contextmanager

@@ -39,6 +39,18 @@ MODULES = {"list": "listing"}
 """The module of a command in `gpuplan.cli.commands`, if its name differs from the command."""
 
 
+SHORT_HELP = """\
+gpuplan turns the job log of a GPU cluster into budget, scheduling and cloud decisions.
+
+  gpuplan demo                    see it on a small sample
+  gpuplan characterize sacct.txt  what your log says about the workload
+  gpuplan pareto sacct.txt        what completion time each GPU budget buys
+  gpuplan report sacct.txt -o r   all studies on one page
+  gpuplan --help                  every command
+"""
+"""What the program says where it is given nothing to do."""
+
+
 class LazyGroup(TyperGroup):
     """A group with the commands of `COMMANDS`, each imported when it is used."""
 
@@ -49,6 +61,13 @@ class LazyGroup(TyperGroup):
             name: TyperCommand(name, help=about, rich_markup_mode="rich")
             for name, about in COMMANDS.items()
         }
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the arguments; without any, show what to begin with."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(SHORT_HELP, nl=False)
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; only its name and first sentence where commands are listed."""

@@ -18,12 +18,11 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
-    READING_PANEL,
     AllowUnchecked,
-    MaxRejects,
     OutputFormat,
     Plot,
     Reference,

@@ -15,6 +15,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 from gpuplan.cli.options.completion import PRESETS, one_of
+from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -62,6 +63,7 @@ class SynthOutput:
 
 def synth(
     jobs: Annotated[int, typer.Option(help="Jobs to draw.", min=1, show_default=False)],
+    log: LogChoice,
     outs: Annotated[
         list[Path],
         typer.Option(
@@ -76,9 +78,8 @@ def synth(
     like: Annotated[
         Path | None,
         typer.Option(
-            help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; a model is "
-            "fitted to it.",
-            metavar="TRACE",
+            help=f"{TRACE_HELP} A model is fitted to it.",
+            metavar="TRACE|LOG",
             show_default=False,
             rich_help_panel=SOURCE_PANEL,
         ),
@@ -146,6 +147,7 @@ def synth(
         start=start and start.date(),
         seed=seed,
         save_model=save_model,
+        log=log.log_options(),
     )
     return Study(request, _answer)
 
