@@ -32,7 +32,10 @@ def merge(readings: Sequence[Reading], output: Path) -> Provenance:
     is_shared = pl.col("job_id").is_in(shared["job_id"].to_list())
     named = [
         part.with_columns(
-            pl.when(is_shared).then(pl.lit(f"{name}:") + pl.col("job_id")).otherwise("job_id"),
+            pl.when(is_shared)
+            .then(pl.lit(f"{name}:") + pl.col("job_id"))
+            .otherwise("job_id")
+            .alias("job_id"),
             pl.lit(name).alias(SOURCE),
         )
         for name, part in parts.items()

@@ -138,8 +138,13 @@ def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) ->
         InputError: the source has no such column.
         UsageError: no such canonical column.
     """
-    _check_columns(context, tuple(CANONICAL), f" of the format {format_name}")
-    columns = _with_source_state(dict(context.choices.columns))
+    spelled = {name.casefold(): name for name in context.columns}  # some formats fold the case
+    chosen = {
+        name: source if source in context.columns else spelled.get(source.casefold(), source)
+        for name, source in context.choices.columns.items()
+    }
+    _check_columns(context, chosen, tuple(CANONICAL), f" of the format {format_name}")
+    columns = _with_source_state(chosen)
     table = table_plan(context, columns, "")
     jobs = dict(plan.jobs)
     fields = list(plan.fields)
@@ -168,9 +173,13 @@ def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) ->
     )
 
 
-def _check_columns(context: SourceContext, targets: Sequence[str], of_what: str = "") -> None:
+def _check_columns(
+    context: SourceContext,
+    chosen: Mapping[str, str],
+    targets: Sequence[str],
+    of_what: str = "",
+) -> None:
     """Refuse columns that are not canonical, or not in the source."""
-    chosen = context.choices.columns
     unknown = [name for name in chosen if name not in targets]
     if unknown:
         raise UsageError(
@@ -201,8 +210,8 @@ def mapped_plan(context: SourceContext) -> ReadingPlan:
         InputError: a column is missing.
         UsageError: no such canonical column.
     """
-    _check_columns(context, TARGETS)
     chosen = context.choices.columns
+    _check_columns(context, chosen, TARGETS)
     given = {name: name for name in TARGETS if name in context.columns}
     columns = _with_source_state(given | dict(chosen))
     missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
