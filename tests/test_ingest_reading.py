@@ -225,7 +225,7 @@ def test_zones_and_maps_only_where_they_mean_something(tmp_path):
     with pytest.raises(UsageError, match="no such zone"):
         ingest_text(tmp_path, LOGS["philly_csv"][2], time_zone="Mars/Base")
     with pytest.raises(UsageError, match="--map"):
-        ingest_text(tmp_path, SEREN, source_format="seren", columns={"user": "user"})
+        ingest_text(tmp_path, SEREN, source_format="seren", columns={"start_time": "user"})
     with pytest.raises(UsageError, match="did you mean seren"):
         ingest_text(tmp_path, SEREN, source_format="sren")
 

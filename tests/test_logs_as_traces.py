@@ -68,7 +68,7 @@ def test_a_log_gives_the_answer_of_its_trace(gpuplan, log, tmp_path, command):
     assert gpuplan("ingest", log, "-o", tmp_path / "t.parquet", "-q")[0] == 0
     direct, err = results(gpuplan, command, log)
     assert direct == results(gpuplan, command, tmp_path / "t.parquet")[0]
-    assert err.count(f"{log} is a slurm log: 60 jobs, ingested into ") == 1
+    assert err.count(f"{log} is a slurm log: 60 jobs, ingested into the cache") == 1
 
 
 def test_a_report_of_a_log_is_the_one_of_its_trace(gpuplan, log, tmp_path, monkeypatch):

@@ -145,7 +145,7 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
         done = "from the cache"
         if log is None:
             log = _new(reader, inputs, cache, key, sha256, files)
-            done = f"ingested into {log.trace.parent}" if log.is_kept else "ingested"
+            done = "ingested into the cache" if log.is_kept else "ingested"
     LOG.info("%s is %s", path, _summary(log, done))
     for warning in log.warnings:
         LOG.warning("%s: %s", path, warning)
