@@ -246,7 +246,7 @@ def test_an_interrupt_that_meets_code_run_by_exec_exits_as_any_other(trace):
 
 
 def test_an_interrupt_that_a_kernel_met_is_an_interrupt(gpuplan, trace, monkeypatch):
-    import gpuplan.analysis.trace as module
+    import gpuplan.planner.studies.characterize as module
 
     def kernel(*_arguments, **_options):
         try:
@@ -290,7 +290,7 @@ def test_the_backend_of_a_notebook_does_not_matter(trace, tmp_path):
 
 
 def test_a_bug_is_one_message_and_a_traceback_only_on_request(gpuplan, trace, monkeypatch):
-    import gpuplan.analysis.trace as module
+    import gpuplan.planner.studies.characterize as module
 
     def broken(*_arguments, **_options):
         raise AssertionError("an invariant of ours")

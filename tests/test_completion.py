@@ -14,8 +14,7 @@ from gpuplan.cli.app.manual import manual
 from gpuplan.cli.documents.view import TITLES
 from gpuplan.cli.documents.write import FORMS
 from gpuplan.cli.options import completion
-from gpuplan.planner.frontier.baselines.registry import BASELINES
-from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 
 

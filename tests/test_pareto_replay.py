@@ -144,9 +144,9 @@ def test_the_time_line_keeps_gpu_hours_and_peak(newtrace):
 
 def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
     found = study(newtrace, cluster=RentedCluster())
-    compared = compare_baselines(found, names_of(["fixed", "recorded", "fixed"]))
+    compared = compare_baselines(found, names_of(["fixed-width", "recorded", "fixed"]))
     names = [(point.baseline, point.knob) for point in compared.points]
-    assert names == [("fixed", 1), ("fixed", 2), ("fixed", 4), ("fixed", 8), ("recorded", None)]
+    assert names == [*(("fixed-width", width) for width in (1, 2, 4, 8)), ("recorded", None)]
     for point in compared.points:
         if point.planned is not None:
             assert point.planned.rented_gpus <= point.replay.rented_gpus
@@ -163,7 +163,7 @@ def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
     picture = tmp_path / "all.svg"
     found = results(gpuplan, *asked, "--baseline", "all", "--plot", picture)
     names = {row["baseline"] for row in found["baselines"]}
-    assert names == {"recorded", "fixed", "equal", "pollux", "pollux-autoscaling"}
+    assert names == {"recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling"}
     drawn = picture.read_text()
     assert all(f">{name}</text>" in drawn for name in names)
     code, out, _ = gpuplan("pareto", *asked, "--baseline", "pollux", "--baseline", "recorded")
@@ -177,10 +177,10 @@ def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
 def test_a_baseline_that_cannot_run_is_told(newtrace):
     # The jobs were recorded on four GPUs each.
     found = study(newtrace, cluster=RentedCluster(max_gpus=3))
-    compared = compare_baselines(found, names_of(["fixed", "recorded"]))
+    compared = compare_baselines(found, names_of(["fixed-width", "recorded"]))
     assert [(point.baseline, point.knob) for point in compared.points] == [
-        ("fixed", 1),
-        ("fixed", 2),
+        ("fixed-width", 1),
+        ("fixed-width", 2),
     ]
     assert "baseline recorded left out: " in compared.notes[0]
 
@@ -299,7 +299,7 @@ def test_a_plan_that_a_limit_ruins_is_told(gpuplan, newtrace):
 
 def test_baselines_against_weights_and_clusters_that_stand_ready(gpuplan, newtrace):
     found = study(newtrace, cluster=RentedCluster(), weights={"bert": 3.0})
-    compared = compare_baselines(found, names_of(["fixed", "pollux"]))
+    compared = compare_baselines(found, names_of(["fixed-width", "pollux"]))
     weights = np.array([3.0 if c.name == "bert" else 1.0 for c in found.workload.classes])
     for point in compared.points:
         of_job = weights[point.replay.arrivals.job_class]
@@ -310,10 +310,10 @@ def test_baselines_against_weights_and_clusters_that_stand_ready(gpuplan, newtra
             assert point.jct_saving == pytest.approx(1 - planned_s / mean_s)
     assert compared.weighted and "weighted mean" in " ".join(compared.notes)
     assert "waits up to 90 s for its nodes" in compared.notes[-1]
-    plain = compare_baselines(study(newtrace, cluster=AT_ONCE), ["fixed", "pollux"])
+    plain = compare_baselines(study(newtrace, cluster=AT_ONCE), ["fixed-width", "pollux"])
     assert not plain.notes and not plain.weighted
     assert all(p.weighted_mean_jct_s == pytest.approx(p.replay.mean_jct_s) for p in plain.points)
-    asked = ("--speedup", "profile:t4", "--budget", "2x", "--baseline", "fixed")
+    asked = ("--speedup", "profile:t4", "--budget", "2x", "--baseline", "fixed-width")
     _, out, err = gpuplan("pareto", newtrace, *asked, "--weight", "bert=3")
     assert "baselines know no weights" in err and "weighted" in out
     assert max(map(len, out.splitlines())) <= 100

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.compare import CompareRequest
 
 EXAMPLE = (
-    "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
+    "gpuplan compare trace.parquet --policy allpass --policy fixed-width:width=2 --policy hpa "
     "--plot compare.svg"
 )
 
@@ -44,7 +44,7 @@ def compare(
         list[str] | None,
         typer.Option(
             help="A policy of gpuplan list policies, with settings of its own after a colon: "
-            "fixed:threshold_s=60,capacity=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
+            "pollux:gpus=64,rescale_s=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
             "May be repeated; ratios refer to the first. "
             f"Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",

@@ -131,7 +131,7 @@ def _takes(setting: Setting) -> str:
         "cluster": "64, 8x4, x4",
     }
     takes = " or ".join(setting.choices) or words[setting.kind]
-    return f"{takes}; none" if setting.unlimited else takes
+    return f"{takes}; none" if setting.unlimited or setting.optional else takes
 
 
 def _speedups() -> Listed:
@@ -155,12 +155,15 @@ def _methods() -> Listed:
 
 
 def _baselines() -> Listed:
-    from gpuplan.planner.frontier.baselines.registry import BASELINES
+    from gpuplan.planner.registry import BASELINES, POLICIES
 
     return _listed(
         "Baselines, for gpuplan pareto --baseline",
         {"name": "name", "about": "what it does", "knob": "knob", "source": "source"},
-        [(name, one.about, one.knob or None, one.source) for name, one in BASELINES.items()],
+        [
+            (name, POLICIES[name].about, one.knob or None, POLICIES[name].source)
+            for name, one in BASELINES.items()
+        ],
     )
 
 

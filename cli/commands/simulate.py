@@ -88,20 +88,14 @@ def _answer(request: SimulateRequest) -> Report:
     result = study.run
 
     def figure() -> Figure:
-        from gpuplan.simkit.cluster.simulator import ClusterRun
+        from gpuplan.cli.figures.replays import draw_time_lines
 
-        if isinstance(result.detail, ClusterRun):
-            from gpuplan.cli.figures.replays import draw_cluster
-
-            return draw_cluster(result.detail, result.policy)
-        from gpuplan.cli.figures.replays import draw_timeline
-
-        return draw_timeline(result.detail, result.policy)
+        return draw_time_lines(result.lines(), result.policy)
 
     return Report(
         command="simulate",
         results=result.summary(),
-        tables=(*_tables(result), *replay_shapes(result.detail)),
+        tables=(*_tables(result), *replay_shapes(result.lines())),
         inputs=study.replayed.inputs,
         parameters=study.parameters(),
         headline=_headline(result),

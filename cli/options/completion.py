@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 POLICIES = (
-    *("allpass", "fixed", "serverless-only", "serverful-only", "hpa"),
+    *("allpass", "fixed-threshold", "serverless-only", "serverful-only", "hpa"),
     *("fifo", "first-fit", "smallest", "sjf", "srtf", "srsf", "edf"),
     *("las", "2d-las", "gittins"),
+    *("recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling"),
 )
 SPEEDUPS = ("amdahl:0.05", "usl:0.05,0.001", "power:0.8", "profile:t4", "profile:sia")
 """Values of ``--speedup`` that need no file; numbers are examples."""
@@ -20,7 +21,7 @@ LOG_FORMATS = (
     *("pai", "philly", "seren", "sia", "slurm", "spot-gpu", "swf", "tiresias", "wandb"),
 )
 PRICE_FORMATS = ("aws", "aws-tsv", "canonical", "prime", "skypilot", "spot-availability", "vast")
-BASELINES = ("recorded", "fixed", "equal", "pollux", "pollux-autoscaling", "all")
+BASELINES = ("recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling", "all")
 STUDIES = ("characterize", "pareto", "sweep", "compare", "simulate")
 FORMS = ("html", "md", "json", "junit", "svg", "png")
 PRESETS = ("abc", "helios", "kalos", "philly", "seren", "wandb")

@@ -285,8 +285,8 @@ class ComparedChoice:
         typer.Option(
             autocompletion=one_of(BASELINES),
             metavar="NAME",
-            help="Also run the jobs under another policy: recorded, fixed, equal, pollux, "
-            "pollux-autoscaling, or all; may be repeated.",
+            help="Also run the jobs under another policy: recorded, fixed-width, equal, "
+            "pollux, pollux-autoscaling, or all; may be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),

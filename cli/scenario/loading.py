@@ -266,7 +266,7 @@ class _Loader:
     ) -> dict[str, str]:
         """Return settings as texts, each checked by the first policy that has it."""
         from gpuplan.cli.options.settings import parse_settings
-        from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.registry import POLICIES, find_policy
 
         self.known(keys, table, names)
         if {"cluster", "gpus"} <= table.keys():
@@ -274,7 +274,7 @@ class _Loader:
             self.problem((*keys, "gpus"), f"{where} cluster and gpus: give one of the two")
         found = {}
         for key in table.keys() & names:
-            own = [POLICIES[keys[1]]] if len(keys) > 1 else POLICIES.values()
+            own = [find_policy(keys[1])] if len(keys) > 1 else POLICIES.values()
             settings = next(one.settings for one in own if key in one.settings)
             with self.placed((*keys, key)):
                 parse_settings([f"{key}={_text(table[key])}"], settings)

@@ -93,7 +93,7 @@ class Common:
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
         from gpuplan.cli.options.completion import DEFAULT_POLICIES
         from gpuplan.cli.options.policy_specs import taken
-        from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.registry import POLICIES, policy_name
 
         own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
         sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
@@ -102,7 +102,7 @@ class Common:
             given = options.get("policy") or DEFAULT_POLICIES
             texts = given if isinstance(given, list | tuple) else [given]
             names = [str(text).partition(":")[0].strip() for text in texts]
-            known = [POLICIES[name] for name in names if name in POLICIES]
+            known = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
             return [
                 *(text for text in shared if any(taken(text, policy) for policy in known)),
                 *(
@@ -113,11 +113,11 @@ class Common:
                 ),
             ]
         name = "allpass" if command == "sweep" else str(options.get("policy", "allpass"))
-        if command not in ("simulate", "sweep") or name not in POLICIES:
+        policy = POLICIES.get(policy_name(name))
+        if command not in ("simulate", "sweep") or policy is None:
             return []
-        known_names = POLICIES[name].settings
-        shared.sort(key=lambda text: text.partition("=")[0] in known_names)  # own names count last
-        found = [new for text in shared for new in taken(text, POLICIES[name])]
+        shared.sort(key=lambda text: text.partition("=")[0] in policy.settings)  # own names last
+        found = [new for text in shared for new in taken(text, policy)]
         own = self.policies.get(name, {})
         found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
         # A sweep sets the controller itself.
@@ -142,6 +142,7 @@ def _takes(command: str, section: str, option: str, value: Any) -> bool:
 @cache
 def setting_names() -> Mapping[str, frozenset[str]]:
     """Return the names of the settings of every policy."""
-    from gpuplan.planner.registry import POLICIES
+    from gpuplan.planner.registry import POLICIES, RENAMED
 
-    return {name: frozenset(policy.settings) for name, policy in POLICIES.items()}
+    old = {name: POLICIES[new] for name, new in RENAMED["--policy"].items()}
+    return {name: frozenset(one.settings) for name, one in (POLICIES | old).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, log
 from typing import TypeVar
 
@@ -13,13 +13,10 @@ from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.planner.frontier.methods.registry import Solved
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel
 
 HOURS_PER = {"h": 1.0, "month": MONTH_H}
@@ -150,21 +147,6 @@ def plan_of(solved: Solved, frontier: Frontier, budget: Budget, price: Quote | N
     if gpus >= frontier.min_budget * (1 - TOLERANCE):
         return solved.at_budget(gpus)  # another method may need more, and reports it
     return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
-
-
-def within_cluster(
-    choices: ClassOptions, speedup: SpeedupModel, cluster: RentedCluster | None
-) -> ClassOptions:
-    """Return choices in which no job gets more GPUs than can be rented."""
-    if cluster is None or cluster.max_gpus is None:
-        return choices
-    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
-    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
-    return replace(
-        choices,
-        max_width=min(choices.max_width or usual, room),
-        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
-    )
 
 
 def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:

@@ -18,7 +18,6 @@ from gpuplan.planner.frontier.budget import (
     requested_jct,
     shown_of,
     sweep,
-    within_cluster,
 )
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
@@ -27,7 +26,7 @@ from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S

@@ -10,6 +10,7 @@ from typing import Any
 from gpuplan.planner.compare import Contender, PolicyComparison, price
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
 
 
@@ -96,7 +97,8 @@ def compare(
         UsageError: settings that no run can have, or a job that a policy cannot run.
     """
     request.check_checkpoints()
-    read = request.replay.read()
+    by_class = any(needs_classes(one.effective()) for one in request.policies)
+    read = request.replay.read(by_class=by_class)
     policies, notes = list(request.policies), tuple[str, ...]()
     if request.replay.prices is not None:
         policies, notes = price(policies, read.files.book, read.jobs.first_submit_us)

@@ -126,8 +126,10 @@ class ReplayRequest:
             inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
         return ReplayFiles(inputs, book, overheads)
 
-    def read(self) -> ReplayInputs:
+    def read(self, *, by_class: bool = False) -> ReplayInputs:
         """Return the jobs and the files; the same for every study with the same fields.
+
+        ``by_class`` reads the classes of jobs for a policy that needs them.
 
         Raises `InputError` or `UsageError` where the trace, a file or a field cannot be used.
         """
@@ -137,7 +139,7 @@ class ReplayRequest:
         columns = {
             *COLUMNS,
             *(INFERRED_FROM if rule == "inferred" else ()),
-            *(("job_class",) if files.overheads is not None else ()),
+            *(("job_class",) if by_class or files.overheads is not None else ()),
         }
         trace = read_trace(self.trace, self.jobs, columns=sorted(columns))
         deadlines, draws = np.random.default_rng(self.jobs.seed).spawn(2)

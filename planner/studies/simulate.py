@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.planner.compare import Contender, price
+from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
 
@@ -35,7 +36,7 @@ class SimulateRequest:
 
     def check(self) -> None:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
-        self.replay.check_checkpoints({self.policy.policy: self.policy.effective()})
+        self.replay.check_checkpoints({self.policy.label: self.policy.effective()})
         self.replay.check()
 
 
@@ -79,8 +80,8 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
     replay, policy = request.replay, request.policy
-    replay.check_checkpoints({policy.policy: policy.effective()})
-    read = replay.read()
+    replay.check_checkpoints({policy.label: policy.effective()})
+    read = replay.read(by_class=needs_classes(policy.effective()))
     notes = tuple[str, ...]()
     if replay.prices is not None:
         (policy,), notes = price([policy], read.files.book, read.jobs.first_submit_us)

@@ -11,6 +11,7 @@ from gpuplan.analysis.characterize.intervals import check_level
 from gpuplan.planner.compare import Contender, price
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
@@ -141,8 +142,9 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     """
     base = request.parameters_of_policy()
     capacities = request.capacities or (base.capacity,)
-    read = request.replay.read()
     against, notes = request.against, tuple[str, ...]()
+    by_class = against is not None and needs_classes(against.effective())
+    read = request.replay.read(by_class=by_class)
     if request.replay.prices is not None:
         base, against, notes = _priced(request, base, capacities, read)
     with request.policy.blamed(is_alone=True):

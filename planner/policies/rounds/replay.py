@@ -1,4 +1,4 @@
-"""Policies that share a cluster anew every minute: equal share, Pollux, Pollux with autoscaling.
+"""Policies that share a cluster anew in every round, on the jobs of a workload.
 
 Sources: Qiao et al., "Pollux", OSDI 2021; the autoscaler as "BOA Constrictor", section 6.1, has it.
 Where they depart from the originals: docs/boa.md, "Baselines".
@@ -16,54 +16,63 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.renting.billing import billed_gpu_us, leases_of
-from gpuplan.simkit.rounds.simulator import ElasticJobs, RoundsPolicy, run_rounds
-from gpuplan.simkit.time import HOUR_S, MICROS, MICROS_PER_HOUR, to_micros
+from gpuplan.simkit.renting.billing import billed_gpu_us
+from gpuplan.simkit.rounds.simulator import RoundsJobs, RoundsPolicy, RoundsRun, run_rounds
+from gpuplan.simkit.run import leases_of
+from gpuplan.simkit.time import (
+    FOREVER,
+    HOUR_S,
+    MICROS,
+    MICROS_PER_HOUR,
+    TimeOverflow,
+    to_micros,
+)
 
 INTERVAL_S = 60.0
 BAND = 0.05
 NO_LIMIT = 1 << 30
 
 
-def equal_share(workload: ClassWorkload, cluster: RentedCluster, gpus: float) -> PlanReplay:
-    """Run the jobs on a fixed cluster of ``gpus``, shared equally; raises as `pollux`."""
-    return run_elastic(workload, cluster, _fixed("equal", cluster, gpus))
-
-
-def pollux(workload: ClassWorkload, cluster: RentedCluster, gpus: float) -> PlanReplay:
-    """Run the jobs under Pollux on a fixed cluster of ``gpus``, rounded down to whole nodes.
+def standing(share: str, cluster: RentedCluster, gpus: float) -> RoundsPolicy:
+    """Return a policy on a fixed cluster of ``gpus``, rounded down to whole nodes.
 
     It has one node at least, and no more than ``cluster.max_gpus``.
-
-    Raises:
-        InfeasibleError: some job could never run on so few.
-        UsageError: as `elastic_jobs`.
     """
-    return run_elastic(workload, cluster, _fixed("pollux", cluster, gpus))
+    node, most = cluster.node_gpus, cluster.max_gpus or NO_LIMIT
+    return RoundsPolicy(share, max(node, min(int(gpus), most)), node, INTERVAL_S)
 
 
-def pollux_autoscaled(workload: ClassWorkload, cluster: RentedCluster, target: float) -> PlanReplay:
-    """Run the jobs under Pollux on a cluster that aims at an efficiency.
+def autoscaling(cluster: RentedCluster, target: float) -> RoundsPolicy:
+    """Return Pollux on a cluster that aims at an efficiency.
 
     The size whose best allocation has the efficiency closest to ``target`` is chosen whenever the
     efficiency (sum of speedups over GPUs) is off by more than `BAND`; nodes come after
     ``cluster.provision_s``, and the cluster is empty while there are no jobs.
 
     Raises:
-        InfeasibleError: some job could never run on ``cluster.max_gpus``.
-        UsageError: as `elastic_jobs`, or a target of 0 or less.
+        UsageError: a target of 0 or less.
     """
-    return run_elastic(workload, cluster, autoscaling(cluster, target))
+    if not 0 < target < float("inf"):
+        raise UsageError(f"a target efficiency must be above 0, got {target:g}")
+    return RoundsPolicy(
+        "pollux",
+        max_gpus=cluster.max_gpus or NO_LIMIT,
+        node_gpus=cluster.node_gpus,
+        interval_s=INTERVAL_S,
+        target=target,
+        band=BAND,
+        provision_s=cluster.provision_s,
+    )
 
 
-def run_elastic(
+def replay_rounds(
     workload: ClassWorkload,
     cluster: RentedCluster,
     policy: RoundsPolicy,
     *,
     believed: Sequence[JobClass] = (),
 ) -> PlanReplay:
-    """Run the jobs of a workload under an elastic policy.
+    """Run the jobs of a workload under a policy.
 
     Args:
         workload: the jobs; their epochs have the speedups of its classes.
@@ -73,31 +82,57 @@ def run_elastic(
 
     Raises:
         InfeasibleError: some job could never run on ``policy.max_gpus``.
-        UsageError: as `elastic_jobs`.
+        UsageError: as `rounds_jobs`, or times too long to be counted.
     """
-    jobs = elastic_jobs(workload, believed=believed)
-    room = policy.max_gpus // policy.node_gpus * policy.node_gpus
-    if jobs.least_gpus > room:
-        raise InfeasibleError(
-            f"some jobs need {jobs.least_gpus} GPUs at least, and a cluster of {policy.max_gpus:g} "
-            f"has {room} in whole nodes"
-        )
-    run = run_rounds(jobs, policy)
-    time_s = run.time_us / MICROS
+    try:
+        run = play(workload, policy, believed=believed)
+    except TimeOverflow as error:
+        raise UsageError(f"the jobs cannot be replayed: {error}\n  next: --no-replay") from error
     return replay_of(
         jobs_of(workload),
         workload.horizon_h,
-        jct_s=(run.finish_us - jobs.submit_us) / MICROS,
+        jct_s=(run.finish_us - run.submit_us) / MICROS,
         jqt_s=run.waited_us / MICROS,
         rescales=run.starts,
         held_gpu_h=float(run.held_us.sum()) / MICROS / HOUR_S,
-        time_s=time_s,
+        time_s=run.time_us / MICROS,
         gpus=run.gpus,
         billed_gpu_h=billed_gpu_h(run.time_us, run.gpus, cluster, waits=policy.provision_s),
     )
 
 
-def elastic_jobs(workload: ClassWorkload, *, believed: Sequence[JobClass] = ()) -> ElasticJobs:
+def play(
+    workload: ClassWorkload, policy: RoundsPolicy, *, believed: Sequence[JobClass] = ()
+) -> RoundsRun:
+    """Run the jobs as `replay_rounds` does and return what the simulator measured.
+
+    Raises:
+        InfeasibleError, UsageError: as there.
+        TimeOverflow: times too long to be counted.
+    """
+    jobs = rounds_jobs(workload, believed=believed)
+    room = policy.whole_gpus
+    if jobs.least_gpus > room:
+        raise InfeasibleError(
+            f"some jobs need {jobs.least_gpus} GPUs at least, and a cluster of {policy.max_gpus:g} "
+            f"has {room} in whole nodes"
+        )
+    _check_range(jobs)
+    return run_rounds(jobs, policy)
+
+
+def _check_range(jobs: RoundsJobs) -> None:
+    """Refuse what could leave the range of int64: all jobs one by one, at their least speedup."""
+    usable = jobs.speedup > 0
+    widths = np.arange(jobs.speedup.shape[-1])
+    slowest = float((widths / np.where(usable, jobs.speedup, np.inf)).max())
+    slowest = max(slowest, float((1 / np.where(usable, jobs.speedup, np.inf)).max()))
+    pauses = float(jobs.rescale_us.max()) * widths.size * jobs.submit_us.size
+    if float(jobs.submit_us[-1]) + slowest * float(jobs.work_us.sum()) + pauses > FOREVER:
+        raise TimeOverflow("the jobs add up to more than 36,000 years of GPU time")
+
+
+def rounds_jobs(workload: ClassWorkload, *, believed: Sequence[JobClass] = ()) -> RoundsJobs:
     """Return the jobs of a workload with their speedups at whole numbers of GPUs.
 
     Raises:
@@ -106,7 +141,7 @@ def elastic_jobs(workload: ClassWorkload, *, believed: Sequence[JobClass] = ()) 
     classes, arrivals = workload.classes, jobs_of(workload)
     epochs = [c.work_h.size for c in classes]
     shares = [c.work_h / c.work_h.sum() if c.work_h.any() else np.ones(1) for c in classes]
-    return ElasticJobs(
+    return RoundsJobs(
         submit_us=to_micros(arrivals.submit_s),
         group=arrivals.job_class,
         work_us=arrivals.work_h * HOUR_S * MICROS,
@@ -128,27 +163,9 @@ def billed_gpu_h(
     """
     free_us = int(to_micros(waits)) if cluster.billed_from == "ready" else 0
     step_us = int(to_micros(cluster.billing_s))
-    return billed_gpu_us(*leases_of(time_us, gpus), step_us, free_us) / MICROS_PER_HOUR
-
-
-def autoscaling(cluster: RentedCluster, target: float) -> RoundsPolicy:
-    """Return Pollux with autoscaling towards a target; raises `UsageError` if that is not > 0."""
-    if not 0 < target < float("inf"):
-        raise UsageError(f"a target efficiency must be above 0, got {target:g}")
-    return RoundsPolicy(
-        "pollux",
-        max_gpus=cluster.max_gpus or NO_LIMIT,
-        node_gpus=cluster.node_gpus,
-        interval_s=INTERVAL_S,
-        target=target,
-        band=BAND,
-        provision_s=cluster.provision_s,
-    )
-
-
-def _fixed(share: str, cluster: RentedCluster, gpus: float) -> RoundsPolicy:
-    node, most = cluster.node_gpus, cluster.max_gpus or NO_LIMIT
-    return RoundsPolicy(share, max(node, min(int(gpus), most)), node, INTERVAL_S)
+    leases = leases_of(time_us, gpus)
+    held_us = leases.end_us - leases.begin_us
+    return billed_gpu_us(held_us, leases.gpus, step_us, free_us) / MICROS_PER_HOUR
 
 
 def _speedups(classes: Sequence[JobClass]) -> FloatArray:

@@ -1,23 +1,51 @@
-"""How policies share GPUs among jobs at one instant: equal shares, and Pollux' fitness.
+"""Pollux: the best allocation for its fitness in every round, on a cluster that may scale.
 
-Each takes the jobs that are there and returns their widths; `best_size` asks instead for how many
-GPUs the shares would be worth it.
+Source: Qiao et al., "Pollux", OSDI 2021. `best_size` is the autoscaler: for how many GPUs the
+efficiency of the best allocation comes closest to a target.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.rounds.allocate import allocate
-
-STARTS, WIDTH = range(2)  # columns of the table of jobs
+from gpuplan.simkit.rounds.step import (
+    ALIVE,
+    CHANGED,
+    NOTES,
+    NOW,
+    RENTED,
+    STARTS,
+    WIDTH,
+    begin_round,
+    end_round,
+    note,
+)
 
 FLOOR = 4e-3
 """Added to relative speedups, so that a job without GPUs has a finite cost: Pollux' 1e-3, on a
 scale where its node of four GPUs is 1."""
+
+
+class PolluxRules(NamedTuple):
+    """The parameters of `play_pollux`; GPUs are whole nodes, times microseconds.
+
+    ``target`` is the efficiency an autoscaler aims at, 0 for a cluster of fixed size;
+    it acts when the mean efficiency of the last ``window`` rounds leaves target +- ``band``.
+    ``power`` is the exponent of the mean of speedups that Pollux maximizes.
+    """
+
+    node_gpus: int
+    min_gpus: int
+    max_gpus: int
+    provision_us: int
+    target: float
+    band: float
+    window: int
+    power: float
 
 
 @kernel
@@ -31,75 +59,6 @@ def speedup_near(speedup: Any, width: int) -> float:
         if speedup[k] > 0:
             return speedup[k]  # type: ignore[no-any-return]
     return 1.0
-
-
-@kernel
-def next_usable(speedup: Any, width: int) -> int:
-    """Return the least usable width above ``width``, or 0 where there is none."""
-    for k in range(width + 1, speedup.size):
-        if speedup[k] > 0:
-            return k
-    return 0
-
-
-@kernel
-def widest_usable(speedup: Any) -> Any:
-    """Return the widest usable width of each row."""
-    widest = np.zeros(speedup.shape[0], np.int64)
-    for row in range(speedup.shape[0]):
-        for k in range(speedup.shape[1]):
-            if speedup[row, k] > 0:
-                widest[row] = k
-    return widest
-
-
-@kernel
-def ascending(keys: Any, most: int) -> Any:
-    """Return the stable order of whole numbers from 0 to ``most``, by counting."""
-    first = np.zeros(most + 2, np.int64)
-    for key in keys:
-        first[key + 1] += 1
-    for key in range(most + 1):
-        first[key + 1] += first[key]
-    order = np.empty(keys.size, np.int64)
-    for i in range(keys.size):
-        order[first[keys[i]]] = i
-        first[keys[i]] += 1
-    return order
-
-
-@kernel
-def equal_shares(rows: Any, belief: Any, widest: Any, gpus: int) -> Any:
-    """Return equal widths of jobs in the order of their submission.
-
-    Jobs that can use least divide first, so that others share what they leave; an earlier job has
-    one more where the division leaves a rest. Shares are rounded down to usable widths, and what
-    that leaves goes to the next usable width of each job, the narrowest and earliest first.
-    ``widest`` is that of `widest_usable`.
-    """
-    jobs, most = rows.size, belief.shape[1] - 1
-    reach = np.empty(jobs, np.int64)  # the last job first
-    for i in range(jobs):
-        reach[i] = widest[rows[jobs - 1 - i]]
-    width = np.zeros(jobs, np.int64)
-    left, undivided, free = jobs, gpus, gpus
-    for at in ascending(reach, most):
-        i = jobs - 1 - at
-        share = min(reach[at], undivided // left)
-        undivided -= share
-        left -= 1
-        while share > 0 and belief[rows[i], share] <= 0:
-            share -= 1
-        width[i] = share
-        free -= share
-    if free == 0:
-        return width
-    for i in ascending(width, most):
-        more = next_usable(belief[rows[i]], width[i])
-        if more and more - width[i] <= free:
-            free -= more - width[i]
-            width[i] = more
-    return width
 
 
 @kernel
@@ -188,7 +147,7 @@ def best_size(
     """Return the cluster size, in GPUs, whose best allocation is closest to the target efficiency.
 
     Efficiency falls with the size, but for rounding to whole GPUs, so the two sizes around the
-    target are found by bisection. What a restart costs now is no matter of the size.
+    target are found by bisection. Restarts do not count: they cost now, and a size lasts.
     """
     node = rules.node_gpus
     usable = 0
@@ -216,3 +175,48 @@ def best_size(
         )
         gaps[end] = abs(efficiency_of(width, rows, belief, gpus) - rules.target)
     return int((low if gaps[0] <= gaps[1] else high) * node)
+
+
+@kernel
+def play_pollux(r: Any, rules: Any) -> Any:
+    """Run all jobs under Pollux; return the log. See `Rounds`."""
+    log, belief, clock = np.zeros((256, 4), np.int64), r.belief[0], r.clock
+    scaled = rules.target > 0
+    ready = 0 if scaled else rules.max_gpus
+    coming, coming_at = 0, 0
+    recent, seen = np.zeros(rules.window), 0
+    by_age = r.delay.max() > 0  # the shares then change with time alone
+    shared = -1  # GPUs of the cluster at the last decision
+    while begin_round(r):
+        now, alive = clock[NOW], clock[ALIVE]
+        running, row = r.running[:alive], r.row[:alive]
+        if coming and now >= coming_at:
+            ready += coming
+            coming = 0
+        if scaled and not coming:
+            if ready:
+                recent[seen % rules.window] = efficiency_of(r.width[:alive], row, belief, ready)
+            seen += 1
+            off = abs(recent.mean() - rules.target)
+            if ready == 0 or (seen >= rules.window and off > rules.band):
+                size = best_size(now, running, row, r.submit, r.delay, r.jobs, belief, rules)
+                if size > ready and rules.provision_us > 0:
+                    coming, coming_at = size - ready, now + rules.provision_us
+                else:
+                    ready = size
+                seen = 0
+        if by_age or clock[CHANGED] or shared != ready:  # else the shares are what they were
+            width = pollux_shares(
+                now, running, row, r.submit, r.delay, r.jobs, belief, ready, rules.power, True
+            )
+            for i in range(alive):
+                r.width[i] = width[i]
+            shared = ready
+            log = note(log, r, ready + coming)
+        elif log[clock[NOTES] - 1, RENTED] != ready + coming:
+            log = note(log, r, ready + coming)
+        end_round(r, not by_age and not scaled)
+        if scaled and clock[ALIVE] == 0:
+            ready = coming = seen = 0
+            log = note(log, r, 0)
+    return log

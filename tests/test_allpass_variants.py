@@ -10,7 +10,7 @@ from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection, read_trace
-from gpuplan.planner.policies.allpass_variants import ELASTIC
+from gpuplan.planner.policies.allpass_variants import VARIANTS
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
@@ -33,7 +33,7 @@ def lab(tmp_path_factory):
 @pytest.mark.parametrize(
     ("policy", "settings", "as_allpass"),
     [
-        ("fixed", {"threshold_s": 60.0}, {"controller": "fixed", "threshold_s": 60.0}),
+        ("fixed-threshold", {"threshold_s": 60.0}, {"controller": "fixed", "threshold_s": 60.0}),
         ("serverless-only", {}, {"controller": "fixed", "threshold_s": np.inf}),
     ],
 )
@@ -45,14 +45,14 @@ def test_what_is_allpass_with_one_threshold_gives_its_schedule(lab, policy, sett
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize("policy", ELASTIC)
+@pytest.mark.parametrize("policy", VARIANTS)
 def test_settings_and_results_are_of_the_policy(lab, policy):
     known = POLICIES[policy]
     found = replay(lab, policy)
     shown = {key for key in found.settings if key != "marketplace_usd_per_gpu_h"}
     assert shown <= known.settings.keys() == known.defaults().keys()
     assert all(found.settings[key] == known.defaults()[key] for key in shown)
-    assert not set(ELASTIC[policy].fixed) & known.settings.keys() - {"threshold_s"}
+    assert not set(VARIANTS[policy].fixed) & known.settings.keys() - {"threshold_s"}
     assert found.results["cost_usd"] == pytest.approx(found.frame["cost_usd"].sum())
     assert found.results["gpu_h"] == pytest.approx(found.frame["gpu_s"].sum() / 3600)
     assert 0 < found.results["utilization"] <= 1
@@ -65,8 +65,8 @@ def test_settings_and_results_are_of_the_policy(lab, policy):
 @pytest.mark.kernels
 def test_workers_start_alike_whatever_containers_do(lab):
     rented = [
-        replay(lab, policy, **settings).detail.rentals
-        for policy, settings in (("hpa", {}), ("fixed", {"serverless_startup_s": 9.0}))
+        replay(lab, policy, **settings).run.rentals
+        for policy, settings in (("hpa", {}), ("fixed-threshold", {"serverless_startup_s": 9.0}))
     ]
     first, other = ((r.ready_us - r.request_us)[r.offer >= 0][:20] for r in rented)
     assert first.tolist() == other.tolist()
@@ -100,7 +100,7 @@ def test_serverful_only_worked_by_hand(tmp_path):
 def test_hpa_pays_the_cheapest_offers_first_then_the_conventional_cloud(tmp_path):
     jobs = jobs_in(write_trace(tmp_path / "t.parquet", [0], [3600.0], [3.0]))
     found = replay(jobs, "hpa", marketplace_offers=2, stabilization_s=0.0, target_utilization=1.0)
-    assert found.detail.rentals.offer.tolist() == [0, 1, -1]
+    assert found.run.rentals.offer.tolist() == [0, 1, -1]
     assert found.results["cost_conventional_usd"] > 0
     assert found.settings["tick_s"] == 15
 
@@ -113,14 +113,14 @@ def test_a_job_wider_than_the_capacity_has_nowhere_to_go(lab, policy):
 
 def test_the_page_names_every_policy_and_what_only_they_have():
     page = (Path(__file__).parents[1] / "docs" / "compare.md").read_text(encoding="utf-8")
-    own = {name for known in ELASTIC.values() for name in known.own}
-    assert [name for name in (*ELASTIC, *own) if f"`{name}`" not in page] == []
+    own = {name for known in VARIANTS.values() for name in known.own}
+    assert [name for name in (*VARIANTS, *own) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.kernels
 def test_from_the_command_line(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 10], [100.0, 600.0], [1.0, 2.0])
-    for policy in ELASTIC:
+    for policy in VARIANTS:
         made = tmp_path / f"{policy}.parquet"
         code, out, err = gpuplan(
             *("simulate", path, "--policy", policy, "--output-format", "json", "-o", made),
