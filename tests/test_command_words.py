@@ -102,7 +102,7 @@ def test_an_input_that_cannot_be_read_is_refused(gpuplan, folder, words):
     for path in ("", "a\0b", LONG, f"{LONG}/t.parquet", "loop", "loop/t.parquet", "one"):
         code, out, told = gpuplan(*words, path)
         if path not in ("", "a\0b") and "--throughputs" in words:
-            assert code == 2 and "tells no steps" in told
+            assert code == 2 and "records no steps" in told
         else:
             assert (code, out) == (2 if path in ("", "a\0b") else 3, ""), (path[:20], told)
 

@@ -16,7 +16,7 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.ingest import logs
 from gpuplan.analysis.ingest.logs import each_log_once, read_trace
 from gpuplan.analysis.log_options import LogOptions
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.trace import Selection
 
 STUDIES = {

@@ -21,15 +21,10 @@ from gpuplan.analysis.log_formats.registry import FORMATS, format_named
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
-from gpuplan.analysis.reading.rejects import (
-    DEFAULT_LIMIT,
-    Limit,
-    RejectLog,
-    rejects_path,
-    write_rejects,
-)
+from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.words import a_log
 

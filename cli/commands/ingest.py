@@ -132,7 +132,7 @@ def ingest(
     max_rejects: MaxRejects = "1%",
 ) -> Study[IngestRequest]:
     """Bring a job log into the canonical schema, and account for every row of it."""
-    from gpuplan.analysis.reading.rejects import Limit
+    from gpuplan.analysis.reject_limit import Limit
     from gpuplan.planner.studies.ingest import IngestRequest
 
     request = IngestRequest(

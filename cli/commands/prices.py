@@ -134,7 +134,7 @@ def prices(
 
     Histories of availability without prices are taken too: how GPUs come and go.
     """
-    from gpuplan.analysis.reading.rejects import Limit
+    from gpuplan.analysis.reject_limit import Limit
     from gpuplan.planner.studies.prices import PricesRequest
 
     request = PricesRequest(

@@ -69,7 +69,7 @@ class LogChoice:
     def log_options(self) -> LogOptions:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""
         from gpuplan.analysis.log_options import LogOptions
-        from gpuplan.analysis.reading.rejects import Limit
+        from gpuplan.analysis.reject_limit import Limit
 
         return LogOptions(
             self.source_format,
