@@ -153,6 +153,8 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "init": ("DIR/plan.toml",),
     "run": ("DIR/plan.toml", "--list"),
     "list": ("policies",),
+    "profile": ("PROFILE", "--slo", "100ms"),
+    "share": ("SHARED",),
     "demo": ("--help",),
 }
 
@@ -170,6 +172,8 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, name):
         "RESULT": result,
         "LOG": samples / "seren.csv",
         "PRICES": samples / "gpu_prices.csv",
+        "PROFILE": samples / "service_profile.csv",
+        "SHARED": samples / "shared_instances.csv",
     }
     words = [str(known.get(word, word)).replace("DIR", str(tmp_path)) for word in WHOLE[name]]
     reader, writer = os.pipe()

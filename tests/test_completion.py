@@ -67,6 +67,8 @@ def test_the_script_of_a_shell_by_its_name_is_the_way_the_docs_name(shell):
         ("gpuplan si", "simulate"),
         ("gpuplan pareto --spe", "--speedup"),
         ("gpuplan simulate --policy al", "allpass"),
+        ("gpuplan pareto --width-s", "--width-step"),
+        ("gpuplan list policies git", "gittins"),
     ],
 )
 def test_commands_options_and_values_are_completed(shell, line, first):

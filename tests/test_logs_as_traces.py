@@ -259,8 +259,3 @@ def test_philly_as_it_is_published(gpuplan, shared, cache, tmp_path):
     assert gpuplan("ingest", log, "-o", tmp_path / "t.parquet", "-q")[0] == 0
     direct, _ = results(gpuplan, "characterize", log)
     assert direct == results(gpuplan, "characterize", tmp_path / "t.parquet")[0]
-
-
-def test_without_arguments_the_program_says_how_to_begin(gpuplan):
-    code, out, err = gpuplan()
-    assert (code, err) == (0, "") and "gpuplan characterize sacct.txt" in out

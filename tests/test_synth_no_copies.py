@@ -8,6 +8,7 @@ from support_synth import (
     KEY,
     rows,
     synthetic,
+    usual,
     workload,
 )
 
@@ -20,7 +21,7 @@ from gpuplan.analysis.trace import read_trace
 
 @pytest.fixture(scope="module")
 def original():
-    return workload()
+    return usual()
 
 
 def test_no_row_of_the_original_occurs_even_where_chance_would_make_one(tmp_path):

@@ -9,46 +9,41 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gpuplan.cli.app.help_pages import show_program_help
+
 COMMANDS = {
-    "ingest": "Bring a job log into the canonical schema, and account for every row of it.",
-    "prices": "Bring GPU price lists and histories into one table, and say what GPUs cost.",
-    "characterize": (
-        "Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."
-    ),
-    "pareto": "Show what mean job completion time each GPU budget buys, and with which widths.",
-    "sweep": "Replay a trace under many serverless thresholds: cost against completion time.",
-    "simulate": "Replay a trace under one policy: what each job waits and costs.",
-    "compare": "Compare policies on one trace: what each costs and how soon jobs are done.",
-    "report": (
-        "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
-    ),
-    "diff": (
-        "Say what changed between two results: workload, cost, completion time, every number."
-    ),
-    "synth": ("Draw a synthetic trace with the statistics of a real one, and say how near it is."),
-    "init": "Write a commented scenario that runs as it is, for gpuplan run.",
-    "run": "Run the studies of a scenario file, write its documents, check its gates.",
-    "list": (
-        "List what is built in: log formats, policies, speedups, methods, baselines, providers."
-    ),
-    "demo": ("Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep."),
+    "ingest": "Read a job log into a trace, and account for every row.",
+    "prices": "Read GPU price lists and histories into one price table.",
+    "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
+    "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
+    "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
+    "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
+    "compare": "Replay a trace under several policies, and compare cost and completion times.",
+    "profile": "Choose the batch size and GPU share of each service from a measured table.",
+    "share": "Show how many GPUs services and training need if they share cards.",
+    "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
+    "diff": "Show what changed between two results: workload, cost, and completion times.",
+    "synth": "Make a synthetic trace with the statistics of a real one.",
+    "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
+    "run": "Run the studies of a scenario file, write its documents, and check its gates.",
+    "list": "List built-in log formats, policies, speedups, methods, baselines, and providers.",
+    "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
 }
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
 
+GROUPS = {
+    "Get data in": ("ingest", "prices", "synth"),
+    "Understand a workload": ("characterize",),
+    "Plan: how many GPUs, and which": ("pareto", "sweep"),
+    "Replay: what another scheduler would do": ("simulate", "compare"),
+    "Share GPUs between services and training": ("profile", "share"),
+    "Report, automate, track changes": ("report", "init", "run", "diff"),
+    "Find out more": ("demo", "list"),
+}
+"""Question -> the commands that answer it, as ``gpuplan --help`` shows them."""
+
 MODULES = {"list": "listing"}
 """The module of a command in `gpuplan.cli.commands`, if its name differs from the command."""
-
-
-SHORT_HELP = """\
-gpuplan turns the job log of a GPU cluster into budget, scheduling and cloud decisions.
-
-  gpuplan demo                    see it on a small sample
-  gpuplan characterize sacct.txt  what your log says about the workload
-  gpuplan pareto sacct.txt        what completion time each GPU budget buys
-  gpuplan report sacct.txt -o r   all studies on one page
-  gpuplan --help                  every command
-"""
-"""What the program says where it is given nothing to do."""
 
 
 class LazyGroup(TyperGroup):
@@ -62,13 +57,6 @@ class LazyGroup(TyperGroup):
             for name, about in COMMANDS.items()
         }
 
-    def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Read the arguments; without any, show what to begin with."""
-        if not args and not ctx.resilient_parsing:
-            typer.echo(SHORT_HELP, nl=False)
-            ctx.exit()
-        return super().parse_args(ctx, args)
-
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; only its name and first sentence where commands are listed."""
         if self._brief or cmd_name not in COMMANDS:
@@ -77,11 +65,7 @@ class LazyGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, which lists every command without importing any."""
-        self._brief = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._brief = False
+        show_program_help(self, GROUPS, COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Return the possible completions, also without importing a command."""

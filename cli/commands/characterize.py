@@ -10,6 +10,7 @@ import typer
 
 from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.log_choice import TRACE_HELP
@@ -40,17 +41,22 @@ def characterize(
     priced: PriceChoice,
     top: Annotated[
         int,
-        typer.Option(help="Rows of the class, user and group tables; the rest is one.", min=1),
+        COMMON,
+        typer.Option(
+            help="Rows of the class, user, and group tables; the last row sums the rest.", min=1
+        ),
     ] = 10,
     include_running: Annotated[
         bool,
+        COMMON,
         typer.Option(
             "--include-running",
-            help="Count jobs still running, with the time they have run so far.",
+            help="Count jobs that still run, with the time they have run so far.",
         ),
     ] = False,
     fits: Annotated[
         bool,
+        COMMON,
         typer.Option(
             "--fits",
             help="Fit heavy-tailed models to durations and gaps, and name the best.",
@@ -58,22 +64,23 @@ def characterize(
     ] = False,
     ci: Annotated[
         float | None,
+        COMMON,
         typer.Option(
-            help="Add confidence intervals of this level, percent, for example 95; "
-            "by a block bootstrap.",
+            help="Add confidence intervals of this level in percent, such as 95, by a "
+            "block bootstrap.",
             show_default=False,
         ),
     ] = None,
     resamples: Annotated[
         int | None,
         typer.Option(
-            help=f"Resamples of the bootstrap behind --ci; otherwise {RESAMPLES}.",
+            help=f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.",
             min=1,
             show_default=False,
         ),
     ] = None,
 ) -> Study[CharacterizeRequest]:
-    """Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."""
+    """Describe a workload: durations, GPU time, arrivals, load, groups, and cost."""
     from gpuplan.analysis.characterize.options import PortraitOptions
     from gpuplan.analysis.errors import UsageError
     from gpuplan.planner.studies.characterize import CharacterizeRequest, TracePrices

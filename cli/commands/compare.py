@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.compare import PolicyComparison
     from gpuplan.planner.studies.compare import CompareRequest
 
-EXAMPLE = (
-    "gpuplan compare trace.parquet --policy allpass --policy fixed-width:width=2 --policy hpa "
-    "--plot compare.svg"
-)
+EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --cluster 8x4"
 
 
 def compare(
@@ -42,11 +40,12 @@ def compare(
     cluster: ClusterChoice,
     policy: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="A policy of gpuplan list policies, with settings of its own after a colon: "
-            "pollux:gpus=64,rescale_s=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
-            "May be repeated; ratios refer to the first. "
-            f"Default: {', '.join(DEFAULT_POLICIES)}.",
+            help="A policy to replay, with its own settings after a colon: "
+            "pollux:gpus=64,rescale_s=30. Lists take /, as in "
+            "2d-las:limits_gpu_s=600/3600. May be repeated; ratios refer to the "
+            f"first. Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
             show_default=False,
@@ -54,18 +53,19 @@ def compare(
     ] = None,
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="key=value for every policy that has this parameter, or policy.key=value for "
-            "one. Prices are the same for all: serverless_usd_per_gpu_h (2.10), "
-            "marketplace_median_usd_per_gpu_h (1.08) and conventional_usd_per_gpu_h (1.29). A "
-            "cluster is rented by the last two unless usd_per_gpu_h, the price of each of its "
-            "GPUs, is set. May be repeated.",
+            help="A setting: key=value for every policy that has it, policy.key=value for "
+            "one. Default prices in dollars per GPU-hour: "
+            "serverless_usd_per_gpu_h=2.10, marketplace_median_usd_per_gpu_h=1.08, "
+            "conventional_usd_per_gpu_h=1.29. A cluster is rented at the last two; "
+            "usd_per_gpu_h gives its GPUs one price. May be repeated.",
             show_default=False,
         ),
     ] = None,
 ) -> Study[CompareRequest]:
-    """Compare policies on one trace: what each costs and how soon jobs are done."""
+    """Replay a trace under several policies, and compare cost and completion times."""
     from gpuplan.cli.options.policy_specs import read_contenders
     from gpuplan.planner.studies.compare import CompareRequest
 

@@ -13,6 +13,7 @@ from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import LOG_FORMATS, one_of
@@ -58,11 +59,12 @@ def ingest(
     ],
     outs: Annotated[
         list[Path],
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="The trace to write (.parquet). Rows that cannot be used go beside it, to "
-            "<name>.rejects.parquet.",
+            help="Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet "
+            "next to it.",
             metavar="FILE.parquet",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
@@ -70,9 +72,10 @@ def ingest(
     ],
     source_format: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Take the log for this format instead of detecting it; "
-            "[cyan]gpuplan list formats[/cyan] names them.",
+            help="Format of the log, instead of detecting it; see [cyan]gpuplan list "
+            "formats[/cyan].",
             metavar="NAME",
             autocompletion=one_of(LOG_FORMATS),
             show_default=False,
@@ -81,6 +84,7 @@ def ingest(
     ] = None,
     columns: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--map",
             help="Take a canonical column from this column of the log, for example "
@@ -93,9 +97,10 @@ def ingest(
     ] = None,
     time_zone: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Zone of times that are written without an offset, for example "
-            "Europe/Berlin; where the format does not say, UTC.",
+            help="Time zone of times without an offset, such as Europe/Berlin. Default: "
+            "the format's, else UTC.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -104,9 +109,9 @@ def ingest(
     throughputs: Annotated[
         Path | None,
         typer.Option(
-            help="Steps per second of each job type, from which the steps of a Gavel trace become "
-            "durations: CSV of worker_type, job_type, scale_factor, steps_per_second, or Gavel's "
-            "own JSON; plain, .gz or .zst.",
+            help="Steps per second of each job type, to turn the steps of a Gavel trace "
+            "into durations: a CSV of worker_type, job_type, scale_factor, "
+            "steps_per_second, or Gavel's JSON; plain, .gz, or .zst.",
             metavar="FILE",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -115,7 +120,7 @@ def ingest(
     worker_type: Annotated[
         str | None,
         typer.Option(
-            help="The worker type of --throughputs that the jobs run on, for example v100.",
+            help="Worker type in --throughputs that jobs run on, such as v100.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -124,14 +129,14 @@ def ingest(
     duration: Annotated[
         Duration,
         typer.Option(
-            help="Where a log (seren, kalos, helios) tells durations beside starts and ends: end - "
-            "start, or the log's own seconds, to reproduce numbers published from them.",
+            help="Durations of seren, kalos, and helios logs: computed (end - start), or "
+            "source (the log's own seconds, to reproduce published numbers).",
             rich_help_panel=READING_PANEL,
         ),
     ] = Duration.computed,
     max_rejects: MaxRejects = "1%",
 ) -> Study[IngestRequest]:
-    """Bring a job log into the canonical schema, and account for every row of it."""
+    """Read a job log into a trace, and account for every row."""
     from gpuplan.analysis.reject_limit import Limit
     from gpuplan.planner.studies.ingest import IngestRequest
 

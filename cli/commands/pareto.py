@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
@@ -41,22 +42,25 @@ def pareto(
     choice: TraceChoice,
     budget: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Budgets, comma-separated: average GPUs (60 or 60gpu), times the load (1.2x), "
-            "dollars ($12/h, $10000/month; with a price), or ranges LOW:HIGH:COUNT of them. "
-            "Default: 8 from the least to the most that is of use.",
+            help="Budgets, comma-separated: average GPUs (60 or 60gpu), times the load "
+            "(1.2x), dollars ($12/h, $10000/month; needs a price), or a range "
+            "LOW:HIGH:COUNT. Default: 8, from the least to the most useful.",
             show_default=False,
         ),
     ] = None,
     target_jct: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Mean completion times, comma-separated, for example 45m: find the least budget.",
+            help="Mean completion times, comma-separated, such as 45m; finds the least "
+            "budget for each.",
             show_default=False,
         ),
     ] = None,
 ) -> Study[ParetoRequest]:
-    """Show what mean job completion time each GPU budget buys, and with which widths."""
+    """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
     from gpuplan.cli.pareto.budgets import parse_budgets
     from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
     from gpuplan.cli.pareto.reference_points import parse_reference_points

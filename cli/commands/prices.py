@@ -15,6 +15,7 @@ from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
@@ -43,12 +44,13 @@ class PricesOutput:
     """How the account of a price table is shown."""
 
     output_format: OutputFormat = ResultFormat.table
-    plot: Plot = None
+    plot: Annotated[Plot, COMMON] = None
     fail_if: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="Exit with 1 if this holds, for example 'rows_rejected > 0' or "
-            "'offers.saving < 20%'; may be repeated. The table is written in any case.",
+            help="Exit with 1 if this holds, such as 'rows_rejected > 0' or 'offers.saving "
+            "< 20%'. The table is written in any case. May be repeated.",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
         ),
@@ -69,11 +71,12 @@ def prices(
     ],
     outs: Annotated[
         list[Path],
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="The price table to write (.parquet). Rows that cannot be used go beside it, "
-            "to <name>.rejects.parquet.",
+            help="Price table to write (.parquet). Unusable rows go to "
+            "<name>.rejects.parquet next to it.",
             metavar="FILE.parquet",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
@@ -81,8 +84,9 @@ def prices(
     ],
     source_format: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Take every source for this format instead of detecting it: aws, aws-tsv, "
+            help="Format of every source, instead of detecting it: aws, aws-tsv, "
             "canonical, prime, skypilot, spot-availability, vast.",
             metavar="NAME",
             autocompletion=one_of(PRICE_FORMATS),
@@ -92,8 +96,9 @@ def prices(
     ] = None,
     as_of: Annotated[
         datetime | None,
+        COMMON,
         typer.Option(
-            help="When the prices held (UTC), for a list without times.",
+            help="Date of the prices (UTC), for a list without times.",
             formats=DATE_FORMATS,
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -101,8 +106,9 @@ def prices(
     ] = None,
     gpu: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="The GPU of a source that names none, for example RTX5090.",
+            help="GPU of a source that names none, such as RTX5090.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -110,8 +116,9 @@ def prices(
     ] = None,
     provider: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="The provider of a catalogue, where its file or folder is not named so.",
+            help="Provider of a catalog whose file and folder do not name it.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -120,8 +127,8 @@ def prices(
     sampling: Annotated[
         str | None,
         typer.Option(
-            help="Whether a row is the price at an instant (snapshot) or from an instant on "
-            "(change), where gpuplan takes it for the other.",
+            help="Overrides the detected meaning of a row: the price at an instant "
+            "(snapshot) or from then on (change).",
             metavar="snapshot|change",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -130,9 +137,9 @@ def prices(
     max_rejects: MaxRejects = "1%",
     reference: Reference = None,
 ) -> Study[PricesRequest]:
-    """Bring GPU price lists and histories into one table, and say what GPUs cost.
+    """Read GPU price lists and histories into one price table.
 
-    Histories of availability without prices are taken too: how GPUs come and go.
+    It also takes histories of GPU availability without prices.
     """
     from gpuplan.analysis.reject_limit import Limit
     from gpuplan.planner.studies.prices import PricesRequest

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.shapes import replay_shapes
@@ -45,22 +46,24 @@ def simulate(
     cluster: ClusterChoice,
     policy: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="Scheduling policy; see gpuplan list policies.",
+            help="Policy to replay; see gpuplan list policies.",
             autocompletion=one_of(POLICIES),
         ),
     ] = "allpass",
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="A parameter of the policy as key=value, for example threshold_s=5m, "
-            "controller=fixed or capacity=30; may be repeated.",
+            help="A setting of the policy, such as threshold_s=5m or capacity=30; see "
+            "gpuplan list policies NAME. May be repeated.",
             show_default=False,
         ),
     ] = None,
 ) -> Study[SimulateRequest]:
-    """Replay a trace under one policy: what each job waits and costs."""
+    """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.planner.studies.simulate import SimulateRequest
 

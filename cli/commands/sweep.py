@@ -11,9 +11,10 @@ import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.cluster_options import FORMS, METAVAR, read_size
+from gpuplan.cli.options.cluster_options import METAVAR, read_size
 from gpuplan.cli.options.completion import POLICIES, one_of
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
@@ -51,54 +52,58 @@ def sweep(
     engine: EngineChoice,
     threshold: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="Run time after which a job moves from serverless to rented workers: a list "
-            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8); seconds unless a unit is given."
+            help="Run times after which a job leaves serverless GPUs: a list "
+            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8). Seconds unless a unit is "
+            "given."
         ),
     ] = DEFAULT_THRESHOLDS,
     policy: Annotated[
         list[ThresholdRule] | None,
         typer.Option(
-            help="fixed: each threshold as it is; adaptive: one replay in which the threshold "
-            "follows the load. May be repeated. Default: both.",
+            help="fixed: each threshold stays as given. adaptive: one replay whose "
+            "threshold follows the load. May be repeated. Default: both.",
             show_default=False,
         ),
     ] = None,
     capacity: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Most workers (GPUs) rented at once; a list such as 10,20,none tries each. "
-            "Default: no limit.",
+            help="Most workers (GPUs) rented at once. A list such as 10,20,none tries "
+            "each. Default: no limit.",
             show_default=False,
         ),
     ] = None,
     price_ratio: Annotated[
         str | None,
         typer.Option(
-            help="Serverful over serverless price, one or a list such as 0.3,0.5,1: all serverful "
-            "prices are scaled until the median of the offers within the greatest --capacity has "
-            "that ratio. "
-            "Default: prices as set.",
+            help="Rented over serverless price, one or a list such as 0.3,0.5,1. Rented "
+            "prices are scaled until the median offer within the largest --capacity "
+            "has this ratio. Default: prices as set.",
             show_default=False,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="Another parameter of allpass as key=value, for example checkpoint_s=20 or "
-            "serverless_usd_per_gpu_h=1.80; may be repeated.",
+            help="A setting of allpass, such as checkpoint_s=20 or "
+            "serverless_usd_per_gpu_h=1.80; see gpuplan list policies allpass. May be "
+            "repeated.",
             show_default=False,
         ),
     ] = None,
     against: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="What to set the choice against, such as the scheduler of today: a policy of "
-            "gpuplan list policies, with settings of its own after a colon (fifo:cluster=8x4; "
-            "lists take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at "
-            "its own prices, and takes what --set says where it has that setting. Default: "
-            "everything serverless alone.",
+            help="A policy to compare with, such as today's scheduler: fifo:cluster=8x4. "
+            "It replays the same jobs at its own prices and also takes --set. Lists "
+            "take /, as in 2d-las:limits_gpu_s=600/3600. Default: everything "
+            "serverless.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(POLICIES),
             show_default=False,
@@ -106,9 +111,10 @@ def sweep(
     ] = None,
     cluster: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help=f"The GPUs of the policy in --against: {FORMS}. The workers of the sweep are "
-            "limited by --capacity.",
+            help="GPUs of the --against policy: 64, 8x4 (8 nodes of 4 GPUs), or x4 (as "
+            "many nodes of 4 as needed).",
             metavar=METAVAR,
             show_default=False,
         ),
@@ -116,34 +122,34 @@ def sweep(
     mark: Annotated[
         list[str] | None,
         typer.Option(
-            help="A fixed threshold of your own, such as 10m or none: it is replayed with the "
-            "others, noted in the table, and marked in the picture at the prices of each panel.",
+            help="Your own fixed threshold, such as 10m or none: replayed, listed in the "
+            "table, and marked in the chart.",
             show_default=False,
         ),
     ] = None,
     value_of_time: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="What an hour of a job is worth, in dollars, one or a list such as 0,1,10: the "
-            "recommendation is then the least bill plus the worth of all completion times. "
-            "Default: the cheapest whose mean JCT is within 10% of the least; everything "
-            "serverless is a choice too.",
+            help="Dollars that an hour of completion time is worth, such as 0,1,10. The "
+            "recommendation then has the lowest bill plus worth. Default: the "
+            "cheapest whose mean JCT is within 10% of the shortest.",
             show_default=False,
         ),
     ] = None,
     ci: Annotated[
         float,
         typer.Option(
-            help="Level in percent of the confidence in the recommendation, from a bootstrap over "
+            help="Confidence level in percent of the recommendation, by a bootstrap over "
             "blocks of consecutive jobs.",
         ),
     ] = 90.0,
     resamples: Annotated[
         int,
-        typer.Option(help="Resamples of that bootstrap; 0 leaves it out.", min=0),
+        typer.Option(help="Resamples of that bootstrap; 0 turns it off.", min=0),
     ] = 200,
 ) -> Study[SweepRequest]:
-    """Replay a trace under many serverless thresholds: cost against completion time."""
+    """Find when jobs should leave serverless GPUs: cost and completion time by threshold."""
     from gpuplan.cli.options.policy_specs import read_contender, read_rival
     from gpuplan.cli.options.thresholds import (
         parse_capacities,

@@ -11,6 +11,7 @@ import typer
 
 from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.synth.compare import Verdict
     from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
 
-SOURCE_PANEL = "What it is like (one of these)"
+SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW = {
     "s": show_duration,
     "share": show_share,
@@ -45,15 +46,18 @@ class SynthOutput:
 
     output_format: Annotated[
         ResultFormat,
+        COMMON,
         typer.Option(
-            "--output-format", help="Form of the comparison.", rich_help_panel=OUTPUT_PANEL
+            "--output-format",
+            help="Form of the comparison on standard output.",
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = ResultFormat.table
     fail_if: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="Exit with 1 if this holds, for example 'statistics_outside > 0'; may be "
-            "repeated.",
+            help="Exit with 1 if this holds, such as 'statistics_outside > 0'. May be repeated.",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
         ),
@@ -62,14 +66,15 @@ class SynthOutput:
 
 
 def synth(
-    jobs: Annotated[int, typer.Option(help="Jobs to draw.", min=1, show_default=False)],
+    jobs: Annotated[int, COMMON, typer.Option(help="Number of jobs.", min=1, show_default=False)],
     log: LogChoice,
     outs: Annotated[
         list[Path],
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="The trace to write (.parquet).",
+            help="Trace to write (.parquet).",
             metavar="FILE.parquet",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
@@ -77,8 +82,9 @@ def synth(
     ],
     like: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
-            help=f"{TRACE_HELP} A model is fitted to it.",
+            help=f"{TRACE_HELP} The new trace is like it.",
             metavar="TRACE|LOG",
             show_default=False,
             rich_help_panel=SOURCE_PANEL,
@@ -86,8 +92,9 @@ def synth(
     ] = None,
     preset: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Published figures of a workload: seren, kalos, philly, helios (GPU jobs, "
+            help="Published statistics to imitate: seren, kalos, philly, helios (GPU jobs, "
             "AcmeTrace), wandb, abc (all jobs, Allpass).",
             metavar="NAME",
             autocompletion=one_of(PRESETS),
@@ -97,8 +104,9 @@ def synth(
     ] = None,
     model: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
-            help="A model that --save-model wrote.",
+            help="Model to use, written by --save-model.",
             metavar="FILE.json",
             show_default=False,
             rich_help_panel=SOURCE_PANEL,
@@ -106,15 +114,16 @@ def synth(
     ] = None,
     days: Annotated[
         float | None,
+        COMMON,
         typer.Option(
-            help="Length of the trace in days; otherwise as many jobs a day as the original has.",
+            help="Length of the trace in days. Default: as many jobs per day as the original.",
             show_default=False,
         ),
     ] = None,
     start: Annotated[
         datetime | None,
         typer.Option(
-            help="First day, in the original's time zone; otherwise the original's.",
+            help="First day, in the original's time zone. Default: the original's.",
             formats=["%Y-%m-%d"],
             metavar="YYYY-MM-DD",
             show_default=False,
@@ -122,19 +131,21 @@ def synth(
     ] = None,
     seed: Annotated[
         int,
-        typer.Option(help="Seed of everything random; the same seed gives the same bytes.", min=0),
+        COMMON,
+        typer.Option(help="Seed of everything random. The same seed gives the same bytes.", min=0),
     ] = 0,
     save_model: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
-            help="Also write the model as JSON: numbers, names of classes and GPU types, no job.",
+            help="Also write the model as JSON, without any jobs.",
             metavar="FILE.json",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = None,
 ) -> Study[SynthRequest]:
-    """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
+    """Make a synthetic trace with the statistics of a real one."""
     from gpuplan.planner.studies.synth import SynthRequest
 
     request = SynthRequest(
@@ -155,7 +166,7 @@ def synth(
 COMMAND = StudyCommand(
     "synth",
     synth,
-    "gpuplan synth --preset kalos --jobs 10000 --seed 1 -o kalos.parquet",
+    "gpuplan synth --preset kalos --jobs 1000 --seed 1 -o kalos.parquet",
     output=SynthOutput,
     has_picture=False,
     has_rows=False,

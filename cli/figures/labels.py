@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from gpuplan.cli.figures.style import INK, SOFT
+from gpuplan.cli.figures.style import INK, SOFT, lay_out
 
 PLACES = tuple(
     (x, y, align)
@@ -71,7 +71,7 @@ def place_labels(
     """
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.draw_without_rendering()  # computes the layout, so that pixels are final
+    lay_out(figure)  # so that pixels are final
     scale = figure.dpi / 72
     vertices = axes.transData.transform(line) if len(line) > 1 else np.empty((0, 2))
     centres, inside = axes.transData.transform(points), axes.get_window_extent()
@@ -184,8 +184,8 @@ class _Taken:
             crowd += FAR * float(np.hypot(*(leader - self.points[place])))
             off = self._gaps(place, self.lines) > POINT_RADIUS * self.scale  # not its own line
             crossed = np.concatenate([self.marks[self._others(place)], self.lines[off]])
-            for dot in self._along(self.points[place], leader):
-                crowd += _overlap(dot, crossed) + THROUGH * _overlap(dot, self.written)
+            dots = self._along(self.points[place], leader)
+            crowd += _overlap(dots, crossed) + THROUGH * _overlap(dots, self.written)
         return crowd
 
     def _gaps(self, place: int, boxes: Array) -> Array:
@@ -209,7 +209,10 @@ def _around(centres: Array, reach: float) -> Array:
     return np.concatenate([centres - reach, centres + reach], axis=1)
 
 
-def _overlap(box: Array, others: Array) -> float:
-    """Return the area that one box shares with others, added up."""
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return float(np.maximum(shared, 0).prod(axis=1).sum())
+def _overlap(boxes: Array, others: Array) -> float:
+    """Return the area that a box, or each of several, shares with others, added up."""
+    left, low, right, top = others.T
+    boxes = boxes.reshape(-1, 4, 1)
+    across = np.minimum(boxes[:, 2], right) - np.maximum(boxes[:, 0], left)
+    up = np.minimum(boxes[:, 3], top) - np.maximum(boxes[:, 1], low)
+    return float((np.maximum(across, 0) * np.maximum(up, 0)).sum())

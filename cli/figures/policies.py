@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
-from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure, on_paper
+from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
 from gpuplan.planner.compare import PolicyComparison
 from gpuplan.simkit.arrays import FloatArray
@@ -179,7 +179,7 @@ def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("cost of the whole trace (US dollars)")
-    figure.draw_without_rendering()  # settles how wide texts and axes are
+    lay_out(figure)  # so that texts and axes have their widths
     wide_px = axes.get_window_extent().width
     room = [wide_px - text.get_window_extent().width - 10 * figure.dpi / 72 for text in texts]
     needed = [cost * wide_px / max(px, wide_px / 4) for cost, px in zip(costs, room, strict=True)]

@@ -19,6 +19,7 @@ from typing import Any
 os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may not be there
 
 import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
@@ -122,6 +123,8 @@ SETTINGS: dict[Any, Any] = {
     "lines.linewidth": 1.8,
     "svg.fonttype": "none",  # text stays text: searchable, and read aloud
     "svg.hashsalt": "gpuplan",  # the same picture gives the same bytes
+    "figure.autolayout": False,  # no layout but that of new_figure, whatever matplotlibrc says
+    "figure.constrained_layout.use": False,
 }
 
 
@@ -142,8 +145,25 @@ def new_figure(
     """
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        FigureCanvasAgg(figure)  # keeps a renderer; without it each measurement makes a new one
         figure.subplots(len(rows), panels, height_ratios=rows, sharex=share_x)
     return figure
+
+
+def lay_out(figure: Figure) -> None:
+    """Compute where everything is, so that it can be measured; that takes as long as drawing."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        with matplotlib.rc_context(SETTINGS), _any_script():
+            engine.execute(figure)
+
+
+def _settle(figure: Figure) -> None:
+    """Lay a figure out for good: matplotlib would do it anew, and draw twice, for each file."""
+    _show_texts(figure)
+    lay_out(figure)
+    with matplotlib.rc_context(SETTINGS):
+        figure.set_layout_engine(None)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -157,7 +177,7 @@ def save(figure: Figure, path: Path) -> None:
 def svg_of(figure: Figure) -> str:
     """Return a figure as SVG that follows the reader's preference for dark pages."""
     buffer = io.BytesIO()
-    _show_texts(figure)
+    _settle(figure)
     with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
     text = _shown(buffer.getvalue().decode())
@@ -168,7 +188,7 @@ def svg_of(figure: Figure) -> str:
 def png_of(figure: Figure) -> bytes:
     """Return a figure as PNG."""
     buffer = io.BytesIO()
-    _show_texts(figure)
+    _settle(figure)
     with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "gpuplan"})
     return buffer.getvalue()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import typer
+
 POLICIES = (
     *("allpass", "fixed-threshold", "serverless-only", "serverful-only", "hpa"),
     *("fifo", "first-fit", "smallest", "sjf", "srtf", "srsf", "edf"),
@@ -53,3 +55,14 @@ def some_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 DEFAULT_POLICIES = ("allpass", "serverless-only", "serverful-only", "hpa")
 """The policies that ``compare`` runs where none is named."""
+
+
+def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names that ``gpuplan list KIND`` shows and that begin as what is typed."""
+    names = {
+        "formats": tuple(dict.fromkeys((*LOG_FORMATS, *PRICE_FORMATS))),
+        "policies": POLICIES,
+        "baselines": tuple(name for name in BASELINES if name != "all"),
+    }
+    kind = str(ctx.params.get("kind") or "")
+    return [name for name in names.get(kind, ()) if name.startswith(incomplete)]

@@ -8,25 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.completion import LOG_FORMATS, one_of
 
 if TYPE_CHECKING:
     from gpuplan.analysis.log_options import LogOptions
 
-READING_PANEL = "How to read a log"
+READING_PANEL = "How to read the input"
 TRACE_HELP = (
     "A canonical trace (Parquet), or a log in any format: a file, a folder or - for standard input."
 )
 DEFAULT_REJECTS = "1%"
 
-MaxRejects = Annotated[
-    str,
-    typer.Option(
-        help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count (20).",
-        metavar="SHARE|COUNT",
-        rich_help_panel=READING_PANEL,
-    ),
-]
+REJECTS_OPTION = typer.Option(
+    help="Fail if more rows than this are unusable: a share (1%, 0.01) or a count (20).",
+    metavar="SHARE|COUNT",
+    rich_help_panel=READING_PANEL,
+)
+MaxRejects = Annotated[str, COMMON, REJECTS_OPTION]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ class LogChoice:
             show_default=False,
         ),
     ] = None
-    max_rejects: MaxRejects = DEFAULT_REJECTS
+    max_rejects: Annotated[str, REJECTS_OPTION] = DEFAULT_REJECTS
 
     def log_options(self) -> LogOptions:
         """Return the library's form of these options. Raises `UsageError` on a bad value."""

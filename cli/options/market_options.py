@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.outputs import WriteFile
 from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output
 
@@ -24,10 +25,11 @@ class MarketChoice:
 
     prices: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="What GPUs cost: a price table of [bold]gpuplan prices[/bold] (.parquet), whose "
-            "offers the marketplace follows over time, or [bold]builtin[/bold] for the list that "
-            "comes with gpuplan; for example with --set gpu=A100-80GB --set provider=vast.",
+            help="GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), "
+            "followed over time, or [bold]builtin[/bold] for gpuplan's own list. "
+            "Choose with --set gpu=A100-80GB --set provider=vast.",
             metavar="FILE|builtin",
             show_default=False,
         ),
@@ -35,8 +37,9 @@ class MarketChoice:
     checkpoints: Annotated[
         Path | None,
         typer.Option(
-            help="What it takes to save and load jobs, by class: a CSV of job_class and "
-            "checkpoint_s, restore_s (seconds), or state_gb, gb_per_s; class * is every other.",
+            help="Time to save and load jobs, by class: a CSV of job_class, checkpoint_s, "
+            "restore_s (seconds), or of job_class, state_gb, gb_per_s. Class * stands "
+            "for all others.",
             metavar="FILE",
             show_default=False,
         ),
@@ -50,9 +53,9 @@ class ReplayOutput(Output):
     timeline: Annotated[
         Path | None,
         typer.Option(
-            help="Write what happened over time to this file (.parquet). Policies that rent: "
-            "at every tick threshold, pressure, queue, workers by provider, offers, price paid; "
-            "those of one cluster: GPUs in use and jobs waiting.",
+            help="Write a time line to this file (.parquet). Policies that rent: "
+            "threshold, pressure, queue, workers by provider, offers, and price paid "
+            "at every tick. Policies of one cluster: GPUs in use and jobs waiting.",
             metavar="FILE",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,

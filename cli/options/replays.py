@@ -29,9 +29,10 @@ class DeadlineRule(StrEnum):
 Deadline = Annotated[
     DeadlineRule | None,
     typer.Option(
-        help="Where soft deadlines come from. given: the trace, and drawn where it has none; "
-        "inferred: the time in which 9 in 10 jobs of the same class were done when recorded; "
-        "drawn: --deadline-factor. Default: given, or drawn where a factor is.",
+        help="Source of soft deadlines. given: the trace, or drawn where it has none. "
+        "inferred: the time in which 9 in 10 recorded jobs of the class finished. "
+        "drawn: sampled, see --deadline-factor. Default: given, or drawn with "
+        "--deadline-factor.",
         show_default=False,
     ),
 ]
@@ -39,8 +40,8 @@ Deadline = Annotated[
 DeadlineFactor = Annotated[
     str | None,
     typer.Option(
-        help="Soft deadlines in multiples of the duration: a range to draw from (1:10) or one "
-        "factor (3). Default: 1:10.",
+        help="Soft deadlines as multiples of the duration: a range to sample from "
+        "(1:10) or one factor (3). Default: 1:10.",
         show_default=False,
     ),
 ]
@@ -49,7 +50,7 @@ IncludeRunning = Annotated[
     bool,
     typer.Option(
         "--include-running",
-        help="Replay jobs still running as if they had ended after the time they have run so far.",
+        help="Also replay jobs that still run, with the time they have run so far.",
     ),
 ]
 

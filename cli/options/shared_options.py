@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from gpuplan.cli.app import messages as talking
+from gpuplan.cli.app.help_pages import show_command_help
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.arguments import command_of
 from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 
@@ -42,7 +44,13 @@ DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
 
 OutputFormat = Annotated[
     ResultFormat,
-    typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
+    COMMON,
+    typer.Option(
+        "--output-format",
+        help="Form of the result on standard output.",
+        metavar="FORM",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ]
 
 
@@ -51,8 +59,7 @@ def _files(forms: str) -> Any:
     return typer.Option(
         "--output",
         "-o",
-        help=f"Also write the result to this file; its suffix names the form: {forms}. May be "
-        "repeated.",
+        help=f"Also write the result to a file: {forms}. May be repeated.",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
     )
@@ -70,19 +77,21 @@ def the_only(files: list[Path]) -> Path:
     return files[0]
 
 
-TextFiles = Annotated[list[Path] | None, _files(".json, .md, .csv, .txt")]
+TextFiles = Annotated[list[Path] | None, COMMON, _files(".json, .md, .csv, .txt")]
 Plot = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Draw the picture to this .svg or .png file; may be repeated.",
+        help="Write the chart to this .svg or .png file. May be repeated.",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
     ),
 ]
 FailIf = Annotated[
     list[str] | None,
+    COMMON,
     typer.Option(
-        help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
+        help="Exit with 1 if this holds, such as 'duration_s.p95 > 4h'. May be repeated.",
+        metavar="CONDITION",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
     ),
@@ -91,8 +100,8 @@ AllowUnchecked = Annotated[
     bool,
     typer.Option(
         "--allow-unchecked",
-        help="Pass a gate that cannot be checked because its field has no value or its "
-        "row is not there. Default: it fails with 1.",
+        help="Pass a --fail-if condition that cannot be checked because its field or "
+        "row is missing. Default: exit with 1.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
@@ -100,7 +109,7 @@ CacheFolder = Annotated[
     Path | None,
     typer.Option(
         "--cache",
-        help="Folder of results that need not be computed again; safe to delete. Default: "
+        help="Folder of results kept for reuse; safe to delete. Default: "
         "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
         metavar="DIR",
         rich_help_panel=CACHE_PANEL,
@@ -110,14 +119,14 @@ CacheFolder = Annotated[
 NoCache = Annotated[
     bool,
     typer.Option(
-        "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
+        "--no-cache", help="Compute everything and keep nothing.", rich_help_panel=CACHE_PANEL
     ),
 ]
 Reference = Annotated[
     str | None,
     typer.Option(
-        help="Count savings against this source, for example aws:on_demand; default: the "
-        "dearest on-demand source of each GPU.",
+        help="Compare savings with this source, such as aws:on_demand. Default: the "
+        "most expensive on-demand source of each GPU.",
         metavar="PROVIDER:KIND",
         rich_help_panel=PRICES_PANEL,
         show_default=False,
@@ -140,9 +149,11 @@ class TraceChoice(LogChoice):
 
     where: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Keep jobs for which this SQL predicate over the canonical columns holds, "
-            "for example \"num_gpus >= 8 AND state = 'completed'\".",
+            help='Use only jobs that match this SQL condition, such as "num_gpus >= 8 AND '
+            "state = 'completed'\".",
+            metavar="CONDITION",
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
         ),
@@ -150,7 +161,7 @@ class TraceChoice(LogChoice):
     since: Annotated[
         datetime | None,
         typer.Option(
-            help="Keep jobs submitted at this time (UTC) or later.",
+            help="Use only jobs submitted at this time (UTC) or later.",
             formats=DATE_FORMATS,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -159,7 +170,7 @@ class TraceChoice(LogChoice):
     until: Annotated[
         datetime | None,
         typer.Option(
-            help="Keep jobs submitted before this time (UTC).",
+            help="Use only jobs submitted before this time (UTC).",
             formats=DATE_FORMATS,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -168,7 +179,7 @@ class TraceChoice(LogChoice):
     sample: Annotated[
         int | None,
         typer.Option(
-            help="Draw this many jobs at random.",
+            help="Use this many jobs, sampled at random.",
             min=1,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -181,14 +192,14 @@ class TraceChoice(LogChoice):
     scale_interarrival: Annotated[
         float,
         typer.Option(
-            help="Multiply every gap between submissions by this; 0.5 doubles the load.",
+            help="Multiply every gap between submissions by this. 0.5 doubles the load.",
             rich_help_panel=SELECTION_PANEL,
         ),
     ] = 1.0
     seed: Annotated[
         int,
         typer.Option(
-            help="Seed of everything random; the same seed gives the same bytes.",
+            help="Seed of everything random. The same seed gives the same bytes.",
             min=0,
             rich_help_panel=SELECTION_PANEL,
         ),
@@ -220,9 +231,10 @@ class PriceChoice:
 
     prices: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="A price table of [bold]gpuplan prices[/bold] (.parquet), or [bold]builtin[/bold] "
-            "for the list that comes with gpuplan.",
+            help="GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), or "
+            "[bold]builtin[/bold] for gpuplan's own list.",
             metavar="FILE|builtin",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -230,8 +242,9 @@ class PriceChoice:
     ] = None
     gpu: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="The GPU of jobs that name none, for example A100-80GB.",
+            help="GPU type of jobs that name none, such as A100-80GB.",
             metavar="NAME",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -241,7 +254,7 @@ class PriceChoice:
     as_of: Annotated[
         datetime | None,
         typer.Option(
-            help="Judge the age of prices at this date (UTC), not at the last submission.",
+            help="Judge the age of prices at this date (UTC). Default: the last submission.",
             formats=DATE_FORMATS,
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -275,6 +288,7 @@ class Output:
     output_format: OutputFormat = ResultFormat.table
     out: Annotated[
         list[Path] | None,
+        COMMON,
         _files(".json, .md, .csv, .txt, .parquet (rows), .svg, .png (picture)"),
     ] = None
     plot: Plot = None
@@ -286,7 +300,15 @@ class Output:
 class OutputWithoutRows(Output):
     """Where and how a command shows a result that has no rows of its own."""
 
-    out: Annotated[list[Path] | None, _files(".json, .md, .csv, .txt, .svg, .png (picture)")] = None
+    out: Annotated[
+        list[Path] | None, COMMON, _files(".json, .md, .csv, .txt, .svg, .png (picture)")
+    ] = None
+
+
+def _show_all(context: typer.Context, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
+        show_command_help(context.command, context.command_path, everything=True)
+        raise typer.Exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,19 +320,29 @@ class Talk:
         typer.Option(
             "--quiet",
             "-q",
-            help="No notes or progress on standard error.",
+            help="Print no notes and no progress on standard error.",
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = False
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Also say time and memory.", rich_help_panel=OUTPUT_PANEL
+            "--verbose", "-v", help="Also print time and memory.", rich_help_panel=OUTPUT_PANEL
         ),
     ] = False
     debug: Annotated[
         bool,
         typer.Option(help="Show the traceback of an error.", rich_help_panel=OUTPUT_PANEL),
+    ] = False
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            help="Show every option and exit.",
+            callback=_show_all,
+            is_eager=True,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = False
 
 

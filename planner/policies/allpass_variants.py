@@ -137,7 +137,7 @@ VARIANTS: dict[str, AllpassVariant] = {
         hidden=OF_WORKERS,
     ),
     "serverful-only": AllpassVariant(
-        "runs every job on rented workers, as many as Allpass would rent for those that wait",
+        "runs every job on rented workers, as many as Allpass would rent",
         "Allpass, section 3.3; docs/compare.md",
         fixed=WITHOUT_CONTAINERS,
         unused=LEAVING | CONTAINERS,

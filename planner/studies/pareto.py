@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
+from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
@@ -135,7 +137,8 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
         UsageError: fields that do not fit together.
     """
     model, priced = request.open()
-    trace = read_trace(request.trace, request.jobs, columns=COLUMNS)
+    columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS)))
+    trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     found: FrontierStudy | TypedStudy
     if priced.is_mixed:
@@ -159,6 +162,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
             price=priced.quote,
             method=request.method,
             cluster=request.cluster,
+            today=today(trace, None if priced.quote is None else priced.quote.usd_per_gpu_h),
             progress=progress,
         )
         sections = _sections(request, found, progress)

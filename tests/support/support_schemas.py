@@ -27,7 +27,7 @@ Schema = dict[str, Any]
 MAPS = re.compile(
     r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
     r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
-    r"|.*\.price_choice"
+    r"|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
 )
 """Objects whose keys are names from the input or of other things, not fields."""
 
@@ -94,6 +94,23 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
     yield "synth", [f"--like={trace}", "--jobs=500", "-o", f"{folder / 'l.parquet'}"]
+    functions = folder / "functions.toml"
+    tables = (f"{SAMPLES / 'service_profile.csv'}", f"{SAMPLES / 'training_profile.csv'}")
+    headed = folder / "headed.csv"
+    text = (SAMPLES / "training_profile.csv").read_text(encoding="utf-8")
+    headed.write_text(f"b,sm_percent,latency_s,throughput\n{text}", encoding="utf-8")
+    yield "profile", [f"{headed}", "--training", "--map=batch=b"]
+    yield "profile", [tables[0], "--slo=100ms", "-o", f"{functions}"]
+    placed = f"{SAMPLES / 'shared_instances.csv'}"
+    yield "share", [placed, "--gamma=1.5,2", "--price=2"]
+    yield "share", [trace, "--cluster=200x8"]
+    loads = [f"--functions={functions}", f"--load={SAMPLES / 'requests.csv'}", "--horizon=1m"]
+    yield "share", loads
+    trained = folder / "trained.toml"
+    with_job = functions.read_text() if functions.exists() else ""
+    job = f'[[functions]]\nname="t"\nkind="training"\nprofile="{tables[1]}"\nrequest=0.4\n'
+    trained.write_text(with_job + job, encoding="utf-8")
+    yield "share", [f"--functions={trained}", *loads[1:], "--policy=infless", "--no-frontier"]
     scenario = folder / "plan.toml"
     scenario.write_text(PLAN, encoding="utf-8")
     synth = "--set=workload.synth={preset='seren', jobs=9}"

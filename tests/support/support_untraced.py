@@ -7,7 +7,7 @@ from importlib import import_module
 SLOW_PARTS = (
     ("numba.core.dispatcher", "Dispatcher", "_compile_for_args"),
     ("matplotlib.figure", "Figure", "savefig"),
-    ("matplotlib.figure", "Figure", "draw_without_rendering"),
+    ("matplotlib.layout_engine", "ConstrainedLayoutEngine", "execute"),
 )
 
 
