@@ -48,6 +48,7 @@ def listen() -> None:
         log.addHandler(_Listener())
         log.setLevel(logging.INFO)
         log.propagate = False
+    log.disabled = False  # another library's logging configuration may have switched it off
 
 
 def say(message: str) -> None:
