@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuplan.analysis.lookup import find_named
-from gpuplan.planner.policies import allpass_policies, cluster_policies
+from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
 from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
 from gpuplan.planner.policies.widths import fixed_width, recorded
@@ -14,6 +14,8 @@ POLICIES: dict[str, Policy] = {
         allpass_policies.ALLPASS,
         *allpass_policies.VARIANTS,
         *cluster_policies.SCHEDULERS,
+        backfill.EASY,
+        backfill.CONSERVATIVE,
         recorded.POLICY,
         fixed_width.POLICY,
         equal.POLICY,

@@ -147,6 +147,8 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "sweep": ("TRACE", "--sample", "20", "--threshold", "60"),
     "simulate": ("TRACE", "--sample", "20", "--policy", "fifo"),
     "compare": ("TRACE", "--sample", "20", "--policy", "fifo", "--policy", "sjf"),
+    "calibrate": ("SITE/sacct.txt", "--slurm-conf", "SITE/slurm.conf"),
+    "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
     "diff": ("RESULT", "RESULT"),
     "synth": ("--like", "TRACE", "--jobs", "20", "-o", "DIR/s.parquet"),
@@ -165,6 +167,10 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, name):
     result = tmp_path / "result.json"
     if "RESULT" in WHOLE[name]:
         assert gpuplan("characterize", trace, "-q", "-o", result)[0] == 0
+    site = samples / "slurm_site"
+    if name == "whatif":
+        given = (site / "sacct.txt", "--slurm-conf", site / "slurm.conf")
+        assert gpuplan("calibrate", *given, "-q", "-o", tmp_path / "twin.toml")[0] == 0
     if name == "run":
         assert gpuplan("init", tmp_path / "plan.toml")[0] == 0
     known = {
@@ -175,7 +181,10 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, name):
         "PROFILE": samples / "service_profile.csv",
         "SHARED": samples / "shared_instances.csv",
     }
-    words = [str(known.get(word, word)).replace("DIR", str(tmp_path)) for word in WHOLE[name]]
+    words = [
+        str(known.get(word, word)).replace("DIR", str(tmp_path)).replace("SITE", str(site))
+        for word in WHOLE[name]
+    ]
     reader, writer = os.pipe()
     os.close(reader)
     process = started(name, *words, stdout=writer)

@@ -21,6 +21,8 @@ COMMANDS = {
     "compare": "Replay a trace under several policies, and compare cost and completion times.",
     "profile": "Choose the batch size and GPU share of each service from a measured table.",
     "share": "Show how many GPUs services and training need if they share cards.",
+    "calibrate": "Show how well a Slurm site's own rules explain the waits in its log.",
+    "whatif": "Show what a change of a Slurm site would do to waits, and how sure that is.",
     "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
     "diff": "Show what changed between two results: workload, cost, and completion times.",
     "synth": "Make a synthetic trace with the statistics of a real one.",
@@ -34,9 +36,8 @@ COMMANDS = {
 GROUPS = {
     "Get data in": ("ingest", "prices", "synth"),
     "Understand a workload": ("characterize",),
-    "Plan: how many GPUs, and which": ("pareto", "sweep"),
-    "Replay: what another scheduler would do": ("simulate", "compare"),
-    "Share GPUs between services and training": ("profile", "share"),
+    "Plan: how many GPUs, and which": ("pareto", "sweep", "profile", "share"),
+    "Replay: what another scheduler would do": ("simulate", "compare", "calibrate", "whatif"),
     "Report, automate, track changes": ("report", "init", "run", "diff"),
     "Find out more": ("demo", "list"),
 }

@@ -134,6 +134,15 @@ def ingest(
             rich_help_panel=READING_PANEL,
         ),
     ] = Duration.computed,
+    twin: Annotated[
+        bool,
+        typer.Option(
+            "--twin",
+            help="Keep the scheduler's fields of a Slurm or SWF log too: limits, partitions, QOS, "
+            "eligible times and more, for [bold]gpuplan calibrate[/bold].",
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = False,
     max_rejects: MaxRejects = "1%",
 ) -> Study[IngestRequest]:
     """Read a job log into a trace, and account for every row."""
@@ -150,6 +159,7 @@ def ingest(
         worker_type=worker_type,
         own_durations=duration is Duration.source,
         max_rejects=Limit.of(max_rejects),
+        twin=twin,
     )
     return Study(request, _answer)
 

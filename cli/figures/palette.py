@@ -1,7 +1,8 @@
 """One look per policy, the same in every picture.
 
 There are fewer colors that color-blind readers can distinguish than policies: those that rent GPUs
-have solid lines, those of one cluster dashed or dotted ones, those that choose widths long dashes.
+have solid lines, those of one cluster dashed or dotted ones, those that choose widths or
+plan ahead long dashes.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
@@ -52,6 +53,8 @@ LOOKS: dict[str, Look] = {
     "las": Look(COLOURS["olive"], DASHED),
     "2d-las": Look(COLOURS["brown"], DOTTED),
     "gittins": Look(COLOURS["violet"], DOTTED),
+    "easy": Look(COLOURS["blue"], LONG),
+    "conservative": Look(COLOURS["orange"], LONG),
     "recorded": Look(SOFT, LONG),
     "fixed-width": Look(COLOURS["brown"], LONG),
     "equal": Look(COLOURS["yellow"], LONG),

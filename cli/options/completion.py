@@ -13,7 +13,7 @@ import typer
 POLICIES = (
     *("allpass", "fixed-threshold", "serverless-only", "serverful-only", "hpa"),
     *("fifo", "first-fit", "smallest", "sjf", "srtf", "srsf", "edf"),
-    *("las", "2d-las", "gittins"),
+    *("las", "2d-las", "gittins", "easy", "conservative"),
     *("recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling"),
 )
 SPEEDUPS = ("amdahl:0.05", "usl:0.05,0.001", "power:0.8", "profile:t4", "profile:sia")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.rejects import rejects_path
 from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
+from gpuplan.analysis.site.kept import FORMATS, keep_site_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,7 @@ class IngestParameters:
     worker_type: str | None
     duration: str
     max_rejects: str
+    twin: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class IngestRequest:
         worker_type: the worker type of ``throughputs`` that the jobs run on.
         own_durations: take the log's own durations, not end - start.
         max_rejects: how many rows may be rejected.
+        twin: keep the scheduler's fields of a Slurm or SWF log too.
     """
 
     sources: tuple[Path, ...]
@@ -51,6 +55,7 @@ class IngestRequest:
     worker_type: str | None = None
     own_durations: bool = False
     max_rejects: Limit = DEFAULT_LIMIT
+    twin: bool = False
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -63,7 +68,9 @@ class IngestRequest:
         return (self.output, rejects_path(self.output))
 
     def check(self) -> None:
-        """Check what can be checked before the sources are read: nothing more than the fields."""
+        """Check what can be checked before the sources are read. Raises `UsageError`."""
+        if self.twin and self.source_format not in (None, *FORMATS):
+            raise UsageError(f"--twin: reads the formats {' and '.join(FORMATS)}")
 
     def parameters(self) -> IngestParameters:
         """Return what goes under ``parameters`` in the JSON output."""
@@ -75,6 +82,7 @@ class IngestRequest:
             worker_type=self.worker_type,
             duration="source" if self.own_durations else "computed",
             max_rejects=self.max_rejects.text,
+            twin=self.twin,
         )
 
 
@@ -86,7 +94,8 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
         OutputError: the trace cannot be written.
         UsageError: the fields of the request do not fit together.
     """
-    return ingest_logs(
+    request.check()
+    result = ingest_logs(
         request.sources,
         request.output,
         source_format=request.source_format,
@@ -100,3 +109,7 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
         limit=request.max_rejects,
         on_progress=progress,
     )
+    if not request.twin:
+        return result
+    off = keep_site_columns(request.output, request.sources, request.time_zone or "UTC")
+    return replace(result, warnings=(*result.warnings, *off))

@@ -26,6 +26,7 @@ Schema = dict[str, Any]
 
 MAPS = re.compile(
     r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
+    r"|(calibrate|whatif)\..*\.(excluded|left_out|rejected|base_rejected|skipped_levels|by)"
     r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
     r"|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
 )
@@ -40,6 +41,19 @@ trace = "poor.parquet"
 [gates]
 fail_if = ["knee.mean_jct > 4h"]
 """
+
+
+def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the runs on the sample site."""
+    site, twin = SAMPLES / "slurm_site", f"{folder / 'twin.toml'}"
+    log, conf = f"{site / 'sacct.txt'}", f"{site / 'slurm.conf'}"
+    dumps = [f"--sacctmgr={site / name}.txt" for name in ("assoc", "qos", "events")]
+    yield "calibrate", [log, "--infer", "--advice"]
+    yield "calibrate", [log, f"--slurm-conf={conf}", *dumps, "-o", twin]
+    change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
+    yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
+    validated = ["--validate=2026-03-16", f"--before={conf}", f"--after={conf}"]
+    yield "whatif", [log, "--twin", twin, *validated]
 
 
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -90,6 +104,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     market = (f"--prices={prices}", "--set=gpu=A100-80GB", f"--checkpoints={overheads}")
     for command, *own in (("sweep", "--against=2d-las:gpus=64"), ("simulate",), ("compare",)):
         yield command, [*some, *market, *own]
+    yield from twin_runs(folder)
     yield "compare", some
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
