@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import support_document as made
 
+from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 from gpuplan.cli.scenario import running
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 
 PLAN = """
 title = "Lab"

@@ -109,7 +109,7 @@ def test_a_saved_model_draws_the_same_jobs(gpuplan, trace, tmp_path):
         (["--preset", "kalos", "-o", "no/out.parquet"], 3, "does not exist"),
         (["--preset", "kalos", "--save-model", "out.parquet"], 3, "two outputs go to this file"),
         (["--like", "absent.parquet"], 3, "no such file"),
-        (["--like", "text.csv"], 3, "not a Parquet file"),
+        (["--like", "text.csv"], 3, "unrecognized log format"),
         (["--model", "text.csv"], 3, "a model that gpuplan synth"),
         (["--like", "out.parquet"], 3, "is the input"),
     ],

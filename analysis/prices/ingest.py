@@ -42,9 +42,10 @@ from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.outcome import apply
-from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.reading.rejects import RejectLog, rejects_path
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.unreadable import odd_text
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.version import gpuplan_version
 
 

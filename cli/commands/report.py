@@ -13,6 +13,7 @@ import typer
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.completion import one_of, some_of
+from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -55,10 +56,10 @@ def report(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; or a scenario "
-            "(.toml) as of [bold]gpuplan run[/bold], which says itself what is studied.",
+            help=f"{TRACE_HELP} Or a scenario (.toml) of [bold]gpuplan run[/bold], which names "
+            "its own studies.",
             show_default=False,
-            metavar="TRACE|SCENARIO",
+            metavar="TRACE|LOG|SCENARIO",
         ),
     ],
     choice: TraceChoice,
@@ -156,6 +157,7 @@ def report(
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
+    shared |= choice.given_options()
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":
         if study or prices or shared:
@@ -204,6 +206,7 @@ def _of_trace(
     """
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
+    from gpuplan.analysis.reading.inputs import STANDARD_INPUT
     from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
     from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
@@ -213,7 +216,8 @@ def _of_trace(
         if "characterize" not in options:
             raise UsageError("--prices: is for characterize; add --study characterize")
         options["characterize"].setdefault("prices", prices)
-    existing_file(trace)
+    if trace != STANDARD_INPUT and not trace.is_dir():
+        existing_file(trace)
     check_all(trace, options)
     # What is configured is asked for; only a default may be more than the trace can support.
     needed = names or {setting.partition(".")[0] for setting in settings}
@@ -222,7 +226,8 @@ def _of_trace(
 
     def make() -> Document:
         results, notes = run_all(trace, options, needed=needed)
-        return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
+        name = "standard input" if trace == STANDARD_INPUT else trace.stem
+        return Document(f"GPU workload report: {name}", results, notes=notes)
 
     named = [
         word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
@@ -238,8 +243,8 @@ def _of_scenario(
     no_cache: bool,
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
+    from gpuplan.analysis.cache import chosen_folder, open_cache
     from gpuplan.cli.documents.write import FORMS
-    from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
 

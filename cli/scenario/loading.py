@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.files import existing_file, is_parquet
 from gpuplan.analysis.lookup import did_you_mean
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.studies import (
@@ -98,7 +98,8 @@ class _Loader:
         elif given[0] == "trace":
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
-                existing_file(Path(trace))
+                if not is_parquet(Path(trace)):  # a log, or a folder of them
+                    return self.made("ingest", "trace", [trace], {}, Path(trace).name)
             return DeclaredWorkload(
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )

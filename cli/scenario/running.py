@@ -9,6 +9,7 @@ from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.cli.app import messages
@@ -17,7 +18,6 @@ from gpuplan.cli.documents.studies import run_study
 from gpuplan.cli.documents.study import Document, StudyResult, result_of
 from gpuplan.cli.gates.gates import warnings_only
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.cli.scenario.scenario import DeclaredStudy, DeclaredWorkload, Scenario
 
 WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__)

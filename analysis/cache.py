@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,8 @@ from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
 from gpuplan.analysis.plugins import installed_packages
 from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
-from gpuplan.cli.app import messages
+
+LOG = logging.getLogger("gpuplan")
 
 
 def usual_folder() -> Path:
@@ -119,7 +121,7 @@ class Cache:
             with atomic_output(path) as temporary:
                 temporary.write_bytes(f"{_digest(text)}\n{text}".encode())
         except OutputError as error:
-            messages.warn(f"not cached: {error}")
+            LOG.warning("not cached: %s", error)
 
     def takes(self, kind: str) -> bool:
         """Return whether entries of a kind can be made here; where not, say so."""
@@ -128,9 +130,9 @@ class Cache:
             with TemporaryFile(dir=self.path(kind, "")):
                 return True
         except OutputError as error:
-            messages.warn(f"not cached: {error}")
+            LOG.warning("not cached: %s", error)
         except OSError as error:
-            messages.warn(f"not cached: {self.folder}: {error.strerror or error}")
+            LOG.warning("not cached: %s: %s", self.folder, error.strerror or error)
         return False
 
     def make(self, kind: str) -> None:
