@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -71,6 +72,25 @@ class Selection:
                 raise UsageError(f"--{name.replace('_', '-')} must be above 0, got {value:g}")
         if self.sample is not None and self.sample < 1:
             raise UsageError(f"--sample must be at least 1 job, got {self.sample}")
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {
+            "where": self.where,
+            "since": written_utc(self.since),
+            "until": written_utc(self.until),
+            "sample": self.sample,
+            "scale_duration": self.scale_duration,
+            "scale_interarrival": self.scale_interarrival,
+            "seed": self.seed,
+        }
+
+
+def written_utc(time: datetime | None) -> str | None:
+    """Return an instant as it is given on a command line, in UTC and without a zone."""
+    if time is None:
+        return None
+    return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,13 +105,13 @@ def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
         "HPA": ("hpa", {}),
         "HPA, Lambda": ("hpa", {"marketplace_offers": 0}),
         "Modal": ("serverless-only", {}),
-        "Fixed-60": ("fixed", ours | {"threshold_s": 60.0}),
-        "Fixed-600": ("fixed", ours | {"threshold_s": 600.0}),
+        "Fixed-60": ("fixed-threshold", ours | {"threshold_s": 60.0}),
+        "Fixed-600": ("fixed-threshold", ours | {"threshold_s": 600.0}),
         f"Allpass{FEW}": ("allpass", few),
         f"{LIMITED}{FEW}": ("allpass", few | {"capacity": WORKERS}),
         f"Modal{FEW}": ("serverless-only", {"serverless_limit": CONTAINERS}),
-        f"Fixed-60{FEW}": ("fixed", few | {"threshold_s": 60.0}),
-        f"Fixed-600{FEW}": ("fixed", few | {"threshold_s": 600.0}),
+        f"Fixed-60{FEW}": ("fixed-threshold", few | {"threshold_s": 60.0}),
+        f"Fixed-600{FEW}": ("fixed-threshold", few | {"threshold_s": 600.0}),
     }
 
 
@@ -130,7 +130,7 @@ def replay_all(jobs: TraceJobs, seed: int, scale_out: str | None = None) -> Resu
             **{f"jct_p{at}_s": float(np.percentile(jct_s, at)) for at in PERCENTILES},
         }
         if name == "Allpass":
-            found[name]["peak_threshold_s"] = run.detail.timeline.threshold_us.max() / MICROS
+            found[name]["peak_threshold_s"] = run.run.timeline.threshold_us.max() / MICROS
     return found
 
 

@@ -21,11 +21,23 @@ def kernel(function: Function) -> Function:
     The machine code is kept next to the source, or in the user's cache directory, or, where neither
     can be written, only in memory. With ``NUMBA_DISABLE_JIT=1`` the function stays Python.
     """
+    return _compiled(function)
+
+
+def borrowing_kernel(function: Function) -> Function:
+    """Compile a function that makes no array: it works on those of its caller alone.
+
+    Its code counts no references to arrays. That pays where small functions take many arrays.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
     compiled: Any
     try:
-        compiled = numba.njit(function, nogil=True, cache=True)
+        compiled = numba.njit(function, nogil=True, cache=True, **options)
     except RuntimeError:  # no directory that can hold a cache
-        return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
+        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
     if not numba.config.DISABLE_JIT:
         # Numba takes a cached kernel as fresh as long as its own file is, although it contains
         # the code of helpers in other files too; so let every file of the package count.

@@ -61,7 +61,7 @@ def test_more_budget_may_rent_fewer_gpus(seren):
     found = study(seren, "power:0.8", RentedCluster(node_gpus=8, release_s=60.0), class_by="user")
     tries = check(found, (4.3, 4.422, 5.01, 6.0, 8.0))
     assert tries.best_within(4.1) is None
-    fixed = compare_baselines(found, ["fixed"]).points
+    fixed = compare_baselines(found, ["fixed-width"]).points
     assert [point.replay.rented_gpus > 4.3 for point in fixed].count(True) >= 1
     for point in fixed:
         assert (point.planned is not None) == (point.replay.rented_gpus > 4.2388)

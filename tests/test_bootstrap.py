@@ -265,8 +265,8 @@ def test_the_width_falls_with_the_root_of_the_jobs():
 
 def test_the_seed_decides():
     trace = workload(300, 2)
-    assert found_in(trace).summary() == found_in(trace).summary()
-    assert found_in(trace).summary() != found_in(trace, seed=1).summary()
+    assert found_in(trace).results() == found_in(trace).results()
+    assert found_in(trace).results() != found_in(trace, seed=1).results()
     result = found_in(trace, resamples=50)
     assert (result.level, result.resamples, result.medians.shape) == (95, 50, (50,))
     low, high = result.statistics["duration_s.p50"]

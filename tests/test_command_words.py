@@ -62,13 +62,14 @@ def folder(tmp_path, lab, monkeypatch):
 @pytest.fixture
 def idle(folder, monkeypatch):
     """No trace or log can be read: what is refused is refused before."""
-    import gpuplan.analysis.trace as trace
     from gpuplan.analysis.reading import inputs
+    from gpuplan.planner.studies import characterize, pareto, replay, synth
 
     def read(*_arguments, **_options):
         raise AssertionError("read before the outputs were checked")
 
-    monkeypatch.setattr(trace, "read_trace", read)
+    for study in (characterize, pareto, replay, synth):
+        monkeypatch.setattr(study, "read_trace", read)
     monkeypatch.setattr(inputs, "_take", read)
     return folder
 
@@ -171,11 +172,11 @@ def test_a_scenario_with_such_a_path_is_refused(gpuplan, folder):
 
 
 def test_what_the_system_refuses_is_no_bug(gpuplan, folder, monkeypatch):
-    import gpuplan.analysis.trace as trace
+    import gpuplan.planner.studies.characterize as study
 
     def failing(*_arguments, **_options):
         raise OSError(5, "Input/output error", "/data/t.parquet")
 
-    monkeypatch.setattr(trace, "read_trace", failing)
+    monkeypatch.setattr(study, "read_trace", failing)
     code, _, told = gpuplan("characterize", "t.parquet")
     assert (code, told) == (3, "error: /data/t.parquet: Input/output error\n")

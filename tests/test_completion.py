@@ -14,8 +14,7 @@ from gpuplan.cli.app.manual import manual
 from gpuplan.cli.documents.view import TITLES
 from gpuplan.cli.documents.write import FORMS
 from gpuplan.cli.options import completion
-from gpuplan.planner.frontier.baselines.registry import BASELINES
-from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 
 
@@ -68,6 +67,8 @@ def test_the_script_of_a_shell_by_its_name_is_the_way_the_docs_name(shell):
         ("gpuplan si", "simulate"),
         ("gpuplan pareto --spe", "--speedup"),
         ("gpuplan simulate --policy al", "allpass"),
+        ("gpuplan pareto --width-s", "--width-step"),
+        ("gpuplan list policies git", "gittins"),
     ],
 )
 def test_commands_options_and_values_are_completed(shell, line, first):

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from gpuplan.analysis.fits import fit_times
 from gpuplan.analysis.fits.families import (
     Exponential,
     Gamma,
@@ -19,7 +18,7 @@ from gpuplan.analysis.fits.families import (
 )
 from gpuplan.analysis.fits.likelihood import vuong
 from gpuplan.analysis.fits.mixtures import HyperExponential, Spliced, em_step, fit_hyperexponential
-from gpuplan.analysis.fits.models import ks_distance
+from gpuplan.analysis.fits.models import fit_times, ks_distance
 from gpuplan.analysis.fits.pareto import fit_tail
 from gpuplan.analysis.fits.sample import Sample, positive_sample
 
@@ -278,7 +277,7 @@ def test_grouping_changes_nothing_that_shows():
 def test_what_cannot_be_fitted_is_said(values, reason):
     found = fit_times(np.asarray(values, dtype=float))
     assert found.reason == reason
-    assert found.summary()["models"] == [] and found.summary()["chosen"] is None
+    assert found.results().models == () and found.results().chosen is None
 
 
 @settings(max_examples=30, deadline=None)

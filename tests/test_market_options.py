@@ -22,7 +22,10 @@ TABLE = (
     ("lambda", "A100-80GB", "on-demand", (1.4, "")),
     ("lambda", "H100-80GB", "on-demand", (3.0, "")),
 )
-RENTING = ("allpass", "fixed:threshold_s=60,capacity=5", "hpa", "serverless-only", "serverful-only")
+RENTING = (
+    *("allpass", "fixed-threshold:threshold_s=60,capacity=5"),
+    *("hpa", "serverless-only", "serverful-only"),
+)
 STOPPING = ("srtf", "fifo:preemptive=true")
 
 

@@ -53,7 +53,7 @@ def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
         budgets=[Budget(3), Budget(5)],
         cluster=RentedCluster(),
     )
-    fixed = compare_baselines(study, ["fixed"])
+    fixed = compare_baselines(study, ["fixed-width"])
     known = reference_points_of(study, [Mark("known", 4.5, 2000.0)])
     axes = draw_frontier(replace(study, sections=(fixed, known))).axes[0]
     plans = [(point.plan.used_gpus, point.plan.mean_jct_s) for point in study.points]

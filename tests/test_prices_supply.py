@@ -122,7 +122,7 @@ def test_a_file_without_prices_is_kept_as_availability(tmp_path):
     result = availability_file(tmp_path)
     told = result.provenance
     assert (told.rows_read, told.rows_kept, told.rows_rejected) == (4, 4, {})
-    assert result.summary()["rows_without_price"] == 4
+    assert result.prices["price_usd_per_gpu_hour"].null_count() == 4
     assert result.prices.select(PRICE, "available", "instance").rows() == [
         (None, n, "v100_8") for n in (0, 1, 2, 0)
     ]

@@ -59,9 +59,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     commands: list[str] = []
     run_study = running.run_study
 
-    def run(command, arguments):
+    def run(command, options, **arguments):
         commands.append(command)
-        return run_study(command, arguments)
+        return run_study(command, options, **arguments)
 
     monkeypatch.setattr(running, "run_study", run)
     return commands

@@ -218,10 +218,10 @@ def test_no_rhythm_is_within_the_interval_of_noise():
 def test_the_seed_decides():
     trace = cluster(0, days=12)
     first, again, other = (
-        intervals(trace, level=90, resamples=50, rng=rng(seed)).summary() for seed in (0, 0, 1)
+        intervals(trace, level=90, resamples=50, rng=rng(seed)).results() for seed in (0, 0, 1)
     )
     assert first == again != other
-    assert first["statistics"]["load.peak_gpus"][1] is None
+    assert first.statistics["load.peak_gpus"][1] is None
 
 
 @pytest.mark.parametrize("years", [10, 50, 100])

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,10 +33,6 @@ class Interarrival:
     mean_s: float | None = None
     scv: float | None = None
     zero_share: float | None = None
-
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +74,6 @@ class Bursts:
     windows: int
     largest: tuple[Burst, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``largest`` as a list."""
-        return {**asdict(self), "largest": [asdict(burst) for burst in self.largest]}
-
 
 @dataclass(frozen=True, slots=True)
 class ArrivalStatistics:
@@ -101,16 +92,6 @@ class ArrivalStatistics:
     by_weekday: tuple[int, ...] | None
     bursts: Bursts
     seasonality: Seasonality
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "time_zone": self.time_zone,
-            "by_hour": None if self.by_hour is None else list(self.by_hour),
-            "by_weekday": None if self.by_weekday is None else list(self.by_weekday),
-            "bursts": self.bursts.summary(),
-            "seasonality": self.seasonality.summary(),
-        }
 
 
 def interarrival(submit_us: IntArray) -> Interarrival:

@@ -25,8 +25,10 @@ from gpuplan.analysis.characterize.durations import (
 )
 from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.load import Load, load
+from gpuplan.analysis.characterize.results import GpuCountRow, StateRow, WorkloadResults
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
 from gpuplan.analysis.jobs import JobArrays, job_arrays, known_ascending
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.time_units import HOUR_S
 from gpuplan.analysis.trace import Trace
@@ -81,29 +83,34 @@ class Characterization:
     groups: dict[str, Groups]
     notes: tuple[str, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output."""
+    def results(self) -> WorkloadResults:
+        """Return the statistics as JSON has them."""
         short = zip(SHORT_S, self.short, strict=True)
-        return {
-            "jobs": self.jobs,
-            "cpu_only_jobs": self.cpu_only_jobs,
-            "censored_jobs": self.censored_jobs,
-            "users": self.users,
-            "span_s": self.span_s,
-            "first_submit": self.first_submit,
-            "last_submit": self.last_submit,
-            "duration_s": self.duration.summary(),
-            "short_jobs": {f"under_{limit:.0f}s": share for limit, share in short},
-            "duration_cdf": [asdict(point) for point in self.cdf],
-            "gpu_time": self.gpu_time.summary(),
-            "interarrival": self.interarrival.summary(),
-            "arrivals": self.arrivals.summary(),
-            "load": self.load.summary(),
-            "gpu_counts": [{"num_gpus": n, **asdict(share)} for n, share in self.gpu_counts],
-            "states": [{"state": state, **asdict(share)} for state, share in self.states],
-            "queue_s": self.queue.summary(),
-            "groups": {column: table.summary() for column, table in self.groups.items()},
-        }
+        return WorkloadResults(
+            jobs=self.jobs,
+            cpu_only_jobs=self.cpu_only_jobs,
+            censored_jobs=self.censored_jobs,
+            users=self.users,
+            span_s=self.span_s,
+            first_submit=self.first_submit,
+            last_submit=self.last_submit,
+            duration_s=self.duration,
+            short_jobs={f"under_{limit:.0f}s": share for limit, share in short},
+            duration_cdf=self.cdf,
+            gpu_time=self.gpu_time,
+            interarrival=self.interarrival,
+            arrivals=self.arrivals,
+            load=self.load,
+            gpu_counts=tuple(GpuCountRow(n, **asdict(share)) for n, share in self.gpu_counts),
+            states=tuple(StateRow(state, **asdict(share)) for state, share in self.states),
+            queue_s=self.queue,
+            groups={column: table.results() for column, table in self.groups.items()},
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the statistics as plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) -> Characterization:

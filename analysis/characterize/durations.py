@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,10 +31,6 @@ class Spread:
     p99: float | None = None
     max: float | None = None
     min: float | None = None
-
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name, in seconds but for ``jobs``."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

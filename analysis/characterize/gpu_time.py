@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,10 +38,6 @@ class GpuTime:
     top1pct_longest_share: float | None = None
     gini: float | None = None
     lorenz: tuple[LorenzPoint, ...] = ()
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``lorenz`` as a list of points."""
-        return {**asdict(self), "lorenz": [asdict(point) for point in self.lorenz]}
 
 
 def gpu_time(jobs: JobArrays) -> GpuTime:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from gpuplan.analysis.bootstrap import (
 )
 from gpuplan.analysis.characterize.arrivals import zone_of
 from gpuplan.analysis.characterize.durations import SHORT_S
+from gpuplan.analysis.characterize.results import IntervalResults
 from gpuplan.analysis.characterize.shares import block_of_a_day, distinct_interval
 from gpuplan.analysis.characterize.time_resamples import (
     resampled_bursts,
@@ -74,16 +74,9 @@ class Intervals:
     medians: FloatArray
     blocks: int
 
-    def summary(self) -> dict[str, Any]:
-        """Return the object ``ci`` of the JSON results."""
-        return {
-            "level": self.level,
-            "resamples": self.resamples,
-            "block_jobs": self.block_jobs,
-            "statistics": {
-                name: None if ends is None else list(ends) for name, ends in self.statistics.items()
-            },
-        }
+    def results(self) -> IntervalResults:
+        """Return what stands under ``ci`` in the results."""
+        return IntervalResults(self.level, self.resamples, self.block_jobs, self.statistics)
 
 
 def check_level(level: float, resamples: int) -> None:

@@ -8,8 +8,7 @@ starts and ends is exact: it returns to zero in any order of the rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -77,10 +76,6 @@ class Load:
     unknown_waits: int | None = None
     bin_s: float | None = None
     timeline: tuple[LoadBin, ...] = ()
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``timeline`` as a list of bins."""
-        return {**asdict(self), "timeline": [asdict(entry) for entry in self.timeline]}
 
 
 def load(jobs: JobArrays) -> Load:

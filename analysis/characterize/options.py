@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import UNSET
 
 from gpuplan.analysis.characterize import Characterization, characterize
 from gpuplan.analysis.characterize.intervals import Intervals, check_level, intervals
+from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.trace import Trace
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits import TraceFits
+    from gpuplan.analysis.fits.models import TraceFits
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,6 @@ class PortraitOptions:
         if self.ci is not None:
             check_level(self.ci, self.resamples)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "seed"}
-
 
 @dataclass(frozen=True, slots=True)
 class CharacterizedTrace:
@@ -58,14 +56,13 @@ class CharacterizedTrace:
     fits: TraceFits | None
     intervals: Intervals | None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output, without keys for parts not requested."""
-        results = self.workload.summary()
-        if self.fits is not None:
-            results["fits"] = self.fits.summary()
-        if self.intervals is not None:
-            results["ci"] = self.intervals.summary()
-        return results
+    def results(self) -> WorkloadResults:
+        """Return the numbers as JSON has them; what was not asked for is left out."""
+        return replace(
+            self.workload.results(),
+            fits=UNSET if self.fits is None else self.fits.results(),
+            ci=UNSET if self.intervals is None else self.intervals.results(),
+        )
 
 
 def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> CharacterizedTrace:
@@ -79,7 +76,9 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Cha
     workload = characterize(trace, include_running=options.include_running, top=options.top)
     fits = None
     if options.fits:
-        from gpuplan.analysis.fits import fit_trace  # imports SciPy, which the rest does without
+        from gpuplan.analysis.fits.models import (
+            fit_trace,  # imports SciPy, which the rest does without
+        )
 
         fits = fit_trace(trace, include_running=options.include_running)
     found = None

@@ -11,7 +11,7 @@ Fisher, "Tests of significance in harmonic analysis", Proc. R. Soc. A 125, 1929.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -59,10 +59,6 @@ class Seasonality:
     peak_period_s: float | None = None
     peak_share: float | None = None
     peak_p: float | None = None
-
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name."""
-        return asdict(self)
 
 
 def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:

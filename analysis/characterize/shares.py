@@ -12,7 +12,7 @@ comparing incidence-based species accumulation curves", Ecology 85, 2004 (uncond
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.characterize.durations import percentile
+from gpuplan.analysis.characterize.results import GroupTable, GroupTableRow, RestRow
 from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.time_units import DAY_S, HOUR_S
@@ -93,15 +94,19 @@ class GroupRow:
     p90_duration_s: float | None
     mean_num_gpus: float | None
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> GroupTableRow:
         """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
-        return {
-            "name": self.name,
-            **asdict(self.share),
-            "median_duration_s": self.median_duration_s,
-            "p90_duration_s": self.p90_duration_s,
-            "mean_num_gpus": self.mean_num_gpus,
-        }
+        part = self.share
+        return GroupTableRow(
+            name=self.name,
+            jobs=part.jobs,
+            share_jobs=part.share_jobs,
+            gpu_hours=part.gpu_hours,
+            share_gpu_hours=part.share_gpu_hours,
+            median_duration_s=self.median_duration_s,
+            p90_duration_s=self.p90_duration_s,
+            mean_num_gpus=self.mean_num_gpus,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +125,15 @@ class Groups:
     others: int
     rest: Share | None
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> GroupTable:
         """Return the table; ``others`` is None where every name has its row."""
-        rest = None if self.rest is None else {"names": self.others, **asdict(self.rest)}
-        rows = [row.summary() for row in self.rows]
-        return {"distinct": self.distinct, "rows": rows, "others": rest}
+        rest, rows = self.rest, tuple(row.results() for row in self.rows)
+        if rest is None:
+            return GroupTable(self.distinct, rows, None)
+        others = RestRow(
+            self.others, rest.jobs, rest.share_jobs, rest.gpu_hours, rest.share_gpu_hours
+        )
+        return GroupTable(self.distinct, rows, others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ import numpy as np
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.fits.families import Body, Gamma, Lognormal, Weibull
 from gpuplan.analysis.fits.likelihood import maximize
-from gpuplan.analysis.fits.pareto import ParetoTail, pareto_log_density
+from gpuplan.analysis.fits.pareto import pareto_log_density
+from gpuplan.analysis.fits.results import ParetoTail
 from gpuplan.analysis.fits.sample import Sample
 
 LEAST_BODY = 10

@@ -7,15 +7,13 @@ Review 51, 2009 (threshold by least Kolmogorov-Smirnov distance, likelihood rati
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import numpy as np
 from scipy.special import log_ndtr
 
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.fits.families import LOG_ROOT_TAU
-from gpuplan.analysis.fits.likelihood import Vuong, maximize, vuong
+from gpuplan.analysis.fits.likelihood import maximize, vuong
+from gpuplan.analysis.fits.results import HillPoint, ParetoTail, Vuong
 from gpuplan.analysis.fits.sample import Sample
 
 LEAST_TAIL = 50
@@ -23,54 +21,6 @@ LEAST_TAIL = 50
 LEAST_DISTINCT = 5
 CANDIDATES = 200
 HILL_SHARES = (0.01, 0.05, 0.1)
-
-
-@dataclass(frozen=True, slots=True)
-class HillPoint:
-    """Hill's index of the largest values: ``1 / mean(log(x / next smaller value))``.
-
-    Attributes:
-        share: the largest share of the sample it looks at.
-        values: how many values that is.
-        index: the estimate; its standard error is ``index / sqrt(values)``.
-    """
-
-    share: float
-    values: int
-    index: float
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoTail:
-    """``P(X > x) = (x / threshold_s)^-index`` for x at least the threshold.
-
-    Attributes:
-        threshold_s: start of the tail, itself in the sample.
-        index: maximum-likelihood index; the mean is infinite up to 1, the variance up to 2.
-        index_se: its standard error, ``index / sqrt(values)``.
-        values: sample values in the tail.
-        share: the same as a share of the positive values.
-        ks: Kolmogorov-Smirnov distance in the tail.
-        against: the Pareto law against other laws of the same tail; z above 0 favours Pareto.
-        hill: Hill's index at fixed shares; if they differ much, no single index fits.
-    """
-
-    threshold_s: float
-    index: float
-    index_se: float
-    values: int
-    share: float
-    ks: float
-    against: dict[str, Vuong]
-    hill: tuple[HillPoint, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            **asdict(self),
-            "against": {name: result.summary() for name, result in self.against.items()},
-            "hill": [asdict(point) for point in self.hill],
-        }
 
 
 def fit_tail(sample: Sample) -> ParetoTail | None:

@@ -14,6 +14,7 @@ from gpuplan.analysis.ingest.trace_reading import Reading, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.registry import FORMATS, format_named
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
@@ -21,6 +22,37 @@ from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.words import a_log
+
+
+@dataclass(frozen=True, slots=True)
+class IngestAccount:
+    """What became of the rows of logs; read = kept + rejected.
+
+    Attributes:
+        source_format: format they were read in.
+        recognized_by: the sign that told it; null where it was given.
+        rows_read: rows found.
+        rows_kept: rows in the trace.
+        rows_rejected: rows that cannot be used.
+        rejected_by_reason: these by reason.
+        output: the trace.
+        rejects_file: the rejected rows; null where there are none.
+        time_zone: zone in which the source wrote its times; null where it is relative.
+        relative_time: whether the source has no calendar.
+        notes: what a reader of the trace should know.
+    """
+
+    source_format: str
+    recognized_by: str | None
+    rows_read: int
+    rows_kept: int
+    rows_rejected: int
+    rejected_by_reason: dict[str, int]
+    output: str
+    rejects_file: str | None
+    time_zone: str | None
+    relative_time: bool
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +76,28 @@ class IngestResult:
     recognized_by: str | None = None
     warnings: tuple[str, ...] = ()
 
+    def results(self) -> IngestAccount:
+        """Return the counts and facts as JSON has them; read = kept + rejected."""
+        found = self.provenance
+        by_reason = found.rows_rejected or {}
+        return IngestAccount(
+            source_format=found.source_format,
+            recognized_by=self.recognized_by,
+            rows_read=found.rows_read,
+            rows_kept=found.rows_kept,
+            rows_rejected=sum(by_reason.values()),
+            rejected_by_reason=by_reason,
+            output=str(self.output),
+            rejects_file=None if self.rejects_file is None else str(self.rejects_file),
+            time_zone=found.time_zone,
+            relative_time=found.relative_time,
+            notes=tuple(found.notes),
+        )
+
     def summary(self) -> dict[str, Any]:
-        """Return the counts and facts; read = kept + rejected."""
-        facts = self.provenance
-        by_reason = facts.rows_rejected or {}
-        return {
-            "source_format": facts.source_format,
-            "recognized_by": self.recognized_by,
-            "rows_read": facts.rows_read,
-            "rows_kept": facts.rows_kept,
-            "rows_rejected": sum(by_reason.values()),
-            "rejected_by_reason": by_reason,
-            "output": str(self.output),
-            "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
-            "time_zone": facts.time_zone,
-            "relative_time": facts.relative_time,
-            "notes": list(facts.notes),
-        }
+        """Return the counts and facts as plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def ingest(

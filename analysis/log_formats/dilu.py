@@ -133,7 +133,7 @@ def _recognizes(head: Head) -> str | None:
 
 DILU = LogFormat(
     name="dilu",
-    description="instance files of the Dilu simulator (services that start and are deleted)",
+    description="instance files of the Dilu simulator (services that start and stop)",
     source="sigserverless/Dilu on GitHub, instances-N.txt",
     recognizes=_recognizes,
     plan=_plan,

@@ -200,7 +200,7 @@ def _recognizes(head: Head) -> str | None:
 
 GAVEL = LogFormat(
     name="gavel",
-    description="traces of the Gavel simulator (relative times, steps instead of durations)",
+    description="traces of the Gavel simulator (relative times, steps, no durations)",
     source="stanford-futuredata/gavel on GitHub, scheduler/traces",
     recognizes=_recognizes,
     plan=_plan,

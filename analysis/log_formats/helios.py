@@ -44,7 +44,7 @@ def _recognizes(head: Head) -> str | None:
 
 HELIOS = LogFormat(
     name="helios",
-    description="SenseTime Helios, 2020: 3.4 million jobs of Venus, Earth, Saturn and Uranus",
+    description="SenseTime Helios, 2020: 3.4 million jobs of four clusters",
     source="S-Lab-System-Group/HeliosData on GitHub, data.zip: <cluster>/cluster_log.csv",
     recognizes=_recognizes,
     plan=_plan,

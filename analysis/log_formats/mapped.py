@@ -165,7 +165,7 @@ def _open(stream: SourceStream) -> Rows:
 
 CSV = LogFormat(
     name="csv",
-    description="any CSV (also ; TAB |) or Parquet table, --map canonical=column for each column",
+    description="any CSV (also ; TAB |) or Parquet table, with --map canonical=column",
     source="your own export",
     recognizes=lambda head: None,
     plan=_plan,

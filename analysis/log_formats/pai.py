@@ -307,8 +307,7 @@ def _side_field(head: Head) -> SideTable | None:
 
 PAI = LogFormat(
     name="pai",
-    description="Alibaba PAI (gpu-v2020): its tables joined, or the simulator's sample "
-    "(relative times)",
+    description="Alibaba PAI (gpu-v2020): its tables, or the simulator's sample",
     source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2020: pai_job_table.csv and "
     "pai_task_table.csv, with pai_instance_table.csv and pai_group_tag_table.csv if you have them",
     recognizes=_recognizes,

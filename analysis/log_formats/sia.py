@@ -35,7 +35,7 @@ def _recognizes(head: Head) -> str | None:
 
 SIA = LogFormat(
     name="sia",
-    description="workloads of the Sia and Pollux simulators (relative times, no durations)",
+    description="workloads of the Sia and Pollux simulators (relative times)",
     source="siasosp23/artifacts and petuum/adaptdl (branch osdi21-artifact) on GitHub",
     recognizes=_recognizes,
     plan=_plan,

@@ -72,7 +72,7 @@ def _recognizes(head: Head) -> str | None:
 
 SPOT_GPU = LogFormat(
     name="spot-gpu",
-    description="Alibaba spot-gpu (v2026): guaranteed and spot jobs, 184 days (relative times)",
+    description="Alibaba spot-gpu (v2026): guaranteed and spot jobs (relative times)",
     source="alibaba/clusterdata on GitHub, cluster-trace-v2026-spot-gpu: job_info_df.csv",
     recognizes=_recognizes,
     plan=_plan,

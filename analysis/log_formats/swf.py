@@ -125,7 +125,7 @@ def _recognizes(head: Head) -> str | None:
 
 SWF = LogFormat(
     name="swf",
-    description="Standard Workload Format of the Parallel Workloads Archive (processors, no GPUs)",
+    description="Standard Workload Format (processors, no GPUs)",
     source="the Parallel Workloads Archive; many simulators of schedulers",
     recognizes=_recognizes,
     plan=_plan,

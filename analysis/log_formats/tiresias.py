@@ -78,7 +78,7 @@ def _recognizes(head: Head) -> str | None:
 
 TIRESIAS = LogFormat(
     name="tiresias",
-    description="job lists of the Tiresias simulator, by duration or by iterations of workers",
+    description="job lists of the Tiresias simulator, by duration or by iterations",
     source="SymbioticLab/Tiresias on GitHub, simulator; converted Kalos jobs",
     recognizes=_recognizes,
     plan=_plan,

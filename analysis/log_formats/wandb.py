@@ -272,7 +272,7 @@ def _recognizes(head: Head) -> str | None:
 
 WANDB_FORMAT = LogFormat(
     name="wandb",
-    description="Weights & Biases runs: CSV export of the runs table, or API records (JSON, JSONL)",
+    description="Weights & Biases runs: CSV export, or API records (JSON, JSONL)",
     source="your project's runs table (Export > CSV), or wandb.Api().runs(...) saved as JSON",
     recognizes=_recognizes,
     plan=_plan,

@@ -130,7 +130,7 @@ def _start(path: Path, year: int, month: int, day: int) -> datetime:
 
 AVAILABILITY = PriceFormat(
     name="spot-availability",
-    description="spot availability trace, with prices or without, JSON; per instance, snapshots",
+    description="spot availability trace, with or without prices, JSON; snapshots",
     source="spot availability and preemption traces of SkyPilot's authors",
     recognizes=lambda head: (
         "JSON with metadata and gap_seconds" if head.mentions("metadata", TICK_S) else None

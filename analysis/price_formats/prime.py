@@ -70,7 +70,7 @@ def _plan(context: PriceSourceContext) -> PricePlan:
 
 PRIME = PriceFormat(
     name="prime",
-    description="Prime Intellect tracker, JSON lines; cheapest offer per provider, snapshots",
+    description="Prime Intellect tracker, JSON lines; cheapest per provider, snapshots",
     source="summaries of the Prime Intellect price tracker",
     recognizes=lambda head: (
         "JSON with by_provider and gpu_type" if head.mentions("by_provider", "gpu_type") else None

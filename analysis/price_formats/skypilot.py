@@ -144,7 +144,7 @@ def _recognizes(head: Head) -> str | None:
 
 SKYPILOT = PriceFormat(
     name="skypilot",
-    description="SkyPilot catalogue of one cloud, CSV; per instance, a snapshot without a time",
+    description="SkyPilot catalog of one cloud, CSV; per instance, one snapshot",
     source="catalogs/<version>/<cloud>/vms.csv of skypilot-catalog",
     recognizes=_recognizes,
     plan=_plan,

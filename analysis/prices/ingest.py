@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -160,34 +159,6 @@ class PricesResult:
     provenance: PriceProvenance
     output: Path
     rejects_file: Path | None
-
-    def summary(self) -> dict[str, Any]:
-        """Return the counts and facts; read = kept + skipped + rejected."""
-        recorded = self.provenance
-        times = self.prices["timestamp"]
-        return {
-            "rows_read": recorded.rows_read,
-            "rows_kept": recorded.rows_kept,
-            "rows_skipped": sum(recorded.rows_skipped.values()),
-            "rows_rejected": sum(recorded.rows_rejected.values()),
-            "rows_without_price": self.prices[PRICE].null_count(),
-            "skipped_by_reason": recorded.rows_skipped,
-            "rejected_by_reason": recorded.rows_rejected,
-            "first_time": times[0].isoformat(),
-            "last_time": times[-1].isoformat(),
-            "sources": [
-                {
-                    "path": source.name,
-                    "source_format": source.source_format,
-                    "sampling": source.sampling,
-                    "rows": source.rows,
-                }
-                for source in recorded.sources
-            ],
-            "output": str(self.output),
-            "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
-            "notes": list(recorded.notes),
-        }
 
 
 def ingest_prices(

@@ -6,9 +6,8 @@ several at one instant share.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -94,15 +93,6 @@ class Offer:
     def is_stale(self) -> bool:
         """Return whether it is older than `STALE_DAYS`."""
         return self.age_days is not None and self.age_days > STALE_DAYS
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name, prices with their unit."""
-        fields = asdict(self)
-        for name in ("median", "mean", "least", "most", "p25", "p75"):
-            fields[f"{name}_usd_per_gpu_h"] = fields.pop(name)
-        for name in ("first", "last"):
-            fields[name] = fields[name] and fields[name].isoformat()
-        return fields | {"stale": self.is_stale}
 
 
 def listed_offers(as_of: datetime | None = None) -> tuple[Offer, ...]:

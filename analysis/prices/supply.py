@@ -73,10 +73,6 @@ class Supply:
     median_unavailable_h: float | None
     longest_unavailable_h: float | None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def availability_steps(book: PriceBook, gpu: str | None = None) -> tuple[AvailabilitySteps, ...]:
     """Return the availability by provider, GPU, region and kind, in this order.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
@@ -42,16 +41,6 @@ class PriceView:
     supply: tuple[Supply, ...]
     references: dict[str, str]
     notes: tuple[str, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "source": self.source,
-            "references": self.references,
-            "offers": [offer.summary() for offer in self.offers],
-            "cheapest": [one.summary() for one in self.cheapest],
-            "supply": [one.summary() for one in self.supply],
-        }
 
 
 def market(

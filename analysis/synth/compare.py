@@ -16,6 +16,7 @@ from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.jobs import JobArrays, known_ascending
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.synth.arrivals import hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
@@ -101,6 +102,31 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StatisticRow:
+    """A statistic of the synthetic trace beside that of the original.
+
+    Attributes:
+        statistic: its name.
+        unit: of its values.
+        original: value of the original.
+        synthetic: value of the synthetic trace.
+        difference: how far apart they are, in the unit of the tolerance.
+        allowed: the tolerance; null where there is none.
+        explained_by_chance: the largest difference that so few data explain.
+        verdict: what the difference tells; null without a tolerance.
+    """
+
+    statistic: str
+    unit: str
+    original: float
+    synthetic: float
+    difference: float
+    allowed: float | None
+    explained_by_chance: float
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedStatistic:
     """A statistic of the original and of the synthetic trace.
 
@@ -135,18 +161,23 @@ class ComparedStatistic:
             return Verdict.too_few_data
         return Verdict.within if apart <= self.allowed else Verdict.outside
 
+    def results(self) -> StatisticRow:
+        """Return one flat row as JSON has it."""
+        return StatisticRow(
+            statistic=self.statistic.key,
+            unit=self.statistic.unit,
+            original=self.original,
+            synthetic=self.synthetic,
+            difference=self.difference,
+            allowed=self.allowed,
+            explained_by_chance=self.explained,
+            verdict=self.verdict,
+        )
+
     def summary(self) -> dict[str, Any]:
-        """Return one flat row."""
-        return {
-            "statistic": self.statistic.key,
-            "unit": self.statistic.unit,
-            "original": self.original,
-            "synthetic": self.synthetic,
-            "difference": self.difference,
-            "allowed": self.allowed,
-            "explained_by_chance": self.explained,
-            "verdict": self.verdict,
-        }
+        """Return one flat row of plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def measure(
@@ -166,12 +197,12 @@ def measure(
     timed = jobs.timed_gpu()
     held = load(jobs) if with_load else Load()
     found: dict[str, float | None] = {
-        **{f"duration_s.{k}": v for k, v in spread(ascending).summary().items() if k != "jobs"},
+        **{f"duration_s.{k}": v for k, v in plain(spread(ascending)).items() if k != "jobs"},
         "short_jobs.under_60s": share_at_most(ascending, 60.0),
         "short_jobs.under_600s": share_at_most(ascending, 600.0),
         "gpus.mean": float(jobs.num_gpus[wide].mean()) if wide.any() else None,
         "gpus.cpu_only_share": float(1 - np.count_nonzero(wide) / jobs.jobs),
-        **{f"interarrival.{k}": v for k, v in interarrival(jobs.submit_us).summary().items()},
+        **{f"interarrival.{k}": v for k, v in plain(interarrival(jobs.submit_us)).items()},
         **{f"queue_s.{k}": v for k, v in _waits(jobs).items()},
         **_bursts(jobs, zone),
         "load.p95_gpus": held.p95_gpus,
@@ -289,7 +320,7 @@ def _bursts(jobs: JobArrays, zone: str | None) -> dict[str, float | None]:
 
 
 def _waits(jobs: JobArrays) -> dict[str, float | None]:
-    summary = spread(known_ascending(jobs.queue_s)).summary()
+    summary = plain(spread(known_ascending(jobs.queue_s)))
     return {name: summary[name] for name in ("mean", "p50", "p90")}
 
 

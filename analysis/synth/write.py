@@ -14,8 +14,9 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
-from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict, compare
+from gpuplan.analysis.synth.compare import ComparedStatistic, StatisticRow, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
@@ -55,6 +56,43 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class SynthResults:
+    """A synthetic trace beside its original.
+
+    Attributes:
+        output: the trace.
+        jobs: its jobs.
+        span_s: seconds from its first submission to the last.
+        source: what the model comes from.
+        original_jobs: jobs of the original.
+        time_zone: of the original; null where it has no calendar.
+        relative_time: whether it has no calendar.
+        compared: its statistics beside those of the original.
+        statistics_compared: how many have a tolerance.
+        statistics_within: how many are within it.
+        statistics_too_few_data: how many have too few data to tell.
+        statistics_outside: how many are outside.
+        rows_moved: drawn rows that equaled a recorded one and were changed.
+        notes: what the model assumes.
+    """
+
+    output: str
+    jobs: int
+    span_s: float
+    source: str
+    original_jobs: int
+    time_zone: str | None
+    relative_time: bool
+    compared: tuple[StatisticRow, ...]
+    statistics_compared: int
+    statistics_within: int
+    statistics_too_few_data: int
+    statistics_outside: int
+    rows_moved: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Synthesis:
     """A synthetic trace that was written.
 
@@ -85,24 +123,29 @@ class Synthesis:
         """Return the statistics with a verdict."""
         return tuple(row for row in self.compared if row.verdict == verdict)
 
+    def results(self) -> SynthResults:
+        """Return the numbers as JSON has them."""
+        return SynthResults(
+            output=str(self.output),
+            jobs=self.request.jobs,
+            span_s=self.span_s,
+            source=self.model.source,
+            original_jobs=self.model.jobs,
+            time_zone=self.provenance.time_zone,
+            relative_time=self.provenance.relative_time,
+            compared=tuple(row.results() for row in self.compared),
+            statistics_compared=sum(row.verdict is not None for row in self.compared),
+            statistics_within=len(self.facts(Verdict.within)),
+            statistics_too_few_data=len(self.facts(Verdict.too_few_data)),
+            statistics_outside=len(self.outside),
+            rows_moved=self.moved,
+            notes=(*self.model.notes, *self.model.warnings),
+        )
+
     def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output."""
-        return {
-            "output": str(self.output),
-            "jobs": self.request.jobs,
-            "span_s": self.span_s,
-            "source": self.model.source,
-            "original_jobs": self.model.jobs,
-            "time_zone": self.provenance.time_zone,
-            "relative_time": self.provenance.relative_time,
-            "compared": [row.summary() for row in self.compared],
-            "statistics_compared": sum(row.verdict is not None for row in self.compared),
-            "statistics_within": len(self.facts(Verdict.within)),
-            "statistics_too_few_data": len(self.facts(Verdict.too_few_data)),
-            "statistics_outside": len(self.outside),
-            "rows_moved": self.moved,
-            "notes": [*self.model.notes, *self.model.warnings],
-        }
+        """Return the numbers as plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def synthesize(

@@ -46,7 +46,6 @@ app = typer.Typer(
     name="gpuplan",
     help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
     epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
-    no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -71,7 +70,8 @@ def _program(
 
 def execute(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
-    code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    code = app(args=words, prog_name="gpuplan", standalone_mode=False)
     if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -38,17 +39,19 @@ def diff(
     new: Annotated[Path, _document("new")],
     tolerance: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="A number has changed if it differs by more than this share of the larger of the "
-            "two: 0.1%, 0.001, or 0 for any difference. Gates see every difference.",
+            help="Ignore differences up to this share of the larger number: 0.1%, 0.001, "
+            "or 0 for none. Gates see every difference.",
             metavar="SHARE",
         ),
     ] = "0.1%",
     top: Annotated[
         int,
+        COMMON,
         typer.Option(
-            help="Rows of a table that people see, beside those that matter; JSON and CSV have "
-            "all.",
+            help="Most rows shown per table, besides those that matter. JSON and CSV have "
+            "all rows.",
             min=0,
         ),
     ] = 20,
@@ -56,6 +59,7 @@ def diff(
     out: TextFiles = None,
     junit: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
             help="Write the gates as test cases to this JUnit file (.xml).",
             metavar="FILE",
@@ -65,9 +69,10 @@ def diff(
     ] = None,
     fail_if: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="Exit with 1 if a field changed like this: 'knee.mean_jct > +10%', "
-            "'cost > +$50', 'utilization < -5pp' (points of a share), 'jobs != 0'; may be "
+            help="Exit with 1 if a field changed like this: 'knee.mean_jct > +10%', 'cost "
+            "> +$50', 'utilization < -5pp' (percentage points), 'jobs != 0'. May be "
             "repeated.",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
@@ -75,7 +80,7 @@ def diff(
     ] = None,
     allow_unchecked: AllowUnchecked = False,
 ) -> None:
-    """Say what changed between two results: workload, cost, completion time, every number.
+    """Show what changed between two results: workload, cost, and completion times.
 
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """

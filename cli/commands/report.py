@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.completion import FORMS, STUDIES, one_of, some_of
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
@@ -27,10 +28,7 @@ from gpuplan.cli.options.shared_options import (
 if TYPE_CHECKING:
     from gpuplan.cli.documents.study import Document
 
-EXAMPLE = (
-    "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x "
-    "--fail-if 'pareto.knee.mean_jct > 4h'"
-)
+EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
 
 
 def register(app: typer.Typer) -> None:
@@ -51,10 +49,11 @@ def report(
     choice: TraceChoice,
     out: Annotated[
         Path,
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="Folder for the documents; made where it is missing.",
+            help="Folder for the documents; made if missing.",
             metavar="DIR",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
@@ -62,9 +61,11 @@ def report(
     ],
     study: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="A command to run as a study: characterize, pareto, sweep, compare or simulate. "
-            "May be repeated. Default: the first four, as far as the trace has what they need.",
+            help="A study to run: characterize, pareto, sweep, compare, or simulate. May "
+            "be repeated. Default: the first four, where the trace has what they "
+            "need.",
             metavar="NAME",
             autocompletion=one_of(STUDIES),
             show_default=False,
@@ -72,20 +73,22 @@ def report(
     ] = None,
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="An option of one study, for example pareto.budget=1.2x,2x, "
-            "characterize.fits=true or sweep.set=checkpoint_s=20; of a scenario any value, as in "
-            "[bold]gpuplan run[/bold]. May be repeated.",
+            help="An option of one study, such as pareto.budget=1.2x,2x or "
+            "sweep.set=checkpoint_s=20; or a value of a scenario, as in [bold]gpuplan "
+            "run[/bold]. May be repeated.",
             metavar="STUDY.OPTION=VALUE",
             show_default=False,
         ),
     ] = None,
     prices: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Say in characterize what the trace would have cost: a price table of "
-            "[bold]gpuplan prices[/bold] (.parquet), or [bold]builtin[/bold].",
+            help="GPU prices for characterize: a table made by [bold]gpuplan prices[/bold] "
+            "(.parquet), or [bold]builtin[/bold].",
             metavar="FILE|builtin",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -93,9 +96,10 @@ def report(
     ] = None,
     formats: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="What to write, comma-separated: html, md, json, junit, svg, png. Default: what "
-            "a scenario says, and otherwise all.",
+            help="What to write, comma-separated: html, md, json, junit, svg, png. "
+            "Default: as the scenario says, otherwise all.",
             rich_help_panel=OUTPUT_PANEL,
             autocompletion=some_of(FORMS),
             show_default=False,
@@ -103,6 +107,7 @@ def report(
     ] = None,
     title: Annotated[
         str | None,
+        COMMON,
         typer.Option(
             help="Title of the documents. Default: names the trace.",
             rich_help_panel=OUTPUT_PANEL,
@@ -112,8 +117,8 @@ def report(
     time: Annotated[
         datetime | None,
         typer.Option(
-            help="When the documents are made (UTC), told in them. Default: SOURCE_DATE_EPOCH "
-            "where it is set, and otherwise no time, so that the same inputs give the same bytes.",
+            help="Date of the documents (UTC). Default: SOURCE_DATE_EPOCH if set, "
+            "otherwise none, so that the same inputs give the same bytes.",
             formats=DATE_FORMATS,
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
@@ -124,7 +129,7 @@ def report(
     cache: CacheFolder = None,
     no_cache: NoCache = False,
 ) -> None:
-    """Run several studies of a trace and write them as a page, a comment, JSON and test cases."""
+    """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
     from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
@@ -178,7 +183,7 @@ def _of_trace(
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
     from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
-    from gpuplan.cli.documents.studies import arguments_of
+    from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
 
     options = read_options(names or USUAL, settings, shared)
@@ -197,12 +202,18 @@ def _of_trace(
         results, notes = run_all(trace, options, needed=needed)
         return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
 
-    named = [text for name, chosen in options.items() for text in arguments_of(name, chosen)]
+    named = [
+        word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
+    ]
     return make, {name: name for name in options}, [trace, *files_named_in(*named)]
 
 
 def _of_scenario(
-    path: Path, settings: Sequence[str], cache_folder: Path | None, *, no_cache: bool
+    path: Path,
+    settings: Sequence[str],
+    cache_folder: Path | None,
+    *,
+    no_cache: bool,
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
     from gpuplan.cli.documents.write import FORMS

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -52,30 +53,38 @@ def run(
     ],
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="A value in place of the one in the file, for example "
-            "study.pareto.budget=1.5x, workload.trace=other.parquet or clouds.capacity=30; may "
-            "be repeated.",
+            help="Override a value of the file, such as study.pareto.budget=1.5x, "
+            "workload.trace=other.parquet, or clouds.capacity=30. May be repeated.",
             metavar="KEY=VALUE",
             show_default=False,
         ),
     ] = None,
     listed: Annotated[
         bool,
-        typer.Option("--list", help="Check the scenario and show what would run; run nothing."),
+        COMMON,
+        typer.Option(
+            "--list", help="Check the scenario and show what would run, without running it."
+        ),
     ] = False,
     output_format: Annotated[
         RunFormat,
-        typer.Option("--output-format", help="Form of the results.", rich_help_panel=OUTPUT_PANEL),
+        COMMON,
+        typer.Option(
+            "--output-format",
+            help="Form of the results on standard output.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = RunFormat.table,
     out: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="Folder for the documents, in place of dir in the scenario; made where it is "
-            "missing.",
+            help="Folder for the documents, instead of the scenario's dir; made if missing.",
             metavar="DIR",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
@@ -83,9 +92,9 @@ def run(
     ] = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
-    no_cache: NoCache = False,
+    no_cache: Annotated[NoCache, COMMON] = False,
 ) -> None:
-    """Run the studies of a scenario file, write its documents, check its gates.
+    """Run the studies of a scenario file, write its documents, and check its gates.
 
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.

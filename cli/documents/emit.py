@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -21,19 +20,6 @@ from gpuplan.cli.options.shared_options import Output, ResultFormat
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_collected: ContextVar[list[Report] | None] = ContextVar("collected", default=None)
-
-
-@contextmanager
-def collecting() -> Iterator[list[Report]]:
-    """Keep the reports of the commands run inside, instead of showing them."""
-    reports: list[Report] = []
-    token = _collected.set(reports)
-    try:
-        yield reports
-    finally:
-        _collected.reset(token)
-
 
 def emit(
     report: Report,
@@ -45,8 +31,7 @@ def emit(
     """Write the report to standard output and to the files requested, then check the gates.
 
     Either all files are written or none. Where one of them is standard output, as
-    ``/dev/stdout``, nothing else is written there. Inside `collecting` the report is kept there
-    instead.
+    ``/dev/stdout``, nothing else is written there.
 
     Args:
         report: the result.
@@ -60,10 +45,6 @@ def emit(
         OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
-    reports = _collected.get()
-    if reports is not None:
-        reports.append(report)
-        return
     refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)

@@ -1,8 +1,6 @@
-"""Time lines of one replay: GPUs, waiting jobs, and what an Allpass run decides by."""
+"""Time lines of one replay: GPUs, waiting jobs, and what else its policy reports."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import matplotlib
 import numpy as np
@@ -12,11 +10,12 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.cli.figures.palette import KINDS, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
-from gpuplan.simkit.allpass.simulator import AllpassRun, Timeline
+from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, Panel, TimeLines
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.cluster.simulator import ClusterRun
 from gpuplan.simkit.time import MICROS
 
+SECONDS_PER_MINUTE = 60.0
+TALL = 3  # fewer panels than this have more room each
 STEPS = 800  # as many as a picture has columns to show
 DAYS_FROM_S = 172_800.0
 
@@ -50,97 +49,42 @@ def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: 
     axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)
 
 
-def draw_cluster(run: ClusterRun, policy: str = "fifo") -> Figure:
-    """Draw the GPUs in use, with those there are, and the queue over time where there is one."""
-    rows = (1.0, 1.0) if run.waiting.any() else (1.0,)
-    figure = new_figure(rows=rows, height_in=0.5 + 2.0 * len(rows), share_x=True)
-    time, unit = time_axis((run.time_us - run.time_us[0]) / MICROS, run.makespan_us / MICROS)
-    colour = look_of(policy).colour
-    with matplotlib.rc_context(SETTINGS):
-        gpus, *queues = figure.axes
-        draw_steps(gpus, time, run.used, colour)
-        gpus.axhline(run.cluster.gpus, color=INK, linewidth=0.8)
-        gpus.set_ylabel("GPUs")
-        gpus.set_title(
-            f"GPUs in use, of {run.cluster.gpus:,}" + ("" if queues else "; no job waits")
-        )
-        for queue in queues:
-            draw_steps(queue, time, run.waiting, colour)
-            queue.set_ylabel("jobs")
-            queue.set_title("Jobs waiting")
-        for axes in figure.axes:
-            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        finish_timelines(figure, time[-1], unit)
-    return figure
-
-
-def draw_timeline(run: AllpassRun, policy: str = "allpass") -> Figure:
-    """Draw GPUs by kind, and threshold, pressure, queue and mean price where there is any."""
-    line = run.timeline
-    if line.time_us.size == 0:
+def draw_time_lines(lines: TimeLines, policy: str) -> Figure:
+    """Draw the panels of a run below each other, in the color of its policy."""
+    if lines.time_us.size == 0:
         figure = new_figure(height_in=1.8)
         figure.axes[0].text(
             0.5, 0.5, "the run ended before the first tick", ha="center", va="center", color=INK
         )
         return figure
-    time, unit = time_axis(line.time_us / MICROS, run.end_us / MICROS)
-    colour = look_of(policy).colour
-    drawn: list[Callable[[Axes, Timeline, FloatArray, str], None]] = [
-        draw
-        for draw, values in (
-            (_threshold, line.threshold_us if np.isfinite(run.parameters.threshold_s) else 0),
-            (_pressure, line.pressure),
-            (_gpus, 1),
-            (_queue, line.queued),
-            (_price, np.nan_to_num(line.mean_price)),
-        )
-        if np.any(values)
-    ]
-    figure = new_figure(rows=(1.0,) * len(drawn), height_in=1.8 * len(drawn), share_x=True)
+    time, unit = time_axis(lines.time_us / MICROS, lines.end_us / MICROS)
+    colour, panels = look_of(policy).colour, lines.panels
+    is_tall = len(panels) < TALL
+    height_in = 0.5 + 2.0 * len(panels) if is_tall else 1.8 * len(panels)
+    figure = new_figure(rows=(1.0,) * len(panels), height_in=height_in, share_x=True)
     with matplotlib.rc_context(SETTINGS):
-        for axes, draw in zip(figure.axes, drawn, strict=True):
-            draw(axes, line, time, colour)
+        for axes, panel in zip(figure.axes, panels, strict=True):
+            _draw(axes, panel, time, colour, ticks=5 if is_tall else 4)
         finish_timelines(figure, time[-1], unit)
     return figure
 
 
-def _threshold(axes: Axes, line: Timeline, time: FloatArray, colour: str) -> None:
-    draw_steps(axes, time, line.threshold_us / MICROS / 60, colour)
-    axes.set_ylabel("minutes")
-    axes.set_title("Threshold: run time after which a job leaves its container")
-
-
-def _pressure(axes: Axes, line: Timeline, time: FloatArray, colour: str) -> None:
-    draw_steps(axes, time, line.pressure, colour)
-    axes.axhline(1, color=SOFT, linewidth=0.8)
-    axes.set_yscale("symlog", linthresh=1)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:,g}"))
-    axes.set_ylabel("ratio")
-    axes.set_title("Pressure: work due over what the ready workers can do by then")
-
-
-def _gpus(axes: Axes, line: Timeline, time: FloatArray, colour: str) -> None:
-    conventional = line.ready + line.starting - line.marketplace
-    for (kind, look), gpus in zip(
-        KINDS.items(), (line.serverless, line.marketplace, conventional), strict=True
-    ):
-        if np.any(gpus):
-            draw_steps(axes, time, gpus, look.colour, kind)
-    axes.set_ylabel("GPUs")
-    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.set_title("GPUs held")
-    if axes.lines:
+def _draw(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int) -> None:
+    axes.set_title(panel.title)
+    axes.set_ylabel("minutes" if panel.unit == SECONDS else panel.unit)
+    kinds = [name for name in panel.series if name in KINDS and np.any(panel.series[name])]
+    for name in kinds:
+        draw_steps(axes, time, panel.series[name], KINDS[name].colour, name)
+    for name, values in panel.series.items():
+        if name not in KINDS:
+            scaled = values / SECONDS_PER_MINUTE if panel.unit == SECONDS else values
+            draw_steps(axes, time, scaled, colour)
+    if kinds:
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
-
-
-def _queue(axes: Axes, line: Timeline, time: FloatArray, colour: str) -> None:
-    draw_steps(axes, time, line.queued, colour)
-    axes.set_ylabel("jobs")
-    axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    axes.set_title("Jobs waiting for workers")
-
-
-def _price(axes: Axes, line: Timeline, time: FloatArray, colour: str) -> None:
-    draw_steps(axes, time, line.mean_price, colour)
-    axes.set_ylabel("$/GPU-h")
-    axes.set_title("Mean price of a rented worker")
+    if panel.limit is not None:
+        axes.axhline(panel.limit, color=INK if panel.unit == GPUS else SOFT, linewidth=0.8)
+    if panel.unit == RATIO:
+        axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:,g}"))
+    elif panel.unit in (GPUS, JOBS):
+        axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))

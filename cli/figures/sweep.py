@@ -31,7 +31,7 @@ UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0,
 EVERYTHING = "everything serverless"
 TODAY = "today"
 LOOK = {
-    "fixed": look_of("fixed"),
+    "fixed": look_of("fixed-threshold"),
     "adaptive": look_of("allpass"),
     EVERYTHING: look_of("serverless-only"),
 }

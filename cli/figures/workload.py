@@ -18,7 +18,7 @@ from gpuplan.cli.formats.model_names import model_name
 from gpuplan.cli.formats.units import show_duration, show_number
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits import Fits, TraceFits
+    from gpuplan.analysis.fits.models import Fits, TraceFits
 
 SHOWN = 4
 CYCLE = ("orange", "blue", "green", "purple")

@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.formats.escape import visible
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
-
-    from gpuplan.analysis.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +76,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Input:
-    """One input file as the JSON output names it."""
-
-    path: str
-    sha256: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """The result of a command, ready for every output form.
 
@@ -100,20 +90,17 @@ class Report:
         notes: what helps whoever typed the command; no part of the result.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
+        timeline: what happened over time, for ``--timeline``, where a study has it.
     """
 
     command: str
     results: dict[str, Any]
     tables: tuple[Table, ...]
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[InputFile, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
-
-
-def trace_input(trace: Trace) -> Input:
-    """Return a trace as an input of a report."""
-    return Input(path=str(trace.path), sha256=trace.sha256, rows=trace.rows)
+    timeline: Callable[[], pl.DataFrame] | None = None

@@ -24,7 +24,7 @@ STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
 
 SHARE = re.compile(
     r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
-    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error|within|\w+_wait_growth"
 )
 """Names of fractions of 1, which may be compared with a percentage."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.analysis.errors import UsageError, shortened
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.market_options import MOST_GPUS
 
 if TYPE_CHECKING:
@@ -44,18 +45,20 @@ class ClusterChoice:
 
     cluster: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help=f"GPUs that a policy may hold at once: {FORMS}. A policy of one cluster fits each "
-            "job into its nodes; one that rents has this number of workers at most (capacity). "
-            "Default: no limit, and a cluster in which no job waits.",
+            help="GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as "
+            "needed), or A100=8x4 to name the GPU type. For a policy that rents, the "
+            "most workers. Default: no limit.",
             metavar=METAVAR,
             show_default=False,
         ),
     ] = None
     gpus: Annotated[
         int | None,
+        COMMON,
         typer.Option(
-            help="Short form of --cluster: a number of GPUs, without nodes.",
+            help="Number of GPUs, without nodes; short for --cluster.",
             min=1,
             max=MOST_GPUS,
             show_default=False,

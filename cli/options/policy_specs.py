@@ -7,12 +7,12 @@ from typing import Any
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.lookup import find_named
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import Contender
-from gpuplan.planner.registry import POLICIES, Policy
+from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.registry import POLICIES, find_policy, policy_name
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -67,7 +67,7 @@ def read_contenders(
             given.take(taken(setting, policy), f"--set {setting}")
         for other in owned:
             if _owner(other) == names[text]:
-                given.take([other.strip()[len(names[text]) + 1 :]], f"--set {other}")
+                given.take([_unowned(other)], f"--set {other}")
         given.take(_own(text), f"--policy {text}")
         found.append(given.contender(text, are_priced=are_priced))
     return found
@@ -118,13 +118,14 @@ def read_contender(
     check_once(settings)
     _check_one_size(settings, "--set ")
     plain = name.partition(":")[0].strip()
-    if plain in POLICIES and _own(name):
+    if policy_name(plain) in POLICIES and _own(name):
         listed = " ".join(f"--set {part.strip()}" for part in _own(name))
         raise UsageError(
             f"--policy {name!r}: one policy has its settings in --set\n"
             f"  next: --policy {plain} {listed}"
         )
-    policy = find_named(name, POLICIES, "--policy")
+    policy = find_policy(name)
+    name = policy.name
     _check_size(size, settings, {name: name}, {name: policy})
     given = _Given(name, policy, size)
     for text in settings:
@@ -231,10 +232,10 @@ def _check_one_size(texts: Sequence[str], where: str) -> None:
 def _named(text: str, option: str) -> tuple[str, Policy]:
     """Return the policy of ``NAME[:key=value,...]`` and its name."""
     name, colon, own = (part.strip() for part in text.partition(":"))
-    policy = find_named(name, POLICIES, option, "policy")
+    policy = find_policy(name, option)
     if colon and not own:
         raise UsageError(f"{option} {text!r}: expected {name} or {name}:key=value")
-    return name, policy
+    return policy.name, policy
 
 
 def _own(text: str) -> list[str]:
@@ -267,7 +268,13 @@ def _check_size(
 
 def _owner(text: str) -> str:
     """Return the policy that a setting is meant for, or nothing where it is for all."""
-    return text.partition("=")[0].strip().rpartition(".")[0]
+    return policy_name(text.partition("=")[0].strip().rpartition(".")[0])
+
+
+def _unowned(text: str) -> str:
+    """Return ``key=value`` of ``policy.key=value``."""
+    key, _, value = text.strip().partition("=")
+    return f"{key.rpartition('.')[2]}={value}"
 
 
 def taken(text: str, policy: Policy) -> list[str]:

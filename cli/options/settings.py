@@ -20,6 +20,7 @@ LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or
 SIZES = ("capacity", "gpus", "cluster")
 """What the most GPUs held are called: of workers that are rented, and of a cluster."""
 LISTS = ("numbers", "durations")  # kinds of several values
+UNSET = "none"
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -104,6 +105,8 @@ def show_setting(value: Any) -> str:
 
 def _value(option: str, value: str, setting: Setting) -> Any:
     most = math.inf if setting.most is None else setting.most
+    if setting.optional and value.lower() == UNSET:
+        return None
     if setting.unlimited and value.lower() in NO_LIMIT:
         return math.inf if setting.kind == "duration" else None
     match setting.kind:

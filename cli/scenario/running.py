@@ -130,7 +130,8 @@ def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
     path = cache.path("traces", f"{key}.parquet")
     cache.make("traces")
     with workload.places.told():
-        report = run_study(workload.command, [*workload.arguments, f"--output={path}"])
+        sources = {"sources": workload.files} if workload.files else {}
+        report = run_study(workload.command, workload.options, **sources, outs=path)
     made = _Trace(path, sha256_of(path), workload.trace, report.warnings)
     cache.keep("traces", key, json.dumps({"sha256": made.sha256, "warnings": made.warnings}))
     return made
@@ -154,7 +155,7 @@ def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
     else:
         messages.note(f"{study.name}: gpuplan {study.command}")
         with study.places.told():
-            report = run_study(study.command, [*study.arguments, str(trace.path)])
+            report = run_study(study.command, study.options, trace=trace.path)
         result = result_of(study.name, study.arguments, report)
         text = trace.named(result.to_text(), _inside_json)
         result = StudyResult.from_text(text)

@@ -77,7 +77,7 @@ class Common:
         return [text for key, text in last.items() if key not in set_there]
 
     def cluster_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
-        """Return the cluster of all as arguments for what a sweep is set against, if it has one."""
+        """Return the cluster of all for what a sweep is set against, if it has one."""
         from gpuplan.cli.options.policy_specs import has_own_size, size_setting
         from gpuplan.planner.registry import POLICIES
 
@@ -88,12 +88,12 @@ class Common:
         if policy is None or size_setting(policy) != "cluster" or has_own_size(against):
             return []
         sizes = [self.clouds[name] for name in ("cluster", "gpus") if name in self.clouds]
-        return [f"--cluster={size}" for size in sizes if size.lower() not in NO_LIMIT]
+        return [size for size in sizes if size.lower() not in NO_LIMIT]
 
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
         from gpuplan.cli.options.completion import DEFAULT_POLICIES
         from gpuplan.cli.options.policy_specs import taken
-        from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.registry import POLICIES, policy_name
 
         own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
         sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
@@ -102,7 +102,7 @@ class Common:
             given = options.get("policy") or DEFAULT_POLICIES
             texts = given if isinstance(given, list | tuple) else [given]
             names = [str(text).partition(":")[0].strip() for text in texts]
-            known = [POLICIES[name] for name in names if name in POLICIES]
+            known = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
             return [
                 *(text for text in shared if any(taken(text, policy) for policy in known)),
                 *(
@@ -113,11 +113,11 @@ class Common:
                 ),
             ]
         name = "allpass" if command == "sweep" else str(options.get("policy", "allpass"))
-        if command not in ("simulate", "sweep") or name not in POLICIES:
+        policy = POLICIES.get(policy_name(name))
+        if command not in ("simulate", "sweep") or policy is None:
             return []
-        known_names = POLICIES[name].settings
-        shared.sort(key=lambda text: text.partition("=")[0] in known_names)  # own names count last
-        found = [new for text in shared for new in taken(text, POLICIES[name])]
+        shared.sort(key=lambda text: text.partition("=")[0] in policy.settings)  # own names last
+        found = [new for text in shared for new in taken(text, policy)]
         own = self.policies.get(name, {})
         found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
         # A sweep sets the controller itself.
@@ -142,6 +142,7 @@ def _takes(command: str, section: str, option: str, value: Any) -> bool:
 @cache
 def setting_names() -> Mapping[str, frozenset[str]]:
     """Return the names of the settings of every policy."""
-    from gpuplan.planner.registry import POLICIES
+    from gpuplan.planner.registry import POLICIES, RENAMED
 
-    return {name: frozenset(policy.settings) for name, policy in POLICIES.items()}
+    old = {name: POLICIES[new] for name, new in RENAMED["--policy"].items()}
+    return {name: frozenset(one.settings) for name, one in (POLICIES | old).items()}

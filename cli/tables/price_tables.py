@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.formats.report import Column, Input, Report, Table
+from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
 
 if TYPE_CHECKING:
@@ -16,8 +14,6 @@ if TYPE_CHECKING:
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
     from gpuplan.analysis.prices.view import PriceView
-    from gpuplan.analysis.trace import Trace
-    from gpuplan.cli.options.shared_options import PriceChoice
     from gpuplan.planner.pricing.trace_bill import TraceCost
 
 MAX_LEADERS = 4
@@ -25,35 +21,12 @@ MAX_SUPPLIES = 20
 SOURCE = (Column("gpu_type", "GPU"), Column("provider", "provider"), Column("kind", "kind"))
 
 
-def with_prices(
-    report: Report, trace: Trace, choice: PriceChoice, *, include_running: bool
-) -> Report:
-    """Return a report on a trace with prices of GPUs and the cost of the trace.
-
-    Raises `InputError` or `UsageError` where the prices cannot be used.
-    """
-    from gpuplan.analysis.prices.view import read_market
-    from gpuplan.planner.pricing.trace_bill import trace_cost
-
-    as_of = choice.as_of and choice.as_of.replace(tzinfo=UTC)
-    if as_of is None and not trace.provenance.relative_time:
-        as_of = trace.jobs["submit_time"][-1]
-    market, book = read_market(str(choice.prices), reference=choice.reference, as_of=as_of)
-    cost = trace_cost(trace, market, gpu=choice.gpu, include_running=include_running)
+def bill_tables(cost: TraceCost, view: PriceView) -> Iterator[Table]:
+    """Yield what a trace would have cost, and what the sources of its GPUs ask."""
     used = {bill.gpu_type for bill in cost.bills} or None
-    used_files = () if book is None else (Input(str(book.path), book.sha256, book.rows),)
-    return replace(
-        report,
-        results=report.results | {"prices": market.summary() | cost.summary()},
-        tables=(
-            *report.tables,
-            *([cost_table(cost, market)] if cost.bills else []),
-            *market_tables(market, used),
-        ),
-        inputs=(*report.inputs, *used_files),
-        parameters=report.parameters | choice.parameters(),
-        warnings=(*report.warnings, *cost.notes, *market.notes),
-    )
+    if cost.bills:
+        yield cost_table(cost, view)
+    yield from market_tables(view, used)
 
 
 def show_price(value: float) -> str:

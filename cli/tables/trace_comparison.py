@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
 from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
 from gpuplan.cli.tables.fit_tables import chosen
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.comparison import TwoSample
     from gpuplan.analysis.characterize.options import CharacterizedTrace
+    from gpuplan.analysis.characterize.two_sample import TwoSample
 
 QUANTITIES = {
     "duration_s": ("duration", show_duration),
     "gap_s": ("gap", show_duration),
     "num_gpus": ("GPUs", show_number),
 }
-
-
-def trace_names(paths: Sequence[Path]) -> list[str]:
-    """Return a short name per trace: the file's own where those differ, else the path."""
-    stems = [path.stem for path in paths]
-    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name} ({position})" for position, name in enumerate(names, 1)]
 
 
 def comparison_headline(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> str:
@@ -52,7 +43,7 @@ def comparison_tables(
 
 
 def _side_by_side(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> Table:
-    results = [characterized.summary() for characterized in portraits]
+    results = [plain(characterized.results()) for characterized in portraits]
     rows = []
     for path, label, unit, _ in STATISTICS:
         values = [value_at(result, path) for result in results]

@@ -18,6 +18,8 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),
     "compare": (("lab.parquet",), 6),
+    "profile": (("profile.csv", "--slo=100ms"), 2),
+    "share": (("shared.csv",), 2),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),

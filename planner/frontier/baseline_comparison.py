@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.frontier.baselines.registry import BASELINES, baseline
 from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
+from gpuplan.planner.registry import BASELINES, find_baseline
 
 ALL = "all"
-STANDING = ("equal", "pollux")  # baselines with a fixed cluster
 STANDING_NOTE = (
     "a baseline on a fixed cluster (equal, pollux) has its GPUs ready from the first job on, and "
     "may be a little ahead where GPUs abound: each job of a plan waits up to"
@@ -94,9 +93,7 @@ def names_of(asked: Sequence[str]) -> tuple[str, ...]:
     """Return the requested baselines, each once. Raises `UsageError` on an unknown one."""
     names: list[str] = []
     for name in asked:
-        if name != ALL:
-            baseline(name)
-        names += BASELINES if name == ALL else [name]
+        names += BASELINES if name == ALL else [find_baseline(name).name]
     return tuple(dict.fromkeys(names))
 
 
@@ -108,7 +105,7 @@ def compare_baselines(
     Args:
         study: the jobs, the plans to compare with, and how GPUs are rented if that is not
             up to the baseline.
-        names: of `BASELINES`.
+        names: of `gpuplan.planner.registry.BASELINES`.
         progress: called with the share done.
 
     Raises:
@@ -144,6 +141,6 @@ def compare_baselines(
     notes = left_out
     if frontier.is_weighted:
         notes = [*notes, WEIGHTED_NOTE]
-    if any(name in STANDING for name in names) and cluster.provision_s > 0:
+    if any(BASELINES[name].is_standing for name in names) and cluster.provision_s > 0:
         notes = [*notes, f"{STANDING_NOTE} {cluster.provision_s:g} s for its nodes"]
     return BaselineComparison(tuple(points), tuple(notes), frontier.is_weighted)

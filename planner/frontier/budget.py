@@ -1,9 +1,9 @@
-"""Requested budgets: average GPUs, multiples of the load, or dollars; and the plans within them."""
+"""Requested budgets: average GPUs, today's GPUs, the load, or dollars; and plans within them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, log
 from typing import TypeVar
 
@@ -13,18 +13,15 @@ from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.planner.frontier.methods.registry import Solved
-from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
 from gpuplan.planner.speedup.model import SpeedupModel
 
-HOURS_PER = {"h": 1.0, "month": MONTH_H}
+HOURS_PER = {"h": 1.0, "month": MONTH_H, "quarter": 3 * MONTH_H, "year": 12 * MONTH_H}
 MOST = 1e12  # GPUs, loads or dollars; the world's GPUs cost less
-GPUS, LOADS, DOLLARS = "gpu", "x", "usd"
+GPUS, LOADS, DOLLARS, NOW = "gpu", "x", "usd", "now"
 Made = TypeVar("Made")
 
 
@@ -33,9 +30,10 @@ class Budget:
     """A budget.
 
     Attributes:
-        value: average GPUs, multiples of the load, or dollars in ``period``; > 0.
-        unit: `GPUS`, `LOADS` or `DOLLARS`.
-        period: ``h`` or ``month``, for dollars.
+        value: average GPUs, multiples of the load (of every job on one GPU), multiples of the GPUs
+            held today, or dollars in ``period``; > 0.
+        unit: `GPUS`, `LOADS`, `NOW` or `DOLLARS`.
+        period: one of `HOURS_PER`, for dollars.
     """
 
     value: float
@@ -51,6 +49,8 @@ class Budget:
         """The budget as it is written."""
         if self.unit == DOLLARS:
             return f"${self.value:,.2f}/{self.period}"
+        if self.unit == NOW:
+            return _relative_to_now(self.value, "g")
         return f"{self.value:g}{self.unit}"
 
     @property
@@ -58,6 +58,8 @@ class Budget:
         """The budget with all its digits, which identifies the point requested for it."""
         if self.unit == DOLLARS:
             return f"${self.value:.10g}/{self.period}"
+        if self.unit == NOW:
+            return _relative_to_now(self.value, ".10g")
         return f"{self.value:.10g}{self.unit}"
 
     @property
@@ -70,8 +72,21 @@ class Budget:
             )
         return self.value / HOURS_PER[self.period]
 
-    def gpus(self, load_gpus: float, usd_per_gpu_h: float | None = None) -> float:
-        """Return average GPUs. Raises `UsageError` for dollars without a price."""
+    def gpus(
+        self, load_gpus: float, usd_per_gpu_h: float | None = None, now_gpus: float | None = None
+    ) -> float:
+        """Return average GPUs.
+
+        Raises:
+            UsageError: dollars without a price, or relative to a log that shows no GPUs in use.
+        """
+        if self.unit == NOW:
+            if now_gpus is None:
+                raise UsageError(
+                    f"--budget {self.text}: no job of the log has a run time and GPUs, so today's "
+                    "GPUs are not known\n  next: --budget 60gpu, or 1.2x the load"
+                )
+            return self.value * now_gpus
         if self.unit == DOLLARS:
             if usd_per_gpu_h is None:
                 raise UsageError(
@@ -89,6 +104,12 @@ class Budget:
             return f"{enough}gpu"
         usd = ceil(100 * float(enough) * usd_per_gpu_h * HOURS_PER[self.period]) / 100
         return f"'${usd:.2f}/{self.period}'"
+
+
+def _relative_to_now(value: float, form: str) -> str:
+    """Return ``now``, or how much more or less, as in ``now+20%``."""
+    more = round(100 * (value - 1), 9)
+    return "now" if more == 0 else f"now{'+' if more > 0 else '-'}{abs(more):{form}}%"
 
 
 def requested_jct(seconds: float) -> str:
@@ -137,34 +158,25 @@ def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
     return plans or [solved.at_budget(high)]
 
 
-def plan_of(solved: Solved, frontier: Frontier, budget: Budget, price: Quote | None) -> Plan:
+def plan_of(
+    solved: Solved,
+    frontier: Frontier,
+    budget: Budget,
+    price: Quote | None,
+    now_gpus: float | None = None,
+) -> Plan:
     """Return the plan of a method for a budget.
 
     Raises:
         InfeasibleError: it is below the least of the frontier, in the unit of the request, or of
             the method.
-        UsageError: dollars without a price.
+        UsageError: dollars without a price, or relative to a log that shows no GPUs in use.
     """
     usd = None if price is None else price.usd_per_gpu_h
-    gpus = budget.gpus(frontier.load_gpus, usd)
+    gpus = budget.gpus(frontier.load_gpus, usd, now_gpus)
     if gpus >= frontier.min_budget * (1 - TOLERANCE):
         return solved.at_budget(gpus)  # another method may need more, and reports it
     return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
-
-
-def within_cluster(
-    choices: ClassOptions, speedup: SpeedupModel, cluster: RentedCluster | None
-) -> ClassOptions:
-    """Return choices in which no job gets more GPUs than can be rented."""
-    if cluster is None or cluster.max_gpus is None:
-        return choices
-    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
-    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
-    return replace(
-        choices,
-        max_width=min(choices.max_width or usual, room),
-        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
-    )
 
 
 def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
@@ -18,7 +19,6 @@ from gpuplan.planner.frontier.budget import (
     requested_jct,
     shown_of,
     sweep,
-    within_cluster,
 )
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
@@ -27,9 +27,12 @@ from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay
 from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
+from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.time import HOUR_S
 
 EXACT = "exact"
@@ -68,6 +71,8 @@ class Point:
             requested, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
             are exceeded most.
         requested: the budget or completion time as requested; None for a sweep of the frontier.
+        within_peak: a replay at this budget with no more GPUs at once than the log ever held; None
+            without a replay, without a log of GPUs in use, or if the budget cannot keep up so.
     """
 
     plan: Plan
@@ -76,6 +81,7 @@ class Point:
     replayed: ReplayedPlan | None = None
     inside: Candidate | None = None
     requested: str | None = None
+    within_peak: PlanReplay | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,7 @@ class FrontierStudy:
         cluster: how GPUs were rented in the replays; None without replays.
         notes: caveats for readers of the plans.
         sections: further parts.
+        today: what the log shows; None if no job has a run time and GPUs.
     """
 
     workload: ClassWorkload
@@ -109,6 +116,7 @@ class FrontierStudy:
     cluster: RentedCluster | None = None
     notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
+    today: Today | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -132,7 +140,7 @@ class FrontierStudy:
         return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
     def usd_per_month(self, gpus: float) -> float:
-        """Return the cost of a number of GPUs in a month of 730 hours. Raises without a price."""
+        """Return the cost of a number of GPUs in a month of 730.5 hours. Raises without a price."""
         if self.price is None:
             raise ValueError("this study has no price")
         return gpus * self.price.usd_per_gpu_h * MONTH_H
@@ -187,6 +195,7 @@ class FrontierStudy:
             "method": self.method,
             "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
             "price": None if self.price is None else self.price.summary(),
+            "today": None if self.today is None else self.today.summary(),
             "recorded": self.recorded(),
             "max_gpus_per_job": frontier.widest,
             "load_gpus": frontier.load_gpus,
@@ -267,6 +276,18 @@ class FrontierStudy:
             if self.price is not None:
                 billed = self.usd_per_month(point.replayed.replay.billed_gpus)
                 row["replay"]["billed_usd_per_month"] = billed
+        within = point.within_peak
+        row["replay_within_today_peak"] = (
+            None
+            if within is None or self.today is None
+            else {
+                "today_peak_gpus": self.today.usage.peak_gpus,
+                "mean_jct_s": within.mean_jct_s,
+                "p95_jct_s": percentile(within.jct_s, 95),
+                "rented_gpus": within.rented_gpus,
+                "peak_gpus": within.peak_gpus,
+            }
+        )
         return row
 
     def _row_and_widths(self, point: Point) -> dict[str, Any]:
@@ -283,6 +304,7 @@ def study_frontier(
     price: Quote | None = None,
     method: str = EXACT,
     cluster: RentedCluster | None = None,
+    today: Today | None = None,
     progress: Progress | None = None,
 ) -> FrontierStudy:
     """Find the frontier of a trace and the plans for some budgets or completion times.
@@ -298,6 +320,7 @@ def study_frontier(
         method: what makes the plans, a name of `METHODS`.
         cluster: how GPUs are rented in the replays; None for none. No job gets more GPUs than it
             can have.
+        today: what the log shows; budgets may be relative to it.
         progress: called with the share done, of the frontiers or, with replays, of both: half each.
 
     Raises:
@@ -317,9 +340,11 @@ def study_frontier(
     )
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     by_request = bool(budgets or targets_s)
+    now_gpus = None if today is None else today.usage.mean_gpus
     if by_request:
         plans: list[tuple[Plan, float | None, str | None]] = [
-            (plan_of(solved, frontier, budget, price), None, budget.requested) for budget in budgets
+            (plan_of(solved, frontier, budget, price, now_gpus), None, budget.requested)
+            for budget in budgets
         ]
         plans += [
             (frontier.at_target_jct(seconds), seconds, requested_jct(seconds))
@@ -330,6 +355,9 @@ def study_frontier(
     plans.sort(key=lambda asked: asked[0].budget_gpus)
 
     tried = 0
+    peak = None
+    if cluster is not None and today is not None:
+        peak = TodaysPeak(trace, speedup, choices, workload, cluster, today)
 
     def point(plan: Plan, target_s: float | None = None, requested: str | None = None) -> Point:
         nonlocal tried
@@ -343,7 +371,8 @@ def study_frontier(
         tried += 1
         if replayed is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
-        return Point(plan, at_ends, target_s, replayed, requested=requested)
+        within = None if peak is None or replayed is None else peak.replay(plan, replayed.replay)
+        return Point(plan, at_ends, target_s, replayed, requested=requested, within_peak=within)
 
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(
@@ -358,6 +387,7 @@ def study_frontier(
         method=method,
         cluster=cluster,
         notes=(f"--method {method} tried {searched}",) if searched else (),
+        today=today,
     )
     if cluster is None or not by_request:
         return study

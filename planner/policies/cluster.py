@@ -17,6 +17,7 @@ from gpuplan.planner.policies.allpass_settings import idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
 from gpuplan.planner.runs.cluster_setting import pool_of
+from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
     LOWER,
@@ -26,6 +27,7 @@ from gpuplan.planner.runs.settings import (
     refuse_choice,
 )
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
@@ -72,8 +74,9 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
             *_without_effect(policy, settings, cluster),
             *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
         ),
-        timeline=partial(timeline_frame, run),
-        detail=run,
+        timeline=partial(usage_frame, run),
+        run=run,
+        lines=partial(usage_lines, run),
     )
 
 
@@ -198,7 +201,7 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, bill: ClusterBill) -> pl.DataFra
             "jct_s": run.jct_us / MICROS,
             "jqt_s": run.jqt_us / MICROS,
             "gpu_s": service_s * run.workload.billed_gpus,
-            "cost_usd": bill.shares(run),
+            "cost_usd": bill.shares(run, run.workload.gpus),
             "preemption_s": held_s - service_s,
             "preemptions": run.stops,
         }
@@ -208,19 +211,3 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, bill: ClusterBill) -> pl.DataFra
 def _mean_over_time(run: ClusterRun, values: Any) -> float:
     time_s = (run.time_us - run.time_us[0]) / MICROS
     return time_average(time_s, values.astype(np.float64), run.makespan_us / MICROS)
-
-
-def timeline_frame(run: ClusterRun) -> pl.DataFrame:
-    """Return a row per change of a run.
-
-    Columns: ``time_s`` after the first submission, ``queued`` jobs and ``used_gpus`` from then on.
-    """
-    found = pl.DataFrame(
-        {
-            "time_s": (run.time_us - run.time_us[0]) / MICROS,
-            "queued": run.waiting,
-            "used_gpus": run.used,
-        }
-    )
-    changed = pl.any_horizontal(pl.col("queued", "used_gpus").diff().fill_null(1) != 0)
-    return found.filter(changed)

@@ -7,8 +7,7 @@ source: a trace without a calendar, or of other years than the prices, is billed
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.demand import HourlyDemand, demands
 from gpuplan.analysis.prices.hourly import HourlyPrices
 from gpuplan.analysis.prices.offers import Offer
+from gpuplan.analysis.prices.results import PriceViewResults, view_results
 from gpuplan.analysis.prices.view import MAX_NAMES_LISTED, PriceView
 from gpuplan.analysis.trace import Trace
 from gpuplan.simkit.renting.billing import hourly_usd
@@ -47,10 +47,6 @@ class SourceBill:
     hourly_share: float
     saving: float | None = None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class CheapestBill:
@@ -67,10 +63,6 @@ class CheapestBill:
     gpu_hours: float
     cost_usd: float
     hourly_share: float
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +81,30 @@ class TraceCost:
     unpriced_gpu_hours: float
     notes: tuple[str, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "bills": [bill.summary() for bill in self.bills],
-            "cheapest_each_hour": [bill.summary() for bill in self.cheapest],
-            "unpriced_gpu_hours": self.unpriced_gpu_hours,
-        }
+
+@dataclass(frozen=True)
+class TracePriceResults(PriceViewResults):
+    """What sources ask for GPUs, and what a trace would have cost at them.
+
+    Attributes:
+        bills: one per GPU type and source, the cheapest first.
+        cheapest_each_hour: one per GPU type: always at the cheapest source.
+        unpriced_gpu_hours: GPU-hours of jobs without a price.
+    """
+
+    bills: tuple[SourceBill, ...]
+    cheapest_each_hour: tuple[CheapestBill, ...]
+    unpriced_gpu_hours: float
+
+
+def trace_price_results(cost: TraceCost, view: PriceView) -> TracePriceResults:
+    """Return what sources ask and what a trace would have cost, as JSON has it."""
+    return TracePriceResults(
+        **vars(view_results(view)),
+        bills=cost.bills,
+        cheapest_each_hour=cost.cheapest,
+        unpriced_gpu_hours=cost.unpriced_gpu_hours,
+    )
 
 
 def trace_cost(

@@ -35,6 +35,7 @@ class Setting:
         choices: the words a ``choice`` may have.
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).
         at_most: the greatest value where it is not that of `MOST`.
+        optional: whether ``none`` stands for nothing said.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     unlimited: bool = False
     at_most: float | None = None
+    optional: bool = False
 
     @property
     def most(self) -> float | None:

@@ -30,12 +30,14 @@ class TraceJobs:
         notes: what was left out or drawn, one sentence each.
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
+        job_class: the class of each, in the same order; None where it was not read.
     """
 
     workload: Workload
     job_id: pl.Series
     notes: tuple[str, ...]
     first_submit_us: int | None = None
+    job_class: pl.Series | None = None
 
     @property
     def span_s(self) -> float:
@@ -130,6 +132,7 @@ def jobs_of(
             restore_us=load_us,
         ),
         job_id=kept["job_id"],
+        job_class=kept.get_column("job_class", default=None),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),

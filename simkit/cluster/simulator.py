@@ -11,6 +11,7 @@ from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
+from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 from gpuplan.simkit.workload import Workload
 
@@ -65,6 +66,32 @@ class ClusterRun:
         """GPU time that each job held."""
         found: FloatArray = self.held_us.astype(np.float64) * self.workload.gpus
         return found
+
+    @property
+    def submit_us(self) -> IntArray:
+        """Submission of each job."""
+        return self.workload.submit_us
+
+    @property
+    def waited_us(self) -> IntArray:
+        """Time without GPUs, as `jqt_us`."""
+        return self.jqt_us
+
+    @property
+    def usage(self) -> Usage:
+        """GPUs in use and jobs waiting over time."""
+        return Usage(self.time_us, self.used, self.waiting)
+
+    @property
+    def capacity(self) -> int:
+        """GPUs of the cluster."""
+        return self.cluster.gpus
+
+    @property
+    def rented(self) -> Leases:
+        """The whole cluster, from the first submission to the last finish."""
+        first = int(self.workload.submit_us[0])
+        return one_lease(first, first + self.makespan_us, self.cluster.gpus)
 
     @property
     def makespan_us(self) -> int:

@@ -80,6 +80,22 @@ class Market:
         kept = np.minimum(self.offers, most)
         return Market(self.start_us, kept, self.price[rank < most], self.period_us)
 
+    def since(self, at_us: int) -> Market:
+        """Return the market as it goes on from a time on, which becomes its beginning."""
+        if self.start_us.size == 1 or at_us == 0:
+            return self
+        at = at_us % self.period_us
+        now = int(np.searchsorted(self.start_us, at, side="right")) - 1
+        steps, start = np.arange(now, self.start_us.size), self.start_us[now:] - at
+        start[0] = 0
+        if self.period_us != FOREVER:  # what is left of the period comes after it
+            again = np.arange(now + (at > self.start_us[now]))
+            steps = np.append(steps, again)
+            start = np.append(start, self.start_us[again] + self.period_us - at)
+        first = self.first
+        prices = [self.price[first[step] : first[step + 1]] for step in steps]
+        return Market(start, self.offers[steps], np.concatenate(prices), self.period_us)
+
     @classmethod
     def constant(cls, prices: Sequence[float]) -> Market:
         """Return a market of constant offers in ascending order of price."""

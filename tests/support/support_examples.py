@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 PAGES = [
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("index.md", "tutorial.md", "gates.md")),
+    *(ROOT / "docs" / n for n in ("index.md", "tutorial.md", "gates.md", "library.md", "twin.md")),
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
 ]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
+from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.elastic.kernel import ElasticRules
 from gpuplan.simkit.elastic.simulator import NO_LIMIT
 from gpuplan.simkit.time import HOUR_S, to_micros
@@ -83,4 +86,19 @@ def rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
         max_nodes=NO_LIMIT if limit is None else limit // cluster.node_gpus,
         squeeze=cluster.overflow == "squeeze" and limit is not None,
         horizon_us=int(to_micros(horizon_h * HOUR_S)),
+    )
+
+
+def within_cluster(
+    choices: ClassOptions, speedup: SpeedupModel, cluster: RentedCluster | None
+) -> ClassOptions:
+    """Return choices in which no job gets more GPUs than can be rented."""
+    if cluster is None or cluster.max_gpus is None:
+        return choices
+    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
+    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
+    return replace(
+        choices,
+        max_width=min(choices.max_width or usual, room),
+        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
     )

@@ -18,7 +18,7 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
-from gpuplan.simkit.elastic.simulator import run_widths
+from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
@@ -310,16 +310,9 @@ def replay_paths(
         UsageError: times are too long for 64 bits.
     """
     cluster = cluster or RentedCluster()
-    arrivals = jobs_of(workload)
-    rules = rules_of(cluster, workload.horizon_h)
-    used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
-    paths = [paths[index] for index in used.tolist()]
-    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
-    _check_widths_fit(workload, paths, tables, cluster)
-    submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
-    work_us = arrivals.work_h * gpu_us_per_h
+    arrivals, gpu_us_per_h = jobs_of(workload), HOUR_S * MICROS
     try:
-        run = run_widths(submit_us, path_of, work_us, tables, rules)
+        run = run_paths(workload, paths, path_of, cluster)
     except TimeOverflow as error:
         raise UsageError(
             f"the jobs cannot be replayed: {error}\n  next: shorter delays or billing steps "
@@ -328,8 +321,8 @@ def replay_paths(
     return replay_of(
         arrivals,
         workload.horizon_h,
-        jct_s=(run.finish_us - submit_us) / MICROS,
-        jqt_s=(run.start_us - submit_us) / MICROS,
+        jct_s=(run.finish_us - run.submit_us) / MICROS,
+        jqt_s=run.waited_us / MICROS,
         rescales=run.rescales,
         held_gpu_h=float(run.held_gpu_us.sum()) / gpu_us_per_h,
         time_s=run.time_us / MICROS,
@@ -338,6 +331,28 @@ def replay_paths(
         / gpu_us_per_h,
         demand_s=run.level_us / MICROS,
     )
+
+
+def run_paths(
+    workload: ClassWorkload,
+    paths: Sequence[WidthPath],
+    path_of: IntArray,
+    cluster: RentedCluster,
+) -> WidthRun:
+    """Run the jobs as `replay_paths` does and return what the simulator measured.
+
+    Raises:
+        InfeasibleError: as there.
+        TimeOverflow: times too long to be counted.
+    """
+    arrivals = jobs_of(workload)
+    rules = rules_of(cluster, workload.horizon_h)
+    used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
+    paths = [paths[index] for index in used.tolist()]
+    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
+    _check_widths_fit(workload, paths, tables, cluster)
+    work_us = arrivals.work_h * (HOUR_S * MICROS)
+    return run_widths(to_micros(arrivals.submit_s), path_of, work_us, tables, rules)
 
 
 def jobs_of(workload: ClassWorkload) -> ClassArrivals:

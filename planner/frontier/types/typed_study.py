@@ -21,12 +21,11 @@ from gpuplan.planner.frontier.budget import (
     requested_jct,
     shown_of,
     within,
-    within_cluster,
 )
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.types.heterogeneous import (
     TypedFrontier,

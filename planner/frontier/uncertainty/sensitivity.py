@@ -20,13 +20,13 @@ import polars as pl
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import within_cluster
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
+from gpuplan.planner.frontier.replay.renting import within_cluster
 from gpuplan.planner.frontier.study import FrontierStudy, Point
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.planner.speedup.registry import load_speedup

@@ -1,0 +1,29 @@
+"""What a result says of the files that it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One input file, as the JSON output names it.
+
+    Attributes:
+        path: the file, as the user gave it.
+        sha256: hash of its bytes.
+        rows: the rows it has.
+    """
+
+    path: str
+    sha256: str
+    rows: int
+
+
+def trace_input(trace: Trace) -> InputFile:
+    """Return a trace as an input of a result."""
+    return InputFile(str(trace.path), trace.sha256, trace.rows)
