@@ -36,7 +36,7 @@ class PluginWarning(UserWarning):
     """Something that an installed package adds is left out."""
 
 
-class _Listener:
+class _RefusalLog:
     """Who is told about entry points that are left out; each problem is told once."""
 
     tell: Callable[[str], None] | None = None
@@ -55,7 +55,7 @@ class _Listener:
             self.tell(problem)
 
 
-_listener = _Listener()
+_listener = _RefusalLog()
 
 
 def tell_problems_to(tell: Callable[[str], None] | None) -> None:
