@@ -20,6 +20,7 @@ from typing import Any
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
+from gpuplan.analysis.plugins import installed_packages
 from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
 
@@ -73,8 +74,9 @@ def open_cache(folder: Path | None) -> Iterator[Cache]:
 
 
 def key_of(kind: str, **parts: Any) -> str:
-    """Return the name of what depends on these parts, and on the version of gpuplan."""
-    told = json.dumps([gpuplan_version(), kind, parts], sort_keys=True)
+    """Return the name of what depends on these parts, and on the versions of all that runs."""
+    versions = [gpuplan_version(), *installed_packages()]
+    told = json.dumps([versions, kind, parts], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 
 

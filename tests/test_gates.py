@@ -17,6 +17,7 @@ from gpuplan.cli.gates.gates import (
     check_all,
     raise_tripped,
     read_condition,
+    warnings_only,
 )
 from gpuplan.cli.gates.row_keys import DRAWN, layout_of
 
@@ -401,3 +402,15 @@ def test_every_field_of_every_schema_has_a_unit_or_is_a_pure_number(command):
         ends = [path.rpartition(".")[2], ".".join(path.split(".")[-2:])]
         is_pure = any(PURE.fullmatch(end) for end in ends)
         assert unit_of(path) or is_pure, f"{path} has no unit"
+
+
+def test_a_gate_that_only_warns_is_told_and_ends_nothing(capsys):
+    gates = warnings_only(check(RESULTS, ["duration.p95 > 4h", "queue_s.p95 > 1", "jobs > 1e9"]))
+    assert [gate.state for gate in gates] == ["warned", "unchecked", "passed"]
+    raise_tripped(allowing(gates, allow_unchecked=False))
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: gate tripped: duration.p95 > 4h (duration_s.p95 is 5 h, limit 4 h)",
+        "warning: --warn-if 'queue_s.p95 > 1' is not checked: queue_s.p95 has no value",
+    ]
+    with pytest.raises(UsageError, match="no field 'typo'"):
+        raise_tripped(warnings_only(check(RESULTS, ["typo > 3"])))

@@ -17,7 +17,7 @@ from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.mapped import CSV
-from gpuplan.analysis.log_formats.registry import FORMATS, format_named
+from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
@@ -181,7 +181,7 @@ class LogReader:
                 job_plan(known, SourceContext(head, rows.columns, rows.sample, 0, self.choices))
 
         def look(source: Source) -> bool:
-            return look_early(source, FORMATS, unknown_log, self.forced, planned, self.fallback)
+            return look_early(source, formats(), unknown_log, self.forced, planned, self.fallback)
 
         return opened_inputs(sources, output, look)
 
@@ -262,7 +262,7 @@ class LogReader:
             return takes_columns and mapped <= set(head.table_columns)
 
         logs, left_out = guesses(
-            inputs, FORMATS, unknown_log, self.forced, has_mapped_columns, self.fallback
+            inputs, formats(), unknown_log, self.forced, has_mapped_columns, self.fallback
         )
         by_format: dict[str, list[Guess[LogFormat]]] = {}
         for log in logs:
@@ -289,19 +289,19 @@ def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]
             )
 
 
-def _check_choices(formats: Sequence[LogFormat], choices: IngestOptions) -> None:
+def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
     """Refuse options that apply to none of the formats. Raises `UsageError`."""
-    names = " and ".join(known.name for known in formats)
+    names = " and ".join(known.name for known in used)
     if choices.time_zone is not None:
-        if not any(known.takes_zone for known in formats):
+        if not any(known.takes_zone for known in used):
             raise UsageError(f"--time-zone: the times of {names} need no zone; leave it out")
         check_zone(choices.time_zone)
-    if choices.own_durations and not any(known.has_durations for known in formats):
+    if choices.own_durations and not any(known.has_durations for known in used):
         raise UsageError(
             f"--duration source: the format {names} does not record durations beside starts and "
             "ends; leave it out"
         )
-    if choices.throughputs is not None and not any(known.takes_throughputs for known in formats):
+    if choices.throughputs is not None and not any(known.takes_throughputs for known in used):
         raise UsageError(f"--throughputs: the format {names} records no steps; leave it out")
     if choices.worker_type is not None and choices.throughputs is None:
         raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")

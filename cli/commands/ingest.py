@@ -16,7 +16,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import LOG_FORMATS, one_of
+from gpuplan.cli.options.completion import log_formats, one_of
 from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, mapping
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
@@ -77,7 +77,7 @@ def ingest(
             help="Format of the log, instead of detecting it; see [cyan]gpuplan list "
             "formats[/cyan].",
             metavar="NAME",
-            autocompletion=one_of(LOG_FORMATS),
+            autocompletion=one_of(log_formats),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),

@@ -18,7 +18,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
+from gpuplan.cli.options.completion import one_of, price_formats
 from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
@@ -89,7 +89,7 @@ def prices(
             help="Format of every source, instead of detecting it: aws, aws-tsv, "
             "canonical, prime, skypilot, spot-availability, vast.",
             metavar="NAME",
-            autocompletion=one_of(PRICE_FORMATS),
+            autocompletion=one_of(price_formats),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),

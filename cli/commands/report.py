@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,7 @@ import typer
 
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.completion import FORMS, STUDIES, one_of, some_of
+from gpuplan.cli.options.completion import one_of, some_of
 from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
@@ -23,6 +23,7 @@ from gpuplan.cli.options.shared_options import (
     FailIf,
     NoCache,
     TraceChoice,
+    WarnIf,
     command,
 )
 
@@ -30,6 +31,20 @@ if TYPE_CHECKING:
     from gpuplan.cli.documents.study import Document
 
 EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
+
+
+def _studies() -> Iterable[str]:
+    """Return what ``--study`` takes."""
+    from gpuplan.cli.documents.view import TITLES
+
+    return TITLES
+
+
+def _forms() -> Iterable[str]:
+    """Return what ``--formats`` takes."""
+    from gpuplan.cli.documents.write import FORMS
+
+    return FORMS
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +83,7 @@ def report(
             "be repeated. Default: the first four, where the trace has what they "
             "need.",
             metavar="NAME",
-            autocompletion=one_of(STUDIES),
+            autocompletion=one_of(_studies),
             show_default=False,
         ),
     ] = None,
@@ -102,7 +117,7 @@ def report(
             help="What to write, comma-separated: html, md, json, junit, svg, png. "
             "Default: as the scenario says, otherwise all.",
             rich_help_panel=OUTPUT_PANEL,
-            autocompletion=some_of(FORMS),
+            autocompletion=some_of(_forms),
             show_default=False,
         ),
     ] = None,
@@ -126,6 +141,7 @@ def report(
         ),
     ] = None,
     fail_if: FailIf = None,
+    warn_if: WarnIf = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
@@ -137,7 +153,7 @@ def report(
     from gpuplan.cli.documents.gates import conclude, judge_all
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.gates.gates import allowing, read_condition
+    from gpuplan.cli.gates.gates import allowing, read_condition, warnings_only
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
@@ -157,10 +173,16 @@ def report(
         own = tuple(FORMS)
     for condition in fail_if or ():
         read_condition(condition, studies)
+    for condition in warn_if or ():
+        read_condition(condition, studies, "--warn-if")
     forms = own if formats is None else read_forms(formats)
     check_folder(out, forms, inputs)
     document = make()
-    gates = (*document.gates, *judge_all(document.studies, fail_if or ()))
+    gates = (
+        *document.gates,
+        *judge_all(document.studies, fail_if or ()),
+        *warnings_only(judge_all(document.studies, warn_if or ())),
+    )
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)

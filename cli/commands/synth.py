@@ -15,7 +15,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
-from gpuplan.cli.options.completion import PRESETS, one_of
+from gpuplan.cli.options.completion import one_of, presets
 from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
@@ -97,7 +97,7 @@ def synth(
             help="Published statistics to imitate: seren, kalos, philly, helios (GPU jobs, "
             "AcmeTrace), wandb, abc (all jobs, Allpass).",
             metavar="NAME",
-            autocompletion=one_of(PRESETS),
+            autocompletion=one_of(presets),
             show_default=False,
             rich_help_panel=SOURCE_PANEL,
         ),

@@ -70,7 +70,10 @@ BASELINES: dict[str, tuple[str, str]] = {
     "pollux": (COLOURS["purple"], "^"),
     "pollux-autoscaling": (COLOURS["green"], "D"),
 }
-"""Colour and marker of each baseline of ``gpuplan pareto``."""
+"""Color and marker of each baseline of ``gpuplan pareto``."""
+
+OF_A_PACKAGE = (COLOURS["crimson"], "h")
+"""Color and marker of one that an installed package adds."""
 
 
 class GpuLook(NamedTuple):

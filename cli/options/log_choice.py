@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.completion import LOG_FORMATS, one_of
+from gpuplan.cli.options.completion import log_formats, one_of
 
 if TYPE_CHECKING:
     from gpuplan.analysis.log_options import LogOptions
@@ -38,7 +38,7 @@ class LogChoice:
             help="Format of a log; [cyan]gpuplan list formats[/cyan] names them. Default: "
             "detected.",
             metavar="NAME",
-            autocompletion=one_of(LOG_FORMATS),
+            autocompletion=one_of(log_formats),
             rich_help_panel=READING_PANEL,
             show_default=False,
         ),

@@ -96,6 +96,15 @@ FailIf = Annotated[
         show_default=False,
     ),
 ]
+WarnIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Warn if this holds, and go on: as --fail-if, with the exit code left as it is; may "
+        "be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
 AllowUnchecked = Annotated[
     bool,
     typer.Option(

@@ -154,4 +154,4 @@ def setting_names() -> Mapping[str, frozenset[str]]:
     from gpuplan.planner.registry import POLICIES, RENAMED
 
     old = {name: POLICIES[new] for name, new in RENAMED["--policy"].items()}
-    return {name: frozenset(one.settings) for name, one in (POLICIES | old).items()}
+    return {name: frozenset(one.settings) for name, one in (dict(POLICIES) | old).items()}
