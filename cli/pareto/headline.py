@@ -93,9 +93,12 @@ def _assumption(study: FrontierStudy, point: Point) -> str:
 
 def _about(gpus: float) -> str:
     """Return GPUs with the digits that a plan can carry, rounded up."""
-    if gpus < 10:
+    if gpus < 1:
         return show_gpus(gpus)
-    return f"{ceil(gpus):,}" if gpus >= 100 else f"{ceil(10 * gpus) / 10:g}"
+    if gpus >= 100:
+        return f"{ceil(gpus * (1 - 1e-12)):,}"
+    parts = 10 if gpus >= 10 else 100
+    return f"{ceil(parts * gpus * (1 - 1e-12)) / parts:g}"
 
 
 def _from_to(times_s: Sequence[float]) -> str:
