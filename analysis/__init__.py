@@ -1,1 +1,1 @@
-"""What a log and a price history say: schema, errors, reading, statistics. Knows no simulator."""
+"""Job logs and price histories: schema, errors, reading, statistics. Imports no simulator."""

@@ -1,4 +1,4 @@
-"""How long the blocks of a bootstrap must be, from the series themselves.
+"""Choose the block length of a bootstrap from the series themselves.
 
 Source: Politis and White, "Automatic block-length selection for the dependent bootstrap",
 Econometric Reviews 23, 2004, with the correction of Patton, Politis and White, Econometric Reviews
@@ -14,12 +14,12 @@ import numpy as np
 from gpuplan.analysis.arrays import FloatArray
 
 LEAST_BLOCKS = 10
-"""Fewer values than this many are too few for any blocks."""
+"""A series of fewer values is too short to cut into blocks."""
 ENOUGH_BLOCKS = 20
-"""Blocks are at most this part of a series: with fewer of them no interval is to be trusted."""
+"""A block is at most this fraction of a series: fewer blocks give no reliable interval."""
 LONGER = 2.0
-"""Times the length of least mean squared error: an interval suffers more from a variance that is
-too small than from one that varies, which Student's law allows for."""
+"""Factor on the length of least mean squared error: an interval suffers more from a variance that
+is too small than from one that varies, which Student's law allows for."""
 MOST_BINS = 4096
 """Longer series are summed over bins of successive values, so that long memories are found."""
 QUANTILES = (0.5, 0.9)
@@ -29,8 +29,8 @@ MOST_LOOKED_AT = 1 << 16
 def block_length(*series: FloatArray) -> int:
     """Return the number of successive positions in a block, 1 to a twentieth of all.
 
-    It is `LONGER` times the longest that a series asks for: as it is (its mean), and by whether it
-    is above its median and its 90th percentile.
+    `LONGER` times the largest automatic length of each series itself (for its mean) and of the
+    indicators that it exceeds its median and its 90th percentile.
 
     Args:
         series: values by position, each of shape (n,), n >= 1; NaN where there is none.
@@ -39,8 +39,8 @@ def block_length(*series: FloatArray) -> int:
     most = max(1, size // ENOUGH_BLOCKS)
     if most == 1:
         return 1
-    wished = max(_longest(values) for values in series)
-    return min(round(LONGER * wished), most) if wished > 1 else 1
+    wanted = max(_longest(values) for values in series)
+    return min(round(LONGER * wanted), most) if wanted > 1 else 1
 
 
 def _longest(values: FloatArray) -> float:
@@ -51,10 +51,10 @@ def _longest(values: FloatArray) -> float:
     each = -(-values.size // MOST_BINS)
     bins = np.arange(0, values.size - each + 1, each)
     counts = np.add.reduceat(known.astype(np.int64), bins)
-    # Limits need not be exact: a part of the values tells them.
+    # Limits need not be exact: a subset of the values is enough.
     limits = np.quantile(some[:: max(1, some.size // MOST_LOOKED_AT)], QUANTILES)
     longest = 1.0
-    for mark in (values, *(values > limit for limit in limits)):  # a missing one is above nothing
+    for mark in (values, *(values > limit for limit in limits)):  # NaN exceeds no limit
         sums = np.add.reduceat(np.where(known, mark, 0.0), bins)
         mean = float(sums.sum()) / max(int(counts.sum()), 1)
         longest = max(longest, each * automatic_length(sums - mean * counts))
@@ -73,7 +73,7 @@ def automatic_length(values: FloatArray) -> float:
     covariance = np.fft.irfft(spectrum)[: most + 1] / size
     noise = 2 * (np.log10(size) / size) ** 0.5
     beyond = np.flatnonzero(np.abs(covariance[1:]) > noise * covariance[0]) + 1
-    # The last lag before so many in a row that are within noise; the first lag counts always.
+    # The last lag before a long run of lags within noise; the first lag always counts.
     ends = np.concatenate([[0], beyond])
     quiet = np.flatnonzero(np.diff(ends, append=most + 1) > apart)
     last = max(1, int(ends[quiet[0]]) if quiet.size else int(ends[-1]))
@@ -82,6 +82,6 @@ def automatic_length(values: FloatArray) -> float:
     weighted = 2 * window * covariance[lags]
     total = covariance[0] + float(weighted.sum())
     slope = float((lags * weighted).sum())
-    if total <= 0:  # the window is no proper kernel: of a series that swings, it may end below 0
+    if total <= 0:  # a flat-top window can give a negative spectrum, for a series that oscillates
         return float(last)
     return float(max(1.0, (1.5 * (slope / total) ** 2 * size) ** (1 / 3)))

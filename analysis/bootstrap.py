@@ -1,8 +1,8 @@
-"""Bootstrap of a series whose neighbours depend on each other, by blocks of consecutive jobs.
+"""Bootstrap of a series with dependent neighbors, by blocks of consecutive jobs.
 
 Sources: Künsch, "The jackknife and the bootstrap for general stationary observations", Annals of
 Statistics 17, 1989 (moving blocks); Politis and Romano, "A circular block-resampling procedure for
-stationary data", 1992 (the last job is followed by the first, so that every job is as likely).
+stationary data", 1992 (the last job is followed by the first, so all jobs are equally likely).
 `gpuplan.analysis.block_length` chooses the length of the blocks.
 
 Intervals: Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician
@@ -10,8 +10,8 @@ Intervals: Hesterberg, "What Teachers Should Know About the Bootstrap", The Amer
 blockwise bootstrap for stationary observations", Annals of Statistics 24, 1996 (studentized by the
 blocks of each resample).
 
-What adds up over the jobs is summed from prefix sums, block by block; for what needs an order a
-resample is how often each job occurs in it, so that nothing is sorted again.
+Sums over the jobs come from prefix sums, block by block. Statistics that need sorted jobs take the
+number of occurrences of each job in a resample, so that nothing is sorted again.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from gpuplan.analysis.arrays import CountArray, FloatArray, IntArray
 NORMAL = NormalDist()
 AT_ONCE = 256
 Smooth = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""A statistic of sums that is the same for all of them doubled: from sums of shape (k, ...), its
+"""A statistic of sums that does not change when all sums double: from sums of shape (k, ...), its
 value of shape (...) and its gradient of shape (k, ...); NaN where it is undefined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Resamples of a series as blocks of it; a block may run over the end into the beginning.
+    """Resamples of a series as blocks of it; a block may wrap around from the end to the beginning.
 
     Attributes:
         size: length of the series, and of every resample.
         starts: first position of each block; shape (resamples, blocks).
-        ends: position after the last; above ``size`` where the block begins again at 0. The
-            last block of a resample is cut to the length that is missing.
+        ends: position after the last one of each block, above ``size`` if the block wraps around.
+            The last block of a resample is cut so that the resample has the right size.
     """
 
     size: int
@@ -76,7 +76,7 @@ class Blocks:
         np.add.at(change, starts, 1)
         np.add.at(change, ends[ends < 2 * self.size], -1)
         folded = change[: self.size] + change[self.size :]
-        folded[0] += np.count_nonzero(ends >= self.size)  # these go on where the series begins
+        folded[0] += np.count_nonzero(ends >= self.size)  # these wrap around to the beginning
         return np.cumsum(folded, dtype=np.int32)
 
 
@@ -97,13 +97,13 @@ def draw_blocks(size: int, block: int, resamples: int, rng: np.random.Generator)
 
 
 def share_hint(level: float) -> str:
-    """Return what to add to the refusal of a level that may be meant as a share: 0.95 for 95."""
+    """Return a hint for an error about a level that looks like a share: 0.95 for 95."""
     return f"; in percent, did you mean {100 * level:g}?" if 0 < level < 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Studentized:
-    """A smooth statistic over resamples, each with a standard error of its own.
+    """A smooth statistic over resamples, each with its own standard error.
 
     Attributes:
         value: of the series itself.
@@ -121,8 +121,8 @@ class Studentized:
         """Return the studentized interval, widened to the expanded percentile interval.
 
         A resample of a heavy tail that has few large values also has a small standard error; the
-        studentized interval knows, and reaches higher than percentiles do. Where no value is below
-        0 the lower end is found on the logarithmic scale, so that neither is the interval.
+        studentized interval accounts for it and reaches higher than percentiles do. Where all
+        values are positive, the lower end is computed on a logarithmic scale to stay positive.
         """
         ends = interval(self.values, level, blocks)
         if ends is None or not self.error > 0 or not (self.errors > 0).all():
@@ -144,17 +144,17 @@ def studentize(blocks: Blocks, marks: FloatArray, statistic: Smooth) -> Studenti
 
     Args:
         blocks: the resamples.
-        marks: what is summed, per position; shape (k, size).
+        marks: the values to sum, per position; shape (k, size).
         statistic: of the sums.
     """
     sums = np.stack([_twice(row) for row in marks])
     small = blocks.count / max(blocks.count - 1, 1)
     values, errors = np.empty(len(blocks.starts)), np.empty(len(blocks.starts))
-    for begin in range(0, values.size, AT_ONCE):  # the blocks of all at once may fill the memory
+    for begin in range(0, values.size, AT_ONCE):  # all blocks at once could fill the memory
         rows = slice(begin, begin + AT_ONCE)
         parts = sums[:, blocks.ends[rows]] - sums[:, blocks.starts[rows]]
         values[rows], slopes = statistic(parts.sum(axis=2))
-        apart = np.einsum("kr,krb->rb", slopes, parts)  # of degree 0: their sum is 0
+        apart = np.einsum("kr,krb->rb", slopes, parts)  # degree 0: they add up to 0
         errors[rows] = np.sqrt(small * np.square(apart).sum(axis=1))
     value, slope = statistic(marks.sum(axis=1))
     length = int((blocks.ends[0] - blocks.starts[0]).max())
@@ -184,14 +184,14 @@ def squared_cv(sums: FloatArray) -> tuple[FloatArray, FloatArray]:
 def interval(values: FloatArray, level: float, blocks: int = 0) -> tuple[float, float] | None:
     """Return the expanded percentile interval of resampled values.
 
-    Percentiles are those at which a further value is expected to fall below with their probability.
-    Of few blocks they are too near to each other, by sqrt((b - 1) / b) and by what Student's law is
-    wider than the normal one; so percentiles further out are taken.
+    A percentile is the value below which a further value falls with that probability. With few
+    blocks the percentiles are too close to each other, by sqrt((b - 1) / b) and by the ratio of
+    Student's quantile to the normal one, so percentiles further out are taken.
 
     Args:
         values: of the resamples; shape (resamples,).
         level: confidence, percent.
-        blocks: blocks in a resample; 0 expands nothing.
+        blocks: blocks in a resample; 0 for no expansion.
 
     Returns:
         Low and high end; None where a resample leaves the statistic undefined (NaN).
@@ -206,7 +206,7 @@ def interval(values: FloatArray, level: float, blocks: int = 0) -> tuple[float, 
 def share_interval(
     values: FloatArray, share: float, level: float, blocks: int
 ) -> tuple[float, float] | None:
-    """Return an interval of a share that resamples understate, as those a few jobs decide.
+    """Return an interval of a share that resamples understate because a few jobs decide it.
 
     The expanded percentile interval, widened to its reflection in the estimate on the logit scale
     (the basic bootstrap interval).
@@ -272,7 +272,7 @@ def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:
     """Return the value that ``level`` percent of the resampled ones reach, and no upper end.
 
     For a maximum: k blocks drawn from the blocks of a series stay below x as often as k new ones
-    would, as far as the blocks tell; above the largest value of the series they tell nothing.
+    would, as far as the data show; they hold no information above the largest value.
     """
     if not values.size or np.isnan(values).any():
         return None
@@ -280,5 +280,5 @@ def at_least(values: FloatArray, level: float) -> tuple[float, None] | None:
 
 
 def _twice(marks: FloatArray) -> FloatArray:
-    """Return the sums of the marks up to each position of the series and of its repetition."""
+    """Return the sums of the marks up to each position of the series repeated twice."""
     return np.concatenate([[0.0], np.cumsum(np.concatenate([marks, marks]))])

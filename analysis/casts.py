@@ -1,4 +1,4 @@
-"""Columns of a Parquet file of any tool, brought to the types of a canonical table."""
+"""Cast the columns of a Parquet file from any tool to the types of a canonical table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.time_units import DAY_S
 
 PER_S = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 MOST_MS = 2**62 // 1000
 MOST_WHOLE = 2**31 - 1
-SECONDS_PER_YEAR = 365.2425 * 86400
+SECONDS_PER_YEAR = 365.2425 * DAY_S
 
 
 def canonical_cast(
@@ -20,18 +21,18 @@ def canonical_cast(
 ) -> pl.Expr:
     """Return a column in its canonical type.
 
-    A number or a time that the type cannot hold becomes the nearest one that it can, which is
-    outside of what a canonical table allows; a fraction where a whole number belongs becomes 0.
+    A number or a time out of the range of the type becomes the nearest one that fits, which is
+    still outside the range of a canonical table; a fraction in a column of integers becomes 0.
 
     Args:
         path: the file, for messages.
         name: the column.
         found: its type.
         kind: its canonical type.
-        hint: what to do about a column of another kind.
+        hint: how to fix a column of another kind.
 
     Raises:
-        InputError: what the column holds is of another kind.
+        InputError: the column has another kind of values.
     """
     column = pl.col(name)
     if found == kind:
@@ -61,7 +62,7 @@ def canonical_cast(
 
 
 def found_cell(table: pl.LazyFrame, name: str, row: int) -> str:
-    """Return what stands in a cell, rows from 0, as a message tells it; a time by its year."""
+    """Return the value of a cell as shown in a message, of a time its year; rows count from 0."""
     kind = table.collect_schema()[name]
     column = pl.col(name).to_physical() if kind.is_temporal() else pl.col(name)
     value = table.select(column).slice(row, 1).collect().item()
@@ -74,7 +75,7 @@ def found_cell(table: pl.LazyFrame, name: str, row: int) -> str:
 
 
 def kind_in_words(kind: pl.DataType) -> str:
-    """Return what cells of a type are, in plain words."""
+    """Return a plain name for the values of a type."""
     if isinstance(kind, pl.Enum):
         return f"one of {', '.join(kind.categories)}"
     if kind.is_numeric():
@@ -86,21 +87,21 @@ def kind_in_words(kind: pl.DataType) -> str:
 
 
 def _within_64_bits(column: pl.Expr, found: pl.Datetime) -> pl.Expr:
-    """Return times that microseconds can tell; what lies beyond is refused later as it is."""
+    """Return times within the range of microseconds; the others are refused later, unchanged."""
     if found.time_unit != "ms":
         return column
     return column.to_physical().clip(-MOST_MS, MOST_MS).cast(found)
 
 
 def _whole(column: pl.Expr) -> pl.Expr:
-    """Return numbers as whole ones of 32 bits; see `canonical_cast`."""
+    """Return numbers as 32-bit integers; see `canonical_cast`."""
     value = column.cast(pl.Float64)
     near = value.clip(-MOST_WHOLE, MOST_WHOLE)
     return pl.when(value.is_nan() | (near != near.floor())).then(0.0).otherwise(near)
 
 
 def _has_text(found: pl.DataType) -> bool:
-    """Whether cells of a type can be told as text, whatever they hold."""
+    """Whether all values of a type can be shown as text."""
     return found.is_numeric() or found == pl.Boolean() or _is_words(found)
 
 

@@ -1,7 +1,7 @@
-"""What the cells of a canonical trace must be: one table for who writes a trace and who reads one.
+"""Rules for the cells of a canonical trace: one table for writing and for reading a trace.
 
 `gpuplan ingest` rejects the rows that break a rule, and every other command refuses a file that has
-such a row. So what the one writes the others read.
+such a row. So every trace that is written can be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Fault:
 
     Attributes:
         reason: short machine word, as rejected rows have it.
-        expected: what should stand there.
+        expected: what the cell should be.
         broken: true in the rows at fault; null counts as false.
     """
 
@@ -31,11 +31,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
-    """What the cells of a column must be.
+    """The rules for the cells of a column.
 
     Attributes:
-        expected: all of it, in words.
-        faults: the ways to break it; the first one that applies is told.
+        expected: all rules, in words.
+        faults: the ways to break them; the message shows the first one that applies.
     """
 
     expected: str

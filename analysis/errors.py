@@ -1,6 +1,6 @@
 """The errors a user may see: one family, raised deep, shown once by the command line.
 
-A user's mistake is a `GpuplanError`; a caller's mistake is a `ValueError` with what was got; a
+A user's mistake is a `GpuplanError`; a caller's mistake is a `ValueError` with the value; a
 broken invariant of ours is a bug and keeps its traceback (shown with ``--debug``).
 """
 
@@ -10,20 +10,20 @@ import re
 from os import PathLike
 
 MOST_QUOTED = 120
-SLACK = 40  # what telling the length takes; to leave out less than this saves nothing
+SLACK = 40  # length of the note; leaving out less than this saves nothing
 MOST_UNBROKEN = 400  # a path may be long
 MOST_OF_A_LINE = 1500
 QUOTED = re.compile(
     r"""(?<![\w'"])(?P<mark>['"])"""
     rf"(?P<text>(?:(?!(?P=mark)(?!\w)).){{{MOST_QUOTED + 1},}})(?P=mark)(?!\w)"
 )
-MOST_MARKS = 200  # in a line whose quotes are looked at; each may be a search to its end
+MOST_MARKS = 200  # quotes examined in a line; each may mean a search to its end
 UNBROKEN = re.compile(rf"\S{{{MOST_UNBROKEN + 1},}}")
 BREAKS = re.compile("[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def shortened(text: str, most: int = MOST_QUOTED) -> str:
-    """Return a text with its middle left out where it is long, and how long it is."""
+    """Return a text; a long one without its middle, with its length."""
     if len(text) <= most + SLACK:
         return text
     tail = most // 4
@@ -61,7 +61,7 @@ class GpuplanError(Exception):
 
 
 class UsageError(GpuplanError):
-    """An option has a value that cannot be meant."""
+    """An option has an invalid value."""
 
     exit_code = 2
 
@@ -96,12 +96,12 @@ class InputError(GpuplanError):
 
 
 class OutputError(GpuplanError):
-    """A result cannot be written where the user asked for it."""
+    """A result cannot be written to the requested path."""
 
     exit_code = 3
 
 
 class InfeasibleError(GpuplanError):
-    """No plan meets what was asked, for example a budget under the load."""
+    """No plan meets the request, for example a budget below the load."""
 
     exit_code = 4

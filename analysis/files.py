@@ -14,6 +14,7 @@ from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
+PARQUET_MAGIC = b"PAR1"
 MOST_SMALL_BYTES = 1 << 26
 """Size of a file that is read as a whole: scenarios, results, models and tables written by hand."""
 
@@ -32,7 +33,7 @@ def existing_file(path: Path) -> Path:
 
 
 def _not_there(path: Path, error: OSError | ValueError) -> InputError:
-    """Return what is wrong with a path that leads to nothing."""
+    """Return the problem of a path that does not exist."""
     if isinstance(error, ValueError):
         return InputError(path, "is not a valid path (it has a NUL byte)", hint="check the path")
     if error.errno == errno.ELOOP:
@@ -56,7 +57,7 @@ def _not_there(path: Path, error: OSError | ValueError) -> InputError:
 
 
 def is_pipe(path: Path) -> bool:
-    """Return whether a path is a named pipe; False where nothing is there."""
+    """Return whether a path is a named pipe; False if it does not exist."""
     try:
         return path.is_fifo()
     except (OSError, ValueError):
@@ -75,15 +76,26 @@ def regular_file(path: Path) -> Path:
 
 
 def not_a_device(path: Path) -> Path:
-    """Return ``path`` if it is no device, which may have no end. Raises `InputError`."""
+    """Return ``path`` unless it is a device, which may be endless. Raises `InputError`."""
     if existing_file(path).is_char_device() or path.is_block_device() or path.is_socket():
         raise InputError(path, "is a device", expected="a file, or a pipe", hint="name a file")
     return path
 
 
+def is_parquet(path: Path) -> bool:
+    """Return whether a path is a Parquet file; a folder or a pipe is none.
+
+    Raises `InputError` where there is nothing, or nothing that can be read.
+    """
+    if os.path.isdir(path) or not existing_file(path).is_file():
+        return False
+    with readable(path), path.open("rb") as stream:
+        return stream.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Turn what the system may raise while a file is read into an `InputError` that names it."""
+    """Turn errors of the system while reading a file into an `InputError` that names it."""
     try:
         yield
     except OSError as error:
@@ -114,7 +126,7 @@ def too_large(path: Path, most: int) -> InputError:
 
 
 def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
-    """Return what may be files named in arguments, relative to a folder.
+    """Return possible files named in arguments, relative to a folder.
 
     A file may stand in any part of an argument (``--speedup=table:FILE``); none of them need exist.
     """
@@ -126,15 +138,15 @@ def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
     return [folder / name for name in sorted(names - {""})]
 
 
-def spare(written: Iterable[Path], read: Iterable[Path]) -> None:
+def refuse_overwrite(written: Iterable[Path], read: Iterable[Path]) -> None:
     """Refuse outputs that would harm an input or each other, through links too.
 
     Args:
         written: files to be written.
-        read: what the result is computed from; what is no file is passed over.
+        read: the inputs of the result; those that are not files are ignored.
 
     Raises:
-        OutputError: an output is one of the inputs, or stands there twice.
+        OutputError: an output is one of the inputs, or two outputs are the same file.
     """
     outputs, inputs = list(written), list(read)
     for position, path in enumerate(outputs):
@@ -147,10 +159,10 @@ def spare(written: Iterable[Path], read: Iterable[Path]) -> None:
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Tell whether two paths are one file, also through links; neither need exist."""
+    """Return whether two paths are one file, also through links; neither need exist."""
     try:
         return one.resolve() == other.resolve() or one.samefile(other)
-    except (OSError, RuntimeError, ValueError):  # none there, a loop of links, or no path at all
+    except (OSError, RuntimeError, ValueError):  # missing, a loop of links, or an invalid path
         return False
 
 
@@ -178,12 +190,12 @@ def is_stdout(path: Path) -> bool:
     """Return whether a path is the file, pipe or device that standard output goes to."""
     try:
         return os.path.samestat(path.stat(), os.fstat(1))
-    except (OSError, ValueError):  # nothing there, standard output is closed, or no path at all
+    except (OSError, ValueError):  # missing, standard output is closed, or an invalid path
         return False
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether bytes written to a path go on to somebody: a pipe, a device, /dev/stdout.
+    """Return whether a path is a stream that another process reads: a pipe, a device, /dev/stdout.
 
     Raises:
         OutputError: it is a folder, a disk or a socket, or cannot be written to.
@@ -191,7 +203,7 @@ def is_stream(path: Path) -> bool:
     descriptor = _descriptor(path)
     try:
         if descriptor is not None:
-            os.write(descriptor, b"")  # raises where it is not open, or only for reading
+            os.write(descriptor, b"")  # raises if it is closed or read-only
             return True
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -211,9 +223,9 @@ def is_stream(path: Path) -> bool:
 
 @contextmanager
 def atomic_output(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside ``path`` and rename it on success.
+    """Yield a temporary path next to ``path`` and rename it on success.
 
-    A failure or an interruption removes the temporary file and leaves what was there before. For a
+    A failure or an interruption removes the temporary file and keeps the old file. For a
     pipe, a device or a descriptor (/dev/stdout) the temporary file is among those of the system,
     and its bytes are copied on success.
 
@@ -268,7 +280,7 @@ def _cannot_write(path: Path, error: OSError | ValueError) -> OutputError:
 
 
 def _through_link(path: Path) -> Path:
-    """Return where an output is kept: a link stays a link."""
+    """Return the target of an output, so that a link stays a link."""
     return Path(os.path.realpath(path)) if os.path.islink(path) else path
 
 
@@ -277,9 +289,9 @@ def _kind(mode: int) -> str:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the number of the open file that a path stands for: 1 for /dev/stdout.
+    """Return the descriptor of the open file that a path names: 1 for /dev/stdout.
 
-    Also where it leads to a file on disk: a rename would take it from under who opened it.
+    Also if it is a file on disk: a rename would detach it from the process that opened it.
     """
     try:
         for _ in range(MOST_LINKS):
@@ -289,13 +301,13 @@ def _descriptor(path: Path) -> int | None:
             if not os.path.islink(path):
                 return None
             path = Path(folder, os.readlink(path))
-    except (OSError, ValueError):  # a part that is too long, a loop, or no path at all
+    except (OSError, ValueError):  # a part that is too long, a loop, or an invalid path
         pass
     return None
 
 
 def _copy(temporary: Path, path: Path) -> None:
-    """Write the bytes of a file to a pipe or device; a reader that has left is no error."""
+    """Write the bytes of a file to a pipe or device; a reader that stopped is not an error."""
     descriptor = _descriptor(path)
     with suppress(BrokenPipeError), temporary.open("rb") as source:
         where = path if descriptor is None else os.dup(descriptor)
@@ -307,7 +319,7 @@ def _copy(temporary: Path, path: Path) -> None:
 
 
 def _nearest_name(path: Path) -> str | None:
-    """Return the sibling whose name is most like that of ``path``, if any is close."""
+    """Return the sibling with the name most similar to ``path``, if any is close."""
     from gpuplan.analysis.lookup import nearest
 
     try:

@@ -1,9 +1,9 @@
-"""One name per GPU model, whatever a log, a driver or a price list calls it: `MODELS`.
+"""One name per GPU model for all spellings of logs, drivers and price lists: `MODELS`.
 
-A name is the model, and its memory where the model is sold with several: ``A100-80GB``, ``L4``. The
-maker and the board form (SXM, PCIe, NVL) are no part of it: job logs rarely tell the form, so a
-price of either must be found for them. Memory that is not told is not made up: ``A100`` stays
-``A100`` and stands for both (see `same_gpu`). A name that is not in the table stays as it is.
+A name is the model, with its memory if the model is sold with several: ``A100-80GB``, ``L4``. The
+maker and the board form (SXM, PCIe, NVL) are left out: job logs rarely record the form, so that
+prices of any form must match. Unknown memory stays unknown: ``A100`` stays ``A100`` and matches
+both sizes (see `same_gpu`). A name that is not in the table does not change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODELS: dict[str, tuple[int, ...]] = {
     **{"GTX1060": (3, 6), "GTXTitanX": (12,)},
     **{"TitanRTX": (24,), "TitanV": (12,), "TitanXp": (12,), "TitanX": (12,)},
 }
-"""Model -> memory per GPU, in GB, of the variants sold; a name tells it where there are several."""
+"""Model -> memory per GPU, in GB, of the variants sold; several are told apart in the name."""
 
 SEPARATORS = re.compile(r"[-_ /().]+")
 NOISE = re.compile(
@@ -56,27 +56,27 @@ NOISE = re.compile(
     re.I,
 )
 ALIASES = {"GH200480GB": ("GH200", 96)}
-"""Names that tell something else than the model and its memory; of GH200, the memory of its CPU."""
+"""Names with another number than the memory of the GPU: GH200 480GB has the memory of its CPU."""
 GLUED_FORM = r"(?:SXM\d?|PCIE?|NVL)?"
 MEMORY = r"(?:M?([1-9]\d{0,2})(?:GB|GIB|G)?)?"
 MOST_MEMORY_GB = 10_000
 NEAR = 0.15
-"""A card of 80 GB is also told as 79 or 81.6: memory this close to a variant's share means it."""
+"""Relative tolerance of a variant's memory: 80 GB are also reported as 79 or 81.6."""
 
 
 def gpu_name(written: str, memory_gb: float | None = None) -> str:
     """Return the name of a GPU: ``NVIDIA A100-SXM4-80GB`` and ``a100-80`` give ``A100-80GB``.
 
     Args:
-        written: as a source has it.
-        memory_gb: memory per GPU, where the source has it apart and the name has none; what no
-            card has is as if it were not told.
+        written: the name in the source.
+        memory_gb: memory per GPU from another column, used if the name has none; impossible sizes
+            are ignored.
     """
     found = _model_and_memory(written)
     if found is None:
         return written.strip()
-    model, told = found
-    memory = told if told is not None else memory_gb
+    model, recorded = found
+    memory = recorded if recorded is not None else memory_gb
     if memory is None or not 1 <= memory <= MOST_MEMORY_GB:
         return model
     sold = MODELS[model]
@@ -87,12 +87,12 @@ def gpu_name(written: str, memory_gb: float | None = None) -> str:
 
 
 def is_known_gpu(written: str) -> bool:
-    """Whether the table has this GPU."""
+    """Return whether the table has this GPU."""
     return _model_and_memory(written) is not None
 
 
 def same_gpu(wanted: str, offered: str) -> bool:
-    """Whether an offered GPU can be the wanted one; memory not told by one of them fits any."""
+    """Return whether an offered GPU can be the wanted one; unknown memory matches any."""
     if wanted == offered:
         return True
     one, other = _model_and_memory(wanted), _model_and_memory(offered)
@@ -102,7 +102,7 @@ def same_gpu(wanted: str, offered: str) -> bool:
 
 
 def gpu_names(source: str | pl.Expr) -> pl.Expr:
-    """Return the normalized names of a text column; each distinct one is worked out once."""
+    """Return the normalized names of a text column; each distinct one is computed once."""
     column = pl.col(source) if isinstance(source, str) else source
 
     def name_each(cells: pl.Series) -> pl.Series:
@@ -115,7 +115,7 @@ def gpu_names(source: str | pl.Expr) -> pl.Expr:
 
 @cache
 def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
-    """Return what matches a name without separators, and its model for each way to write it."""
+    """Return a pattern for names without separators, and the model of each spelling."""
     ways = {model.upper(): model for model in MODELS}
     for model in MODELS:  # 4090, A6000: the family's letters are often left out
         short = re.sub(r"^(RTX|GTX)(?=A?\d{4})", "", model.upper())

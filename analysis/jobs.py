@@ -1,7 +1,7 @@
-"""The jobs of a trace as arrays, and which of them each statistic may use.
+"""The jobs of a trace as arrays, and the jobs that each statistic uses.
 
-Every statistic of this package draws on the same two sets. *Timed* jobs have a recorded duration
-and are not still running (unless asked for): durations come from them. *GPU jobs* hold more than
+Every statistic of this package uses the same two sets. *Timed* jobs have a recorded duration
+and are not still running (unless requested): durations come from them. *GPU jobs* hold more than
 zero GPUs: GPU counts come from them, and GPU time and load from the GPU jobs that are timed.
 """
 
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 
 NAMES = ("user", "group", "job_class")
-"""Columns of names that many jobs share."""
+"""Columns with names shared by many jobs."""
 
 COLUMNS = (
     "submit_time",
@@ -62,8 +62,8 @@ class JobArrays:
 
     @property
     def span_s(self) -> float:
-        """First to last submission."""
-        return float(self.submit_us[-1] - self.submit_us[0]) / 1e6
+        """Time from the first to the last submission."""
+        return float(self.submit_us[-1] - self.submit_us[0]) / MICROS
 
     @property
     def gpu_hours(self) -> float | None:

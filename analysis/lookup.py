@@ -1,4 +1,4 @@
-"""Look something up by the name that a user wrote; where there is none, tell the nearest."""
+"""Look something up by the name that a user wrote, or suggest the nearest one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAME_WORD = 0.6  # likeness, 0 to 1, from which one name may be another misspelt
 
 
 def nearest(word: str, known: Iterable[str], likeness: float = SAME_WORD) -> str | None:
-    """Return the known name most like a word, capitals aside; None where none is like it."""
+    """Return the known name most similar to a word, ignoring case; None if none is similar."""
     from difflib import get_close_matches
 
     lower = {name.lower(): name for name in known}
@@ -27,7 +27,7 @@ def perhaps(word: str, known: Iterable[str], likeness: float = SAME_WORD) -> str
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return what follows a word that is not known: the nearest known one, or all of them."""
+    """Return a hint for an unknown word: the nearest known one, or all of them."""
     known = list(known)
     near = nearest(word, known)
     return f"; did you mean {near!r}?" if near else f"; there is {', '.join(sorted(known))}"
@@ -36,10 +36,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def find_named(
     name: str, known: Mapping[str, Value], option: str, what: str | None = None
 ) -> Value:
-    """Return the value of that name; ``what`` it is, where the option is not called so.
+    """Return the value of that name; ``what`` names the kind of thing, by default the option.
 
     Raises:
-        UsageError: there is none; the message tells the option, the nearest name and all names.
+        UsageError: unknown name; the message has the option, the nearest name and all names.
     """
     if name in known:
         return known[name]

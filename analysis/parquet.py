@@ -1,4 +1,4 @@
-"""Write a table to Parquet, a full disk told as what it is."""
+"""Write a table to Parquet with a clear error for a full disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write_parquet(
     """Write ``frame`` to ``path``, with ``metadata`` in the footer.
 
     Raises:
-        OSError: the file cannot be written, for example as the disk is full.
+        OSError: the file cannot be written, for example because the disk is full.
     """
     try:
         with path.open("wb") as file:  # polars opens no path with bytes that are not UTF-8

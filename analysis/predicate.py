@@ -31,7 +31,7 @@ MOST_STEPS = 150
 """Operators, names and parentheses of one term; the values of a list do not count."""
 MOST_STEPS_IN_ALL = 10_000
 MOST_TERMS_WHOLE = 16
-"""Up to here polars may read a chain as it stands."""
+"""Polars reads a chain of up to this many terms unchanged."""
 TOKEN = re.compile(
     r"""
     (?P<blank>\s+)
@@ -46,7 +46,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 FUNCTION_COPIES = 3
-"""The most copies of an argument that a function of polars was seen to make (LEFT)."""
+"""The most copies of an argument that any function of polars makes (LEFT)."""
 GROUPING = frozenset("AND OR NOT IN BETWEEN CASE WHEN THEN ELSE END LIKE ILIKE IS".split())
 """Words that call no function where a parenthesis follows."""
 SEPARATORS = frozenset((",", "OR", "WHEN", "THEN", "ELSE"))
@@ -82,11 +82,11 @@ class _Token:
 
 @dataclass(slots=True)
 class _Group:
-    """What is between two parentheses, or between CASE and END, as far as it has been scanned.
+    """The text between two parentheses, or between CASE and END, as far as it has been scanned.
 
     Attributes:
         opener: the word before the parenthesis, in capitals; CASE; or empty.
-        levels: nested operators of the part since the last separator, without those inside groups.
+        levels: nested operators since the last separator, without those inside groups.
         inner: nested operators of the deepest group of that part.
         deepest: nested operators of the deepest part before.
         size: columns of that part, copies included.
@@ -94,7 +94,7 @@ class _Group:
         parts: separators passed.
         branches: WHENs passed.
         plain: whether there are only values so far.
-        betweens: BETWEENs whose AND is to come.
+        betweens: BETWEENs still without their AND.
     """
 
     opener: str
@@ -109,7 +109,7 @@ class _Group:
     betweens: int = 0
 
     def separate(self, word: str) -> None:
-        """End a part: operators after the separator do not copy what is before it."""
+        """End a part: operators after the separator do not copy the text before it."""
         if word == "WHEN":
             self.branches += 1
         self.deepest = max(self.deepest, self.levels + self.inner)
@@ -139,7 +139,7 @@ class Predicate:
 
     Attributes:
         whole: the expression.
-        terms: what it joins by AND, OR and NOT; each must be true or false.
+        terms: the operands of AND, OR and NOT; each must be true or false.
     """
 
     whole: pl.Expr
@@ -191,7 +191,7 @@ def _steps(tokens: Sequence[_Token]) -> int:
 
 
 def _only_polars_can_split(tokens: Sequence[_Token]) -> bool:
-    """Return whether there are comments, dollar quotes, or strings with a prefix."""
+    """Return whether it has comments, dollar quotes, or strings with a prefix."""
     return any(token.kind == "odd" for token in tokens) or any(
         word.kind == "word" and word.end == value.start and value.text.startswith("'")
         for word, value in pairwise(tokens)
@@ -249,7 +249,7 @@ def _nesting(tokens: Sequence[_Token]) -> tuple[int, int]:
 
 
 def _opener(before: _Token) -> str:
-    """Return the function that a parenthesis opens, IN, or nothing where it only groups."""
+    """Return the function that a parenthesis opens, IN, or nothing if it only groups."""
     word = before.text.upper()
     if before.kind == "word" and (word == "IN" or word not in GROUPING):
         return word
@@ -263,7 +263,7 @@ def _close(groups: list[_Group]) -> None:
 
 
 def _scan(group: _Group, token: _Token, word: str, before: _Token, after: _Token) -> None:
-    """Add a token that opens and closes nothing to its group."""
+    """Add a token that is not a bracket to its group."""
     if word == "AND" and group.betweens:
         group.betweens -= 1
     elif word in SEPARATORS or word == "AND":
@@ -297,7 +297,7 @@ def _joined(text: str, tokens: Sequence[_Token], terms: list[pl.Expr]) -> pl.Exp
     """Return the expression of tokens, its chains of OR and AND flat; add its terms."""
     for word, join in (("OR", pl.any_horizontal), ("AND", pl.all_horizontal)):
         parts = _split(tokens, word)
-        if not all(parts):  # nothing beside an AND: polars says what is wrong
+        if not all(parts):  # an operand is missing: polars reports the error
             return _term(text, tokens, terms)
         if len(parts) > 1:
             return join([_joined(text, part, terms) for part in parts])

@@ -1,14 +1,16 @@
-"""A random sample of the jobs of a trace, and what load it has beside that of all of them."""
+"""A random sample of the jobs of a trace, and its load compared to that of all jobs."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.time_units import MICROS
+
 LOAD_COLUMNS = ("submit_time", "duration_s", "num_gpus", "state")
 """Canonical columns that a load is measured from."""
 NEARLY = 0.01
-"""A load within this share of the trace's needs nothing to restore it."""
+"""A load within this share of the trace's is close enough."""
 
 
 def draw_jobs(jobs: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
@@ -18,7 +20,7 @@ def draw_jobs(jobs: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
 
 
 def load_gpus(jobs: pl.DataFrame, *, include_running: bool) -> float | None:
-    """Return GPU-seconds over the span of submissions; None where jobs have no time or no span.
+    """Return GPU-seconds over the span of submissions; None if jobs have no time or no span.
 
     Args:
         jobs: with the columns `LOAD_COLUMNS`, sorted by submission.
@@ -28,7 +30,7 @@ def load_gpus(jobs: pl.DataFrame, *, include_running: bool) -> float | None:
     if not include_running:
         gpu_s = gpu_s.filter(pl.col("state") != "running")
     submit_us = jobs["submit_time"].dt.epoch("us")
-    span_s = float(submit_us[-1] - submit_us[0]) / 1e6
+    span_s = float(submit_us[-1] - submit_us[0]) / MICROS
     total = float(jobs.select(gpu_s.sum()).item())
     return total / span_s if total > 0 and span_s > 0 else None
 
@@ -40,14 +42,14 @@ def load_note(
     scale_duration: float = 1.0,
     scale_interarrival: float = 1.0,
 ) -> str:
-    """Say what share of the load of a trace its sample has once scaled, and what restores it.
+    """Return a note: the load of a scaled sample as a share of the trace's, and how to restore it.
 
     Few jobs hold most of the GPU time, so that the share of the load may be far from that of the
-    jobs. Both loads are measured; where there is none to measure, the note says only that.
+    jobs. Both loads are measured; without any load, the note has only the number of jobs.
 
     Args:
         jobs: all jobs, with the columns `LOAD_COLUMNS`, sorted by submission; not scaled.
-        sample: those drawn, alike.
+        sample: the sampled jobs, with the same columns.
         scale_duration: factor on the durations of the sample.
         scale_interarrival: factor on its gaps between submissions.
     """

@@ -1,4 +1,4 @@
-"""The canonical trace: columns, types, states and the provenance kept in the Parquet metadata."""
+"""The canonical trace: columns, types, states, and the provenance in the Parquet metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import polars as pl
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-"""What polars raises on a Parquet file whose pages are damaged; some damage makes it panic."""
+"""Exceptions of polars on a damaged Parquet file; some damage makes it panic."""
 
 STATES = (
     "completed",
@@ -47,8 +47,11 @@ CANONICAL: dict[str, pl.DataType] = {
 }
 """Column name -> type, in file order (product specification, section 2)."""
 
+SOURCE = "source"
+"""Column that only a trace of several log formats has: the format of each job."""
+
 REQUIRED = ("submit_time", "duration_s", "num_gpus")
-"""What a canonical file from another tool must have; the rest is filled by `DEFAULTS`."""
+"""Columns that a canonical file from another tool must have; `DEFAULTS` fills the rest."""
 
 MAX_GPUS = 1e7
 """GPUs that a job may hold; a larger number is a unit or a column mistaken."""
@@ -74,7 +77,7 @@ class SourceFile:
 
     Attributes:
         name: the path as the user gave it.
-        sha256: hash of the bytes on disk (of the compressed file where it is compressed).
+        sha256: hash of the bytes on disk (of the compressed file if it is compressed).
     """
 
     name: str
@@ -91,10 +94,10 @@ class Provenance:
         rows_read: rows found in the sources.
         rows_kept: rows in the trace.
         rows_rejected: rejected rows by reason; read = kept + rejected.
-        relative_time: True where the source has no calendar: time 0 is 1970-01-01.
+        relative_time: True if the source has no calendar: time 0 is 1970-01-01.
         time_zone: zone in which the source wrote its times, as an IANA name or offset; None where
             it is relative. Submissions are stored in UTC whatever it is.
-        notes: what a reader of the trace should know, one sentence each.
+        notes: caveats for readers of the trace, one sentence each.
         schema_version: version of the canonical schema.
         gpuplan_version: version that wrote the file.
     """
@@ -116,7 +119,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, text: str) -> Provenance:
-        """Read the stored form. Raises ValueError where it is not such a form."""
+        """Read the stored form. Raises ValueError if it is malformed."""
         fields = stored_fields(text)
         fields["sources"] = tuple(SourceFile(**source) for source in fields.get("sources", ()))
         fields["notes"] = tuple(fields.get("notes", ()))
@@ -124,7 +127,7 @@ class Provenance:
 
 
 def stored_fields(text: str) -> dict[str, Any]:
-    """Return the fields of a stored provenance. Raises ValueError where it is no JSON object."""
+    """Return the fields of a stored provenance. Raises ValueError if it is not a JSON object."""
     fields = json.loads(text)
     if not isinstance(fields, dict):
         raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not on this system: nothing is locked, and nothing removed
+except ImportError:  # not on this system: no file is locked, and none removed
     fcntl = None  # type: ignore[assignment]
 
 PREFIX = ".gpuplan"
@@ -43,7 +43,7 @@ class Held:
     handle: int
 
     def release(self) -> None:
-        """Remove it, unless it has been renamed. Does nothing the second time."""
+        """Remove it, unless it has been renamed. A second call has no effect."""
         if self in _held:
             _held.discard(self)
             _remove(self.absolute)
@@ -64,7 +64,7 @@ def temporary_folder() -> Held:
 
 
 def tempfile_folder() -> str:
-    """Return where the system keeps temporary files. Raises `OSError` where there is no room."""
+    """Return the system's folder for temporary files. Raises `OSError` if none is writable."""
     import tempfile  # takes a while to import
 
     return tempfile.gettempdir()
@@ -120,7 +120,7 @@ def _make_folder(path: Path) -> int:
 
 
 def _lock(handle: int) -> bool | None:
-    """Lock an open file; return False if another process has it, None where there are no locks."""
+    """Lock an open file; return False if another process has it, None if locks do not work."""
     if fcntl is None:
         return None
     try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,8 @@ import polars as pl
 from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.analysis.files import readable, regular_file, sha256_of
+from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256_of
+from gpuplan.analysis.log_options import LogAccount, LogOptions
 from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
@@ -26,17 +28,18 @@ from gpuplan.analysis.schema import (
     METADATA_KEY,
     REQUIRED,
     SCHEMA_VERSION,
+    SOURCE,
     UNREADABLE,
     Provenance,
 )
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.standard_error import silent_on
+from gpuplan.analysis.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.words import counted
 
-PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
-LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * 1_000_000
+LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 SHORT = ("duration_s", "deadline_s")
 """Columns in which a time above 0 is at least `LEAST_S`."""
 
@@ -53,6 +56,7 @@ class Selection:
         scale_duration: factor on every duration.
         scale_interarrival: factor on every gap between submissions; the first one stays.
         seed: seed of the draw.
+        log: how to read a log that is given in place of a trace.
     """
 
     where: str | None = None
@@ -62,6 +66,7 @@ class Selection:
     scale_duration: float = 1.0
     scale_interarrival: float = 1.0
     seed: int = 0
+    log: LogOptions = field(default_factory=LogOptions)
 
     def __post_init__(self) -> None:
         for name in ("scale_duration", "scale_interarrival"):
@@ -71,19 +76,39 @@ class Selection:
         if self.sample is not None and self.sample < 1:
             raise UsageError(f"--sample must be at least 1 job, got {self.sample}")
 
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return {
+            "where": self.where,
+            "since": written_utc(self.since),
+            "until": written_utc(self.until),
+            "sample": self.sample,
+            "scale_duration": self.scale_duration,
+            "scale_interarrival": self.scale_interarrival,
+            "seed": self.seed,
+        }
+
+
+def written_utc(time: datetime | None) -> str | None:
+    """Return an instant as it is given on a command line, in UTC and without a zone."""
+    if time is None:
+        return None
+    return (time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)).isoformat()
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Jobs in the canonical schema, sorted by submission (ties keep the order of the file).
 
     Attributes:
-        jobs: one row per selected job; the columns asked for, of the types in `CANONICAL` or
-            categorical where that was asked for. Each column is one piece of memory.
+        jobs: one row per selected job; the requested columns, of the types in `CANONICAL` or
+            categorical if requested. Each column is one piece of memory.
         path: the file, as the user gave it.
-        sha256: hash of the file.
+        sha256: hash of the file; of several logs the hash of their hashes.
         rows: jobs in the file, before selection.
         provenance: where the trace comes from.
-        notes: what the selection did that a reader should know.
+        notes: effects of the selection that a reader should know.
+        log: what became of the rows of a log; None where a trace was given.
     """
 
     jobs: pl.DataFrame
@@ -92,12 +117,13 @@ class Trace:
     rows: int
     provenance: Provenance
     notes: tuple[str, ...] = ()
+    log: LogAccount | None = None
 
     @property
     def submit_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Submissions in seconds after the first one; shape (n,), ascending."""
         micros = self.jobs["submit_time"].dt.epoch("us").to_numpy()
-        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / 1e6
+        result: np.ndarray[tuple[int], np.dtype[np.float64]] = (micros - micros[0]) / MICROS
         return result
 
 
@@ -107,8 +133,11 @@ def read_trace(
     *,
     columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
+    named: Path | None = None,
 ) -> Trace:
     """Read a canonical Parquet file and apply a selection.
+
+    `gpuplan.analysis.ingest.logs.read_trace` takes a log too.
 
     Args:
         path: the trace, written by ``gpuplan ingest`` or by any tool that keeps the schema.
@@ -116,6 +145,7 @@ def read_trace(
         columns: canonical columns to read; default all. ``submit_time`` always comes along.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
+        named: what messages call it; default its path.
 
     Raises:
         InputError: no such file, not a canonical trace, a bad cell, or no job left.
@@ -125,17 +155,18 @@ def read_trace(
     _check_is_parquet(regular_file(path))
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
+    of_load = () if selection.sample is None else LOAD_COLUMNS
     try:
-        raw = pl.scan_parquet(path, glob=False)
-        scan = _as_canonical(path, raw)
-        rows = _check_values(path, raw, scan)
-        of_load = () if selection.sample is None else LOAD_COLUMNS
-        jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
+        with silent_on(*UNREADABLE):
+            raw = pl.scan_parquet(path, glob=False)
+            scan = _as_canonical(path, raw)
+            rows = _check_values(path, raw, scan)
+            jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if jobs.is_empty():
         raise InputError(
-            path,
+            path if named is None else named,
             f"none of its {rows:,} jobs is left after --where, --since and --until",
             hint="loosen the selection",
         )
@@ -153,7 +184,7 @@ def read_trace(
 def _check_is_parquet(path: Path) -> None:
     try:
         str(path).encode()
-    except UnicodeEncodeError as error:  # polars takes no other names
+    except UnicodeEncodeError as error:  # polars accepts no other names
         raise InputError(path, "its name is not UTF-8", hint="rename it") from error
     with readable(path), path.open("rb") as stream:
         magic = stream.read(4)
@@ -169,7 +200,8 @@ def _check_is_parquet(path: Path) -> None:
 def _read_provenance(path: Path) -> Provenance:
     """Return the stored provenance; a file of another tool has an unknown one."""
     try:
-        stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
+        with silent_on(*UNREADABLE):
+            stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
     if stored is None:
@@ -196,7 +228,7 @@ def _damaged(path: Path, error: BaseException) -> InputError:
 
 
 def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
-    """Return all canonical columns in their types; what is optional and missing is filled."""
+    """Return all canonical columns in their types; missing optional ones are filled."""
     found = scan.collect_schema()
     missing = [name for name in REQUIRED if name not in found]
     if missing:
@@ -221,6 +253,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
                 is_short = (column > 0) & (column < LEAST_S)
                 column = pl.when(is_short).then(LEAST_S).otherwise(column).alias(name)
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
+    if found.get(SOURCE) == pl.String():  # for --where
+        columns.append(pl.col(SOURCE))
     return scan.select(columns)
 
 

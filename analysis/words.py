@@ -1,4 +1,4 @@
-"""Words that agree with what they stand by: ``1 row``, ``2 rows``, ``an openb log``."""
+"""Phrases for messages: ``1 row``, ``2 rows``, ``an openb log``, and 12 names of many."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ AN = ("a", "e", "i", "o", "u", "swf")
 
 
 def counted(number: int, thing: str) -> str:
-    """Return a number and what is counted, in the singular where it is one."""
+    """Return a number and a noun, singular for one."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def a_log(format_name: str) -> str:
-    """Return ``a sia log``, ``an openb log``; ``swf`` is said letter by letter."""
+    """Return ``a sia log``, ``an openb log``; ``swf`` is spelled out."""
     return f"{'an' if format_name.startswith(AN) else 'a'} {format_name} log"
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """Return the first of many names as one text, and how many more there are."""
+    """Return the first of many names as one text, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shortened(name, MOST_OF_A_NAME) for name in names[:most]) + more

@@ -22,6 +22,7 @@ NAMES = (
     "boa",
     "boa_epochs",
     "boa_replay",
+    "rounds",
     "pareto",
     "allpass",
     "cluster",

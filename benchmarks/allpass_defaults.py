@@ -1,4 +1,4 @@
-"""Where the defaults of Allpass depart from the paper, and what that costs: docs/allpass.md.
+"""The cost of each default of Allpass that departs from the paper: docs/allpass.md.
 
 ``python -m benchmarks.allpass_defaults`` replays Seren's shipped sample, 200 jobs like Seren's, and
 Philly where ../shared is at hand, under the defaults, with each departure taken back, and to the

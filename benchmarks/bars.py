@@ -12,10 +12,10 @@ MEASURED = {"x": "ratio", "s": "ours_s", "ms": "ours_s", "MB": "peak_mb", "": "d
 
 
 def missed(row: dict[str, Any]) -> list[str]:
-    """Return the bars of a row that what was measured is on the wrong side of.
+    """Return the bars that the measurements of a row miss.
 
     A bar counts in its unit: x is of the ratio, s and ms of our time, MB of the peak, and none of
-    the difference. What could not be measured here misses nothing.
+    the difference. Missing measurements miss no bar.
     """
     found = []
     for sign, number, unit in BAR.findall(row["bar"]):

@@ -12,6 +12,7 @@ from benchmarks.bench_allpass import first_jobs, seren_like
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.cluster.simulator import run_cluster
+from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.jit import kernel
 
@@ -52,7 +53,7 @@ def run() -> list[dict]:
     floor_s = least_s(lambda: ends_alone(ends, running), 3)
     rows = []
     for name, scheduler in SCHEDULERS.items():
-        cluster = scheduler.cluster(scheduler.complete(FREE_STOPS), gpus)
+        cluster = scheduler.cluster(scheduler.complete(FREE_STOPS), GpuPool(gpus))
         run_cluster(first_jobs(work, 100), cluster)  # compile
         ours_s = least_s(lambda cluster=cluster: run_cluster(work, cluster), 3)
         how = "preemptive" if scheduler.preemptive else "not preemptive"
@@ -68,7 +69,7 @@ def run() -> list[dict]:
     part = first_jobs(work, SLICE)
     for name, plain in (("first-fit", plain_cluster.first_fit), ("srtf", plain_cluster.least_left)):
         scheduler = SCHEDULERS[name]
-        cluster = scheduler.cluster(scheduler.complete(FREE_STOPS), gpus)
+        cluster = scheduler.cluster(scheduler.complete(FREE_STOPS), GpuPool(gpus))
         if run_cluster(part, cluster).finish_us.tolist() != plain(part, gpus):
             raise AssertionError(f"the two replays under {name} differ")
         ours_s = least_s(lambda cluster=cluster: run_cluster(part, cluster), 3)

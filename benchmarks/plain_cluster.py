@@ -1,4 +1,4 @@
-"""First fit and least time left, with heapq and plain Python: what the kernel is compared to."""
+"""First fit and least time left, with heapq and plain Python, to compare with the kernel."""
 
 import heapq
 from collections import defaultdict
@@ -7,7 +7,7 @@ from gpuplan.simkit.workload import Workload
 
 
 def first_fit(work: Workload, gpus: int) -> list[int]:
-    """Return when each job ends; jobs pass what does not fit, and nobody is stopped."""
+    """Return when each job ends; jobs pass others that do not fit, and none is stopped."""
     jobs = list(
         zip(*(a.tolist() for a in (work.submit_us, work.service_us, work.gpus)), strict=True)
     )

@@ -24,10 +24,11 @@ from benchmarks.reproduce_pollux import (
     show_shipped,
 )
 from benchmarks.t4_workloads import HORIZON_H, SHARED, SMALL_TYPES, submissions, t4_workload
-from gpuplan.planner.frontier.baselines import elastic
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.policies.rounds.replay import autoscaling, replay_rounds
+from gpuplan.planner.registry import BASELINES
 
 TARGETS = (0.85, 0.8, 0.7, 0.6, 0.5, 0.4)
 BUDGETS = (1.05, 1.2, 1.5, 2.0, 3.0)
@@ -52,7 +53,7 @@ def traces() -> dict[str, ClassWorkload]:
 
 def curve(workload: ClassWorkload, frontier: Frontier) -> list[Pair]:
     return [
-        against(workload, frontier, t, elastic.pollux_autoscaled(workload, CLUSTER, t))
+        against(workload, frontier, t, BASELINES["pollux-autoscaling"].run(workload, CLUSTER, t))
         for t in TARGETS
     ]
 
@@ -151,8 +152,8 @@ def fairness() -> list[float]:
     frontier = solve_frontier(workload.classes)
     found = []
     for target in TARGETS:
-        policy = replace(elastic.autoscaling(CLUSTER, target), power=1.0)
-        theirs = elastic.run_elastic(workload, CLUSTER, policy)
+        policy = replace(autoscaling(CLUSTER, target), power=1.0)
+        theirs = replay_rounds(workload, CLUSTER, policy)
         found.append(against(workload, frontier, target, theirs).ratio)
     return found
 
@@ -161,7 +162,7 @@ def show_bursts() -> list[list[float]]:
     """Two autoscalers: one that acts at once, and one with the habits of Pollux' simulator."""
     base = t4_workload(submissions("newtrace"), HORIZON_H["newtrace"])
     frontier = solve_frontier(base.classes)
-    quick = elastic.autoscaling(CLUSTER, 0.7)
+    quick = autoscaling(CLUSTER, 0.7)
     policies = (quick, replace(quick, band=0.15, window=15))
     rows: list[tuple[str, ...]] = []
     leads: list[list[float]] = [[], []]
@@ -169,7 +170,7 @@ def show_bursts() -> list[list[float]]:
         made = [bursty(base, share, rate, np.random.default_rng(seed)) for seed in range(SEEDS)]
         cells = [f"{share:.0%} of the time {rate:g}x", f"{np.mean([scv(w) for w in made]):.1f}"]
         for lead, policy in zip(leads, policies, strict=True):
-            runs = [elastic.run_elastic(w, CLUSTER, policy) for w in made]
+            runs = [replay_rounds(w, CLUSTER, policy) for w in made]
             pairs = [against(w, frontier, 0.7, r) for w, r in zip(made, runs, strict=True)]
             theirs_s = np.mean([p.theirs.mean_jct_s for p in pairs])
             ours_s = np.mean([p.ours.mean_jct_s for p in pairs])
@@ -197,8 +198,8 @@ def show_errors() -> list[tuple[float, float]]:
     known, guessed = (solve_frontier(w.classes) for w in (truth, model))
     rows, losses = [], []
     for target in (0.8, 0.7, 0.6):
-        policy = elastic.autoscaling(CLUSTER, target)
-        wrong = elastic.run_elastic(truth, CLUSTER, policy, believed=model.classes)
+        policy = autoscaling(CLUSTER, target)
+        wrong = replay_rounds(truth, CLUSTER, policy, believed=model.classes)
         right = renting(truth, wrong.rented_gpus)
         pair = against(truth, known, target, wrong)
         blind = against(truth, guessed, target, wrong)
@@ -229,7 +230,7 @@ def renting(workload: ClassWorkload, gpus: float) -> PlanReplay:
     low, high = 0.2, 0.99
     for _ in range(9):
         middle = (low + high) / 2
-        run = elastic.pollux_autoscaled(workload, CLUSTER, middle)
+        run = BASELINES["pollux-autoscaling"].run(workload, CLUSTER, middle)
         if run.rented_gpus > gpus:
             low = middle
         else:
@@ -254,8 +255,10 @@ def main() -> None:
     counts = ", ".join(str(w.jobs) for w in traces().values())
     solve_s = seconds(lambda: solve_frontier(workload.classes))
     rounds = workload.horizon_h * 60
-    decide_ms = 1000 * seconds(lambda: elastic.pollux(workload, CLUSTER, 140)) / rounds
-    scale_ms = 1000 * seconds(lambda: elastic.pollux_autoscaled(workload, CLUSTER, 0.7)) / rounds
+    decide_ms = 1000 * seconds(lambda: BASELINES["pollux"].run(workload, CLUSTER, 140)) / rounds
+    scale_ms = (
+        1000 * seconds(lambda: BASELINES["pollux-autoscaling"].run(workload, CLUSTER, 0.7)) / rounds
+    )
     ratios = {name: [p.ratio for p in found] for name, found in pairs.items()}
     large = [r for name, found in ratios.items() if "85" not in name for r in found]
     small = ratios["85 jobs of workload-1"]

@@ -12,11 +12,11 @@ from benchmarks.t4_workloads import HORIZON_H, SHARED, shipped_jct_s, submission
 from gpuplan.cli.figures.frontier import draw_scene
 from gpuplan.cli.figures.frontier_scene import Scene
 from gpuplan.cli.figures.style import save
-from gpuplan.planner.frontier.baselines import elastic
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.registry import BASELINES
 
 PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1
 PAPER_POLLUX_GPU_H = 1138
@@ -44,9 +44,9 @@ def scene() -> Scene:
     plans = [frontier.at_budget(multiple * frontier.load_gpus) for multiple in BUDGETS]
     points = [(plan.used_gpus, float(plan.mean_jct_s)) for plan in plans]
     runs = [replay_plan(workload, plan, CLUSTER) for plan in plans]
-    scaled = [elastic.pollux_autoscaled(workload, CLUSTER, target) for target in TARGETS]
-    fixed = elastic.pollux(workload, CLUSTER, 64)
-    equal = elastic.equal_share(workload, CLUSTER, 64)
+    scaled = [BASELINES["pollux-autoscaling"].run(workload, CLUSTER, target) for target in TARGETS]
+    fixed = BASELINES["pollux"].run(workload, CLUSTER, 64)
+    equal = BASELINES["equal"].run(workload, CLUSTER, 64)
     knee = frontier.knee()
     published = {"Pollux": (PAPER_POLLUX_S, PAPER_POLLUX_GPU_H), **OTHERS}
     return Scene(
@@ -67,7 +67,7 @@ def scene() -> Scene:
             ("pollux", [(fixed.held_gpus, fixed.mean_jct_s)]),
             ("equal", [(equal.held_gpus, equal.mean_jct_s)]),
         ],
-        marks=[(name, (gpu_h / hours, jct_s)) for name, (jct_s, gpu_h) in published.items()],
+        references=[(name, (gpu_h / hours, jct_s)) for name, (jct_s, gpu_h) in published.items()],
     )
 
 
@@ -91,8 +91,8 @@ def show_fixed() -> tuple[PlanReplay, PlanReplay]:
         )
 
     runs = {
-        "Pollux, 64 GPUs": elastic.pollux(workload, CLUSTER, 64),
-        "equal share, 64 GPUs": elastic.equal_share(workload, CLUSTER, 64),
+        "Pollux, 64 GPUs": BASELINES["pollux"].run(workload, CLUSTER, 64),
+        "equal share, 64 GPUs": BASELINES["equal"].run(workload, CLUSTER, 64),
         "plan, single GPUs at once": replay_plan(workload, plan, at_once),
         "plan, nodes of 4 after 90 s": renting_h(PAPER_POLLUX_GPU_H),
     }
@@ -124,7 +124,7 @@ def show_shipped() -> list[float]:
         for sample in range(1, 5):
             jobs = submissions("pollux", sample=sample, load=folder)
             workload = t4_workload(jobs, HORIZON_H["pollux"], calibrated=False, rescale_s=30)
-            ours_s = elastic.pollux(workload, CLUSTER, 64).mean_jct_s
+            ours_s = BASELINES["pollux"].run(workload, CLUSTER, 64).mean_jct_s
             theirs_s = shipped_jct_s("pollux", load, sample)
             ratios.append(ours_s / theirs_s)
             rows.append(

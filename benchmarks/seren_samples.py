@@ -1,4 +1,4 @@
-"""Samples of 200 jobs for Allpass' evaluation, and what each policy makes of one.
+"""Samples of 200 jobs for Allpass' evaluation, and the results of each policy on one.
 
 Source: "Allpass", section 5.1. Its words and its figures do not describe the same jobs, so there is
 more than one reading of them: see `READINGS` and docs/allpass-paper.md.
@@ -105,13 +105,13 @@ def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
         "HPA": ("hpa", {}),
         "HPA, Lambda": ("hpa", {"marketplace_offers": 0}),
         "Modal": ("serverless-only", {}),
-        "Fixed-60": ("fixed", ours | {"threshold_s": 60.0}),
-        "Fixed-600": ("fixed", ours | {"threshold_s": 600.0}),
+        "Fixed-60": ("fixed-threshold", ours | {"threshold_s": 60.0}),
+        "Fixed-600": ("fixed-threshold", ours | {"threshold_s": 600.0}),
         f"Allpass{FEW}": ("allpass", few),
         f"{LIMITED}{FEW}": ("allpass", few | {"capacity": WORKERS}),
         f"Modal{FEW}": ("serverless-only", {"serverless_limit": CONTAINERS}),
-        f"Fixed-60{FEW}": ("fixed", few | {"threshold_s": 60.0}),
-        f"Fixed-600{FEW}": ("fixed", few | {"threshold_s": 600.0}),
+        f"Fixed-60{FEW}": ("fixed-threshold", few | {"threshold_s": 60.0}),
+        f"Fixed-600{FEW}": ("fixed-threshold", few | {"threshold_s": 600.0}),
     }
 
 
@@ -130,7 +130,7 @@ def replay_all(jobs: TraceJobs, seed: int, scale_out: str | None = None) -> Resu
             **{f"jct_p{at}_s": float(np.percentile(jct_s, at)) for at in PERCENTILES},
         }
         if name == "Allpass":
-            found[name]["peak_threshold_s"] = run.detail.timeline.threshold_us.max() / MICROS
+            found[name]["peak_threshold_s"] = run.run.timeline.threshold_us.max() / MICROS
     return found
 
 
@@ -156,7 +156,7 @@ def _above(of: str, than: str, key: str, factor: float = 1.0) -> Callable[[Resul
 
 
 def _soonest(at: int) -> Callable[[Results], float]:
-    """By how much the JCT of all clusters at a percentile is above Allpass'."""
+    """The excess of the JCT of all clusters over Allpass' at a percentile."""
     over = [_above(name, f"{LIMITED}{FEW}", f"jct_p{at}_s") for name in CLUSTERS]
     return lambda found: min(measured(found) for measured in over)
 
@@ -191,7 +191,7 @@ All are in one configuration: `CONTAINERS` containers for every policy that has 
 
 
 def at_usd(found: Results, usd_per_gpu_h: float) -> Results:
-    """Return results with clusters that pay another price; what they do does not depend on it."""
+    """Return results with clusters at another price, which does not change their schedules."""
     dear = {}
     for name in CLUSTERS:
         factor = usd_per_gpu_h / found[name][HOURLY]

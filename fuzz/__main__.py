@@ -14,8 +14,8 @@ from pathlib import Path
 
 from fuzz.kinds import KINDS
 from fuzz.pool import ROOT, Worker, new_base, result_of, run_all
+from fuzz.privileges import found_rights
 from fuzz.report import Tally, listed
-from fuzz.rights import found_rights
 from fuzz.run import Result
 
 BUILD = ROOT / "build" / "fuzz"
@@ -23,7 +23,7 @@ MOST_SAVED = 60
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit code."""
+    """Run the requested cases; return the exit code."""
     asked = _arguments()
     kernels = BUILD / "kernels"
     shutil.rmtree(BUILD / "failures", ignore_errors=True)
@@ -46,6 +46,9 @@ def main() -> int:
         started = time.monotonic()
 
         def on_result(result: Result) -> None:
+            if result.failures and result.signature not in tally.causes:
+                text = listed({result.signature: [result]})
+                print(f"a broken rule: {text}", file=sys.stderr, flush=True)
             tally.add(result)
             if tally.cases % 500 == 0:
                 rate = tally.cases / (time.monotonic() - started)
@@ -125,7 +128,7 @@ def _saved(tally: Tally, worker: Worker, seed: int, kind: str) -> Path:
 
 
 def _only_files(folder: str, names: list[str]) -> list[str]:
-    """Return what is not to be copied: pipes, which would never end."""
+    """Return the files not to copy: pipes, which would never end."""
     paths = {name: Path(folder, name) for name in names}
     return [name for name, path in paths.items() if path.is_fifo() or name == ".ballast"]
 

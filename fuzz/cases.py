@@ -1,4 +1,4 @@
-"""A case: files, a command line, what may be written; and how one is built from its number."""
+"""A case: files, a command line, allowed outputs; and how one is built from its number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Case:
     """One run of the command line in a folder of its own.
 
     Attributes:
-        kind: what is fuzzed, a key of `fuzz.kinds.KINDS`.
+        kind: a key of `fuzz.kinds.KINDS`.
         label: the format, command or situation, for the report.
         arguments: the command line after ``gpuplan``.
         files: name -> bytes, below the folder of the case.
@@ -27,7 +27,7 @@ class Case:
         written: files and folders that the command may write; all others must stay as they are.
         old: those of ``written`` that are there before, and must stay where the command fails.
         account: ``jobs`` or ``prices`` where the command ingests and must account for every row.
-        rows: rows that the source holds, counted by other means; None where that is not known.
+        rows: rows in the source, counted independently; None if unknown.
         read_back: a command line to run on the output after success; empty for none.
         disk_kib: free space of the disk that the case writes to; None for no limit.
         signal: its name, sent to a process of its own; empty for none.
@@ -57,7 +57,7 @@ class Case:
 
 
 Step = Callable[[Case, Random], str]
-"""Changes a case and returns in a few words what it did."""
+"""Changes a case and returns a short description of the change."""
 
 
 @dataclass

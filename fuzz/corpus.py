@@ -195,7 +195,7 @@ def traces() -> dict[str, bytes]:
 
 
 def said_by(*arguments: str, files: dict[str, bytes], output: str = "") -> bytes:
-    """Return what a command writes to standard output, or to a file."""
+    """Return the output of a command, from standard output or from a file."""
     from gpuplan.cli.app.main import main
 
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
@@ -263,6 +263,33 @@ def results() -> dict[str, bytes]:
     return found
 
 
+PROFILE = b"".join(
+    b"%d,%d,%.4f,%.4f\n" % (batch, percent, batch * 0.2 / percent, percent / 0.2)
+    for batch in (1, 2, 4)
+    for percent in (10, 50, 100)
+)
+SHARED = b"""name,type,gpus,request,limit,memory_gb,start_s,end_s
+a,inference,1,0.3,0.6,5,0,60
+b,llm-inference,1,0.4,0.7,28,5,
+c,training,2,0.5,0.8,30,9,100
+"""
+FUNCTIONS = b"""[[functions]]
+name = "a"
+profile = "profile.csv"
+request = 0.5
+batch = 2
+slo_s = 0.1
+load = "poisson:20"
+
+[[functions]]
+name = "t"
+kind = "training"
+profile = "profile.csv"
+request = 0.3
+workers = 2
+"""
+
+
 @cache
 def option_files() -> dict[str, bytes]:
     """Return every file that an option may name, by a name that options use."""
@@ -274,6 +301,10 @@ def option_files() -> dict[str, bytes]:
         "states.csv": STATES,
         "t.csv": GAVEL_CSV,
         "t.json": GAVEL_JSON,
+        "profile.csv": PROFILE,
+        "shared.csv": SHARED,
+        "functions.toml": FUNCTIONS,
+        "rates.txt": b"5\n20\n0\n31.5\n",
         "prices.parquet": prices(),
         **results(),
     }

@@ -10,7 +10,7 @@ from fuzz.values import BYTES, JSON_RAW, JSON_VALUES, SEPARATORS
 
 
 def mutate(data: bytes, rng: Random, other: bytes = b"") -> tuple[bytes, str]:
-    """Return damaged data and what was done; structured data is mostly damaged by its structure."""
+    """Return damaged data and a description; structured data is mostly damaged in its structure."""
     is_json = data.lstrip()[:1] in (b"{", b"[")
     roll = rng.random()
     if is_json and roll < 0.6:

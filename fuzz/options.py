@@ -20,15 +20,15 @@ from fuzz.values import DURATIONS, NUMBERS, PATHS, TEXTS, TIMES
 WRITES = {
     *("--output", "--plot", "--timeline", "--junit", "--save-model", "--cache"),
 }
-"""Options that name what is written."""
+"""Options that name outputs."""
 WORK = {
     "--jobs": ("1", "2", "40", "0", "-1", "1e3", "9223372036854775808"),
     "--resamples": ("0", "1", "2", "5", "-1", "x", "1e3"),
     "--parallel": ("1", "2", "0", "-1", "x"),
 }
-"""Options that ask for more work, whose large values take as long as they say."""
+"""Options for the amount of work: large values take long."""
 FIXED = {"--engine": ("threads", "x", "")}
-"""Options that would start or ask other machines."""
+"""Options that would start or contact other machines."""
 SKIPPED = {"--help", "--install-completion", "--show-completion", "--address", "--debug"}
 
 SETS = (
@@ -40,7 +40,14 @@ SETS = (
     *("conventional_usd_per_gpu_h=1e300", "conventional_usd_per_gpu_h=-1", "save_every_s=0"),
     *("fixed.threshold_s=60", "las.limits_s=60/600", "2d-las.limits_gpu_s=600/7200", "x.y=z"),
     *("controller=fixed", "scaling=literal", "scale_out=window", "threshold_rule=admission"),
-    *("node_gpus=8", "node_gpus=3", "service_quantum=1e-9", "restore_s=20", "checkpoint_s=1e18"),
+    *(
+        "cluster=2x4",
+        "cluster=x3",
+        "cluster=A100=8/T4=8",
+        "service_quantum=1e-9",
+        "restore_s=20",
+        "checkpoint_s=1e18",
+    ),
 )
 POLICY = (
     *("allpass", "fixed", "serverless-only", "serverful-only", "hpa", "fifo", "first-fit"),
@@ -127,7 +134,10 @@ VALID: dict[str, tuple[str, ...]] = {
     "--provider": ("aws", "aws:spot", "vast", "x", ":", "aws:", "aws:x"),
     "--reference": ("aws:on_demand", "vast:spot", "x:y", "aws", ":", "aws:x"),
     "--recorded-on": ("A100", "T4", "x", ""),
-    "--node-gpus": ("1", "4", "8", "1000000000"),
+    "--cluster": (
+        *("8", "2x4", "x8", "A100=2x4", "A100=8,T4=2x4", "0", "2x0", "x", "8,8", "1000000000x8"),
+        *("=8", "A100=", "\u00b2x4", "8X4", " 8 x 4 "),
+    ),
     "--max-gpus": ("1", "4", "64", "1000000000"),
     "--gpus": ("1", "8", "64", "16777216", "16777217", "0"),
     "--provision-delay": DURATIONS,
@@ -186,7 +196,7 @@ class Option:
         names: all forms.
         valid: values that mean something, or nearly do; with ``hostile`` empty for a switch.
         hostile: values that it must refuse, or bear.
-        writes: whether its value names what is written.
+        writes: whether its value names an output.
         required: whether the command must have it.
         repeats: whether it may be given several times.
     """
@@ -202,7 +212,7 @@ class Option:
 
     @property
     def takes_value(self) -> bool:
-        """Return whether it is no switch."""
+        """Return whether it takes a value."""
         return bool(self.valid or self.hostile)
 
     def draw(self, rng: Random, valid: float = 0.85) -> list[str]:

@@ -1,4 +1,4 @@
-"""What must hold after a run, whatever it was given."""
+"""Invariants that hold after any run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fuzz.cases import Case
-from fuzz.inside import Outcome
-from fuzz.place import Seen
-from fuzz.whole import problem_of
+from fuzz.file_integrity import problem_of
+from fuzz.in_process import Outcome
+from fuzz.workspace import Seen
 
 CODES = (0, 1, 2, 3, 4)
 DONE = (0, 1)
@@ -40,7 +40,7 @@ def failures(
 
 
 def said(case: Case, outcome: Outcome, codes: tuple[int, ...] = CODES) -> Iterator[Failure]:
-    """Yield what is wrong with the exit code and with what was printed."""
+    """Yield the problems of the exit code and of the printed text."""
     out, err = outcome.out.decode(errors="replace"), outcome.err.decode(errors="replace")
     if outcome.code not in codes:
         match = INTERNAL.search(err)
@@ -59,13 +59,13 @@ def said(case: Case, outcome: Outcome, codes: tuple[int, ...] = CODES) -> Iterat
         try:
             json.loads(out, parse_constant=_no_constant)
         except ValueError as error:
-            yield "stdout is no JSON", f"{error}: {out[:100]!r}"
+            yield "stdout is not JSON", f"{error}: {out[:100]!r}"
 
 
 def left(
     case: Case, done: bool, err: bytes, before: Seen, after: Seen, folder: Path
 ) -> Iterator[Failure]:
-    """Yield what is wrong with the files: inputs changed, half outputs, files left behind."""
+    """Yield the problems of the files: changed inputs, partial outputs, files left behind."""
     written = {os.path.normpath(name) for name in case.written}
     inputs = set(case.files) | set(case.links) | set(case.fifos)
     for name in before.gone(after):
@@ -90,7 +90,7 @@ def left(
 
 
 def account(case: Case, folder: Path) -> Iterator[Failure]:
-    """Yield what is wrong with the account of rows that ingest or prices keeps."""
+    """Yield the problems of the row counts of ingest or prices."""
     import polars as pl
 
     output = _output(case.arguments)
@@ -119,7 +119,7 @@ def account(case: Case, folder: Path) -> Iterator[Failure]:
 
 
 def read_back(line: list[str], outcome: Outcome) -> Iterator[Failure]:
-    """Yield what is wrong with a command that reads what ingest or prices has written."""
+    """Yield the problems of a command that reads the output of ingest or prices."""
     codes = (0,) if line[0] in ("characterize", "ingest") and "--prices" not in line else CODES
     for rule, how in said(Case("", "", line), outcome, codes):
         yield f"{line[0]} on what was ingested: {rule}", how
@@ -164,4 +164,4 @@ def _is_written(err: bytes) -> bool:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

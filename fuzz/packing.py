@@ -48,7 +48,7 @@ ODD_MEMBERS = ("../up.csv", "/abs.csv", "d/e/f.csv", "ü.csv", "\x1b[31m.csv", "
 
 
 def packed(name: str, data: bytes, rng: Random) -> tuple[str, bytes, str]:
-    """Return a new name, the packed data, and what was done."""
+    """Return a new name, the packed data, and a description."""
     members = {name: data}
     if rng.random() < 0.3:
         members[rng.choice(ODD_MEMBERS)] = rng.choice((b"", data, b"note\n"))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fuzz.rights import Rights
+from fuzz.privileges import Rights
 from fuzz.run import Result
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +27,7 @@ DISK = "256k"
 
 
 class Worker:
-    """One process and what it needs: a folder, a small disk, the right to little else."""
+    """One process with a folder and a small disk, and without rights to anything else."""
 
     def __init__(self, number: int, base: Path, kernels: Path, rights: Rights) -> None:
         """Start the process; it is ready once `wait` returns."""
@@ -71,7 +71,7 @@ class Worker:
         self.ready = False
 
     def wait(self) -> None:
-        """Wait until it is ready. Raises RuntimeError where it is not."""
+        """Wait until it is ready. Raises RuntimeError if it does not start."""
         line = self._line(3_600.0, 3_600.0)
         if line != "ready\n":
             raise RuntimeError(f"a worker does not start: {self.said()}")
@@ -132,7 +132,7 @@ class Worker:
                 return None
 
     def _cpu_s(self) -> float:
-        """Return the processor time of the process; time on the clock where that is not known."""
+        """Return the processor time of the process; elapsed time if that is unknown."""
         try:
             text = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from fuzz import oracles
 from fuzz.cases import Case, build
-from fuzz.inside import Outcome, run_inside
-from fuzz.outside import HANGS, run_outside
-from fuzz.place import Place
+from fuzz.in_process import Outcome, run_inside
+from fuzz.own_process import HANGS, run_outside
+from fuzz.workspace import Place
 
 FRAME = re.compile(r'File "[^"]*?/((?:analysis|cli|planner|simkit)/[^"]*)", line (\d+), in (\w+)')
 ERROR = re.compile(r"^([\w.]*(?:Error|Exception|Panic\w*|Interrupt|Exit|Warning|Group))\b", re.M)
@@ -21,11 +21,11 @@ VARIES = re.compile(r"'[^']*'|\"[^\"]*\"|[\d.]+|/\S+")
 
 @dataclass
 class Result:
-    """What one case came to.
+    """The outcome of one case.
 
     Attributes:
         number: of the case.
-        kind: what was fuzzed.
+        kind: its kind.
         label: the format, command or situation.
         code: the exit code, as a number or as what happened instead of one.
         failures: rules broken, and how.
@@ -49,7 +49,7 @@ class Result:
 def run_case(
     seed: int, number: int, place: Place, keep: frozenset[int] | None = None, kind: str = ""
 ) -> Result:
-    """Build a case, run it in a folder and judge what it did."""
+    """Build a case, run it in a folder and check the outcome."""
     case = build(seed, number, keep, kind)
     result = Result(number, case.kind, case.label, "", command=shown(case), notes=case.notes)
     place.now.write_text(json.dumps(asdict(result)), encoding="utf-8")

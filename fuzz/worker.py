@@ -1,4 +1,4 @@
-"""A process that runs cases by number, as it is told on standard input, one at a time."""
+"""A process that runs cases by the numbers on its standard input, one at a time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import traceback
 from dataclasses import asdict
 from pathlib import Path
 
-from fuzz.place import Place
 from fuzz.run import run_case, save
+from fuzz.workspace import Place
 
 MOST_MEMORY = 6 << 30
 
@@ -33,7 +33,7 @@ def main() -> None:
         which = (told["seed"], told["number"], place, keep, told["kind"])
         try:
             answer = {"folder": str(save(*which))} if told["save"] else asdict(run_case(*which))
-        except Exception:  # a bug of the fuzzer, not of what it runs
+        except Exception:  # a bug of the fuzzer, not of gpuplan
             answer = {"bug": f"case {told['number']}: {traceback.format_exc()}"}
         answers.write(json.dumps(answer) + "\n")
 
@@ -42,7 +42,7 @@ def warm(place: Place) -> None:
     """Import everything and load or compile every kernel, so that no case waits for that."""
     from fuzz.cases import Case
     from fuzz.corpus import job_logs, price_lists
-    from fuzz.inside import run_inside
+    from fuzz.in_process import run_inside
     from fuzz.kinds.commands import material
     from fuzz.kinds.files import USES
     from fuzz.kinds.tables import LINES

@@ -1,6 +1,6 @@
 """Run independent scenarios in parallel; the results depend neither on the engine nor on how many.
 
-Every engine is a backend of joblib, so that there is one loop for all. What the scenarios share is
+Every engine is a backend of joblib, so that one loop serves all. Data shared by the scenarios is
 sent to a worker once: threads have it, processes map its arrays from one file in memory, a Dask
 cluster is given it before the first scenario, Ray's workers take it from their object store.
 """
@@ -76,7 +76,7 @@ def run_all(
         function: depends on its arguments alone and leaves them as they are; of a module, unless
             the engine is ``threads``.
         items: the scenarios, small; their order is that of the results.
-        shared: what is the same for all, such as a workload's arrays.
+        shared: data common to all, such as the arrays of a workload.
         engine: where they run.
         progress: called with the share done after each scenario.
 
@@ -105,9 +105,9 @@ def usable_cores() -> int:
 def _backend(
     engine: Engine, items: int, shared: tuple[Any, ...]
 ) -> Iterator[tuple[dict[str, Any], Callable[..., Any]]]:
-    """Yield what `Parallel` is told, and what turns a function and an item into a call."""
+    """Yield the arguments of `Parallel`, and what makes a call from a function and an item."""
     workers = min(engine.workers or usable_cores(), items)
-    one_by_one = {"return_as": "generator"}  # so that progress is told; Ray returns all at the end
+    one_by_one = {"return_as": "generator"}  # to report progress; Ray returns all at the end
 
     def here(function: Callable[..., Any], item: Any) -> Any:
         return delayed(_call)(function, item, shared)
@@ -144,7 +144,7 @@ def _call_in_ray(function: Callable[..., Result], item: Any, reference: Any) -> 
 
 @lru_cache(maxsize=1)
 def _from_ray(reference: Any) -> Any:
-    """Return a copy of what the object store holds, once per worker: its own is read-only."""
+    """Return a copy of an object in the store, once per worker: the original is read-only."""
     return copy.deepcopy(importlib.import_module("ray").get(reference))
 
 
@@ -214,7 +214,7 @@ def _check_versions(engine: Engine, ask: Callable[[], Any]) -> None:
 
 
 def _installed(module: str, extra: str) -> Any:
-    """Import what an extra brings. Raises `UsageError` where it is not installed."""
+    """Import a module of an extra. Raises `UsageError` if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

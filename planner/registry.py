@@ -1,81 +1,87 @@
-"""The policies a trace can be replayed under, by name."""
+"""The policies a trace can be replayed under, by name: one line each.
+
+An installed package adds one through an entry point in the group ``gpuplan.policies``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterator, Mapping
 
 from gpuplan.analysis.lookup import find_named
-from gpuplan.planner.policies.allpass_settings import SETTINGS as ALLPASS_SETTINGS
-from gpuplan.planner.policies.allpass_settings import default_settings as allpass_defaults
-from gpuplan.planner.policies.allpass_variants import ELASTIC
-from gpuplan.planner.policies.allpass_variants import simulate as simulate_elastic
-from gpuplan.planner.policies.cluster_settings import SCHEDULERS
-from gpuplan.planner.runs.settings import Setting
+from gpuplan.analysis.plugins import Registry
+from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
+from gpuplan.planner.policies.policy import Baseline, Policy, checked
+from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
+from gpuplan.planner.policies.widths import fixed_width, recorded
 from gpuplan.planner.runs.simulation import Simulation
-from gpuplan.planner.runs.trace_jobs import TraceJobs
 
+RENAMED = {"--policy": {"fixed": "fixed-threshold"}, "--baseline": {"fixed": "fixed-width"}}
+"""Old names that each option still takes, and the policies that they stand for."""
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """One policy.
-
-    Attributes:
-        about: what it does, one sentence.
-        source: where it comes from.
-        settings: what may be set, by name.
-        defaults: returns the value of each setting where it is not set, by the same names.
-        run: replays jobs under settings, with a generator for what is random.
-    """
-
-    about: str
-    source: str
-    settings: Mapping[str, Setting]
-    defaults: Callable[[], Mapping[str, Any]]
-    run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
-
-
-def _allpass(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-    from gpuplan.planner.policies.allpass import simulate
-
-    return simulate(jobs, settings, rng)
-
-
-def _on_cluster(name: str) -> Policy:
-    def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        from gpuplan.planner.policies.cluster import simulate
-
-        return simulate(jobs, settings, name)
-
-    known = SCHEDULERS[name]
-    return Policy(known.about, known.source, known.settings, known.defaults, run)
-
-
-def _elastic(name: str) -> Policy:
-    known = ELASTIC[name]
-
-    def run(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        return simulate_elastic(jobs, settings, rng, name)
-
-    return Policy(known.about, known.source, known.settings, known.defaults, run)
-
-
-POLICIES: dict[str, Policy] = {
-    "allpass": Policy(
-        "starts every job on serverless GPUs and moves long ones to rented workers",
-        "Allpass, Algorithms 1 and 2; docs/allpass.md",
-        ALLPASS_SETTINGS,
-        allpass_defaults,
-        _allpass,
+POLICIES = Registry(
+    "gpuplan.policies",
+    "policy",
+    Policy,
+    (
+        allpass_policies.ALLPASS,
+        *allpass_policies.VARIANTS,
+        *cluster_policies.SCHEDULERS,
+        backfill.EASY,
+        backfill.CONSERVATIVE,
+        recorded.POLICY,
+        fixed_width.POLICY,
+        equal.POLICY,
+        pollux.POLICY,
+        pollux_autoscaling.POLICY,
     ),
-    **{name: _elastic(name) for name in ELASTIC},
-    **{name: _on_cluster(name) for name in SCHEDULERS},
-}
+    calls={"run": Simulation, "defaults": Mapping},
+    reserved=("all", *(name for names in RENAMED.values() for name in names)),
+    prepare=checked,
+)
 
 
-def find_policy(name: str) -> Policy:
-    """Return a policy by name. Raises `UsageError` naming what exists."""
-    return find_named(name, POLICIES, "--policy")
+class _Baselines(Mapping[str, Baseline]):
+    """The policies of `POLICIES` that have a baseline."""
+
+    def __getitem__(self, name: str) -> Baseline:
+        found = POLICIES[name].baseline
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, policy in POLICIES.items() if policy.baseline is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+BASELINES = _Baselines()
+"""The policies that ``gpuplan pareto --baseline`` takes."""
+
+
+def policy_name(text: str, option: str = "--policy") -> str:
+    """Return the name of a policy that may be called by its old one."""
+    return RENAMED.get(option, RENAMED["--policy"]).get(text, text)
+
+
+def find_policy(name: str, option: str = "--policy") -> Policy:
+    """Return a policy by name, or by its old one.
+
+    Raises:
+        PluginError: it is of an installed package and cannot be used.
+        UsageError: there is none; the message names what exists.
+    """
+    return find_named(policy_name(name, option), POLICIES, option, "policy")
+
+
+def find_baseline(name: str) -> Policy:
+    """Return a policy that ``--baseline`` takes, by name or by its old one.
+
+    Raises:
+        PluginError: it is of an installed package and cannot be used.
+        UsageError: there is none; the message names what exists.
+    """
+    new = policy_name(name, "--baseline")
+    find_named(new, BASELINES, "--baseline")
+    return POLICIES[new]

@@ -277,15 +277,67 @@ def prices_csv(rng: np.random.Generator, days: int = 56) -> str:
     return stream.getvalue()
 
 
+def profile_csv(item_s: float, fixed_s: float, flat: float) -> str:
+    """Return a measured table by a formula: batch, percent of the SMs, seconds, items per second.
+
+    A batch takes ``fixed_s`` and ``item_s`` for each item on the whole GPU, and no more SMs than
+    ``flat`` + 4% for each item are of use.
+    """
+    lines = []
+    for batch in (1, 2, 4, 8, 16, 32):
+        useful = min(1.0, flat + 0.04 * batch)
+        for percent in range(10, 101, 10):
+            time_s = (fixed_s + item_s * batch) * max(1.0, useful / (percent / 100))
+            lines.append(f"{batch},{percent},{time_s:.6f},{batch / time_s:.6f}")
+    return "\n".join(lines) + "\n"
+
+
+def requests_csv(rng: np.random.Generator, seconds: int = 300) -> str:
+    """Return requests of each second: a slow swing with two bursts."""
+    at = np.arange(seconds)
+    rate = 30 * (1 + 0.5 * np.sin(2 * np.pi * at / 150))
+    rate[(at >= 90) & (at < 135)] *= 3.2
+    rate[(at >= 220) & (at < 228)] *= 3
+    return "\n".join(str(count) for count in rng.poisson(rate)) + "\n"
+
+
+def instances_csv(rng: np.random.Generator, count: int = 200) -> str:
+    """Return instances that share GPUs: six of ten serve, two are LLMs, two train."""
+    stream = io.StringIO()
+    rows = csv.writer(stream, lineterminator="\n")
+    rows.writerow(["name", "type", "gpus", "request", "limit", "memory_gb", "start_s", "end_s"])
+    start_s = 0.0
+    for number in range(1, count + 1):
+        start_s += rng.exponential(5.0)
+        kind = ("inference", "llm-inference", "training")[int(rng.choice(3, p=(0.6, 0.2, 0.2)))]
+        gpus = int(rng.choice([2, 4])) if kind == "training" else 1
+        least, most, memory = {
+            "inference": (20, 40, (3, 10)),
+            "llm-inference": (35, 50, (20, 30)),
+            "training": (40, 70, (25, 35)),
+        }[kind]
+        request = int(rng.integers(least, most + 1))
+        limit = min(100, request + int(rng.integers(15, 35)))
+        held_gb = int(rng.integers(memory[0], memory[1] + 1))
+        end_s = start_s + max(30.0, rng.exponential(300.0))
+        shares = [f"{request / 100:g}", f"{limit / 100:g}", held_gb]
+        rows.writerow([f"{kind}-{number}", kind, gpus, *shares, f"{start_s:.0f}", f"{end_s:.0f}"])
+    return stream.getvalue()
+
+
 def make_samples(folder: Path) -> list[Path]:
     """Write every sample to ``folder`` and return the paths."""
-    seeds = np.random.SeedSequence(SEED).spawn(4)
+    seeds = np.random.SeedSequence(SEED).spawn(6)
     rngs = [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
     texts = {
         "seren.csv": seren_csv(rngs[0]),
         "wandb_export.csv": wandb_csv(rngs[1]),
         "philly.json.gz": philly_json(rngs[2]),
         "gpu_prices.csv": prices_csv(rngs[3]),
+        "service_profile.csv": profile_csv(0.0012, 0.006, 0.2),
+        "training_profile.csv": profile_csv(0.004, 0.02, 0.5),
+        "requests.csv": requests_csv(rngs[4]),
+        "shared_instances.csv": instances_csv(rngs[5]),
     }
     written = []
     for name, text in texts.items():

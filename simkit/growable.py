@@ -1,4 +1,4 @@
-"""Tables of a kernel that grow as it runs."""
+"""Growing tables of kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuplan.simkit.jit import kernel
 
 @kernel
 def grown(table: Any) -> Any:
-    """Return a table of twice as many rows that begins with ``table``."""
+    """Return ``table`` with twice the number of rows; the new ones are 0."""
     rows, columns = table.shape
     more = np.zeros((2 * rows, columns), table.dtype)
     for row in range(rows):  # as in `push`: quicker to compile than a slice

@@ -20,8 +20,8 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 
 @kernel
 def new_heap(room: int = 63) -> Array:
-    """Return an empty heap that has room for so many pairs."""
-    heap = np.empty((1 + room, 2), np.int64)  # rows not in use need no memory yet
+    """Return an empty heap with space for this many pairs."""
+    heap = np.empty((1 + room, 2), np.int64)  # unused rows take no memory yet
     heap[0, 0] = heap[0, 1] = 0
     return heap
 
@@ -46,7 +46,7 @@ def larger(heap: Array) -> Array:
 
 @kernel
 def _rise(heap: Array, at: int, first: int, second: int) -> None:
-    """Write a pair into the gap at a row, or above it, where its parent is no greater."""
+    """Write a pair into the gap at a row, or above it, below a parent that is not greater."""
     while at > 1:
         up = at >> 1
         if heap[up, 0] < first or (heap[up, 0] == first and heap[up, 1] <= second):
@@ -58,7 +58,7 @@ def _rise(heap: Array, at: int, first: int, second: int) -> None:
 
 @kernel
 def insert(heap: Array, first: int, second: int) -> None:
-    """Add a pair where there is room. It returns nothing, which is quicker than `push`.
+    """Add a pair to a heap with free space. It returns nothing, which is faster than `push`.
 
     A kernel counts the references to every array that it hands around in a loop, and that is slow.
     """
@@ -73,11 +73,11 @@ def pop(heap: Array) -> None:
     """Remove the least pair, ``heap[1]``; the heap must not be empty."""
     size = heap[0, 0]
     first, second = heap[size, 0], heap[size, 1]
-    heap[size, 0] = heap[size, 1] = LAST  # a brother for the last child
+    heap[size, 0] = heap[size, 1] = LAST  # a sibling for the last child
     size -= 1
     heap[0, 0] = size
-    # The gap goes down to a leaf without a branch that cannot be foretold, and then up to where the
-    # last pair, which is seldom small, belongs.
+    # Move the gap down to a leaf without unpredictable branches, and then up to the position of
+    # the last pair, which is rarely small.
     at, down = 1, 2
     while down <= size:
         right = down + 1

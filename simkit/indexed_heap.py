@@ -1,7 +1,7 @@
 """Many binary heaps in one table, for the cluster's kernel: jobs by key, removable anywhere.
 
 Section ``s`` of `Queues` holds ``size[s]`` pairs (key, job) in rows ``base[s] + 1 ...`` of the
-table, the least first; the table of jobs knows at which place of its section a job stands. A
+table, the least first; the table of jobs has the position of a job in its section. A
 section that wants the greatest key first holds negated pairs, so that ``abs`` of the second is
 always the job.
 """
@@ -27,7 +27,7 @@ class Queues(NamedTuple):
 
 @kernel
 def settle(heap: Any, jobs: Any, top: int, size: int, at: int, first: int, second: int) -> None:
-    """Put a pair where place ``at`` is empty, or above or below it."""
+    """Put a pair at the empty position ``at``, or above or below it."""
     while at > 1:
         up = at >> 1
         if heap[top + up, 0] < first or (

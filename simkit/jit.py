@@ -1,4 +1,4 @@
-"""The one decorator for kernels: compiled on first use, kept on disk where that is possible."""
+"""The decorator for kernels: compiled on first use, cached on disk if possible."""
 
 from __future__ import annotations
 
@@ -21,23 +21,35 @@ def kernel(function: Function) -> Function:
     The machine code is kept next to the source, or in the user's cache directory, or, where neither
     can be written, only in memory. With ``NUMBA_DISABLE_JIT=1`` the function stays Python.
     """
+    return _compiled(function)
+
+
+def borrowing_kernel(function: Function) -> Function:
+    """Compile a function that makes no array: it works on those of its caller alone.
+
+    Its code counts no references to arrays. That pays where small functions take many arrays.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
     compiled: Any
     try:
-        compiled = numba.njit(function, nogil=True, cache=True)
+        compiled = numba.njit(function, nogil=True, cache=True, **options)
     except RuntimeError:  # no directory that can hold a cache
-        return numba.njit(function, nogil=True)  # type: ignore[no-any-return]
+        return numba.njit(function, nogil=True, **options)  # type: ignore[no-any-return]
     if not numba.config.DISABLE_JIT:
-        # Numba takes a kernel in the cache for fresh as long as its own file is, although it holds
+        # Numba takes a cached kernel as fresh as long as its own file is, although it contains
         # the code of helpers in other files too; so let every file of the package count.
         kept = compiled._cache._cache_file
         kept._source_stamp = (kept._source_stamp, _sources_stamp())
         saved = _whatever_is_there(compiled._cache.save_overload, compiled._cache.flush)
-        compiled._cache.save_overload = _if_there_is_room(saved)
+        compiled._cache.save_overload = _unless_disk_full(saved)
         compiled._cache.load_overload = _unless_damaged(compiled._cache.load_overload)
     return compiled  # type: ignore[no-any-return]
 
 
-def _if_there_is_room(save: Callable[..., None]) -> Callable[..., None]:
+def _unless_disk_full(save: Callable[..., None]) -> Callable[..., None]:
     """Let a full disk cost the next run a compilation instead of ending this one."""
 
     def saved(*what: Any) -> None:

@@ -2,41 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray
 
 PERCENTILES = (50, 90, 95, 99)
 
 
-def distribution(values: FloatArray, name: str, unit: str) -> dict[str, float]:
-    """Return mean, median, P90, P95 and P99 under keys such as ``p95_jct_s``.
+def percentile(values: FloatArray, q: float) -> float:
+    """Return one percentile, interpolated linearly between order statistics."""
+    return float(np.percentile(values, q))
 
-    Percentiles interpolate linearly between order statistics. Raises ValueError on no values.
+
+def distribution(
+    values: FloatArray, name: str, unit: str, percentiles: Sequence[int] = PERCENTILES
+) -> dict[str, float]:
+    """Return the mean and some percentiles under keys such as ``p95_jct_s``.
+
+    Percentiles interpolate linearly between order statistics; the 50th is called the median.
+    Raises ValueError on no values.
     """
     if values.size == 0:
         raise ValueError("no values to summarize")
-    found = np.percentile(values, PERCENTILES)
-    keys = [f"{'median' if q == 50 else f'p{q}'}_{name}_{unit}" for q in PERCENTILES]
+    found = np.percentile(values, percentiles)
+    keys = [f"{'median' if q == 50 else f'p{q}'}_{name}_{unit}" for q in percentiles]
     return {f"mean_{name}_{unit}": float(values.mean())} | dict(
         zip(keys, map(float, found), strict=True)
     )
-
-
-def time_average(time: FloatArray, value: FloatArray, end: float) -> float:
-    """Return the mean over time of a step function that has ``value[i]`` from ``time[i]`` on.
-
-    It is 0 before ``time[0]`` and ends at ``end``; an empty one is 0.
-    """
-    if time.size == 0 or end <= 0:
-        return 0.0
-    held = np.diff(np.append(time, end))
-    return float((value * held).sum() / end)
-
-
-def peak_overlap(begin: IntArray, end: IntArray) -> int:
-    """Return the most intervals that overlap; one that ends makes room for one that begins."""
-    time = np.concatenate((end, begin))
-    step = np.concatenate((np.full(end.size, -1), np.ones(begin.size, np.int64)))
-    order = np.lexsort((step, time))
-    return int(np.cumsum(step[order]).max(initial=0))

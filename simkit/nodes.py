@@ -1,7 +1,7 @@
 """GPUs in nodes: a gang within one node, or in as few as can hold it.
 
 A gang of g GPUs takes ``g // n`` nodes of n GPUs whole and the rest in the fullest node that still
-has room for it. Nodes with equally many free GPUs stand in a list, the last changed first.
+can take it. Nodes with the same number of free GPUs are in a list, the last changed first.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from gpuplan.simkit.jit import kernel
 
 # Columns of the table of nodes; the rows behind the last node head the list of each free count.
-FREE, NEXT, BEFORE, TRIED = range(4)
-# Columns of the table of leases: what a job holds of one node.
+FREE, NEXT, BEFORE, FREE_COPY = range(4)
+# Columns of the table of leases: the GPUs that a job holds of one node.
 NODE, GPUS, FOLLOWING = range(3)
 
 
@@ -68,8 +68,8 @@ def change(places: Any, node: int, gpus: int) -> None:
 
 
 @kernel
-def has_room(places: Any, width: int) -> bool:
-    """Return whether a gang finds its nodes."""
+def can_place(places: Any, width: int) -> bool:
+    """Return whether a gang fits on the nodes."""
     having = places.having
     each = having.size - 1
     whole, rest = width // each, width % each
@@ -118,12 +118,12 @@ def give_back(places: Any, chain: int) -> None:
 
 
 @kernel
-def try_back(places: Any, chain: int, sign: int) -> None:
+def give_back_on_trial(places: Any, chain: int, sign: int) -> None:
     """Count a gang's GPUs as free (``sign`` 1), or as taken again (-1), without moving a node."""
     nodes, having, leases = places.nodes, places.having, places.leases
     while chain:
         node = leases[chain, NODE]
-        having[nodes[node, FREE] + nodes[node, TRIED]] -= 1
-        nodes[node, TRIED] += sign * leases[chain, GPUS]
-        having[nodes[node, FREE] + nodes[node, TRIED]] += 1
+        having[nodes[node, FREE] + nodes[node, FREE_COPY]] -= 1
+        nodes[node, FREE_COPY] += sign * leases[chain, GPUS]
+        having[nodes[node, FREE] + nodes[node, FREE_COPY]] += 1
         chain = leases[chain, FOLLOWING]

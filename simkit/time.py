@@ -25,7 +25,7 @@ class TimeOverflow(ValueError):
     """Times so long that whole microseconds could leave the range of 64 bits.
 
     Attributes:
-        longest: the parameter that takes most of them; None where that are the jobs.
+        longest: the parameter with the longest times; None if the jobs have them.
     """
 
     def __init__(self, problem: str, longest: str | None = None) -> None:
@@ -34,6 +34,6 @@ class TimeOverflow(ValueError):
 
 
 def to_micros(seconds: Any) -> IntArray:
-    """Return seconds as whole microseconds, rounded half up; what is infinite is `FOREVER`."""
+    """Return seconds as whole microseconds, rounded half up; infinity becomes `FOREVER`."""
     scaled = np.floor(np.asarray(seconds, np.float64) * MICROS + 0.5)
     return np.minimum(scaled, float(FOREVER)).astype(np.int64)

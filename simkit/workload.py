@@ -1,4 +1,4 @@
-"""What every simulator runs: the jobs of a trace as arrays."""
+"""The jobs of a trace as arrays, the input of every simulator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.time import FOREVER, to_micros
 
 MOST_GPUS = 1 << 24
-"""GPUs that a run may hold: to tell so many apart takes about 1 GB."""
+"""Limit of the GPUs of a run: their state takes about 1 GB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Workload:
         return self.submit_us.size
 
     def overheads_us(self, checkpoint_s: float, restore_s: float) -> tuple[IntArray, IntArray]:
-        """Return the time to save, and to load, each job: its own, or else what is given."""
+        """Return the time to save and to load each job: its own, or the default."""
         return (
             np.full(self.size, to_micros(checkpoint_s))
             if self.checkpoint_us is None

@@ -1,11 +1,12 @@
 """Fixtures that every test may use."""
 
+import os
 import sys
 import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -18,11 +19,61 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.load_profile("same")
 
 
+def pytest_configure():
+    from support_untraced import untrace_rewriting
+
+    untrace_rewriting()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Measure line coverage where it is cheap, and compile each kernel once.
+
+    A law runs many examples; a line that only they reach is not tested on purpose. The cases of a
+    test after its first have other values, seldom other lines. Lines of kernels are counted in a
+    second run, as plain Python. So the first run has no coverage of any of these, which makes them
+    faster. Files of kernels come first and the others in reverse, so that one worker compiles and
+    the other finds the kernels in the cache.
+    """
+    is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+    by_test = getattr(config.option, "cov_context", None)  # make mutants asks which tests reach it
+    tests = set()
+    for item in [] if is_plain or by_test else items:
+        test = item.nodeid.partition("[")[0]
+        is_further = test in tests
+        tests.add(test)
+        marks = {mark.name for mark in item.iter_markers()}
+        is_law = is_hypothesis_test(getattr(item, "obj", None))
+        if is_law or is_further or ("kernels" in marks and "compiled" not in marks):
+            item.add_marker("no_cover")
+    of_kernels = {item.path for item in items if item.get_closest_marker("kernels")}
+    others = [item for item in items if item.path not in of_kernels]
+    others.sort(key=lambda item: item.path, reverse=True)
+    items[:] = [item for item in items if item.path in of_kernels] + others
+
+
+def pytest_collection_finish():
+    from support_untraced import untrace_slow_parts
+
+    if sys.gettrace() is not None:
+        untrace_slow_parts()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Keep the traces of logs out of the cache of whoever runs the tests."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = before
+
+
 @pytest.fixture(scope="session", autouse=True)
 def traced_ingest():
     """Let line coverage see ingest: polars pulls its rows from a thread Python did not start."""
-    tracer = threading.gettrace()
-    if tracer is None:
+    if threading.gettrace() is None:
         yield
         return
     from gpuplan.analysis.ingest.trace_reading import Reading
@@ -30,7 +81,7 @@ def traced_ingest():
     pull = Reading._jobs
 
     def traced(self):
-        sys.settrace(tracer)
+        sys.settrace(threading.gettrace())  # None where a test has no coverage
         yield from pull(self)
 
     Reading._jobs = traced

@@ -84,9 +84,7 @@ def replayed(golden, policy, model, own):
         return np.array([row[name] for row in rows], kind)
 
     aggregate = "pool" if policy == "gfs-pool" else "sum"
-    scheduler = replace(
-        SCHEDULERS[NAMES.get(policy, policy)], blocking=False, aggregate=aggregate
-    )
+    scheduler = replace(SCHEDULERS[NAMES.get(policy, policy)], blocking=False, aggregate=aggregate)
     kept = {name: value for name, value in own.items() if hasattr(scheduler, name)}
     if scheduler.leases:
         kept.pop("grace_s", None)

@@ -56,17 +56,19 @@ def git(*arguments: str) -> str:
 
 
 def default_base() -> str:
-    """Return where this branch left origin/main, or ten commits ago where it did not."""
-    known = git("for-each-ref", "--format=%(refname)", "refs/remotes/origin/main").strip()
+    """Return where this branch left origin/main or main, or ten commits ago where it did not."""
     head = git("rev-parse", "HEAD").strip()
-    if known and (base := git("merge-base", known, "HEAD").strip()) != head:
-        return base
+    for main in ("refs/remotes/origin/main", "refs/heads/main"):
+        known = git("for-each-ref", "--format=%(refname)", main).strip()
+        if known and (base := git("merge-base", known, "HEAD").strip()) != head:
+            return base
     commits = git("rev-list", "--first-parent", "--max-count=11", "HEAD").split()
     return commits[-1]
 
 
 def changed_lines(base: str) -> dict[str, set[int]]:
-    """Return the lines of each Python file of the code that differ from a revision."""
+    """Return the lines of each Python file of the code that changed since it left a revision."""
+    base = git("merge-base", base, "HEAD").strip()
     found: dict[str, set[int]] = {}
     lines: set[int] = set()
     for line in git("diff", "-U0", "--no-color", base, "--", *PARTS).splitlines():

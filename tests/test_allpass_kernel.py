@@ -212,7 +212,6 @@ def test_a_gang_wider_than_the_tier_stays_in_its_container():
     assert run.demoted.tolist() == [False, True]
 
 
-@pytest.mark.kernels
 def test_work_drives_the_pool_unless_it_is_bounded_by_the_width_of_the_jobs():
     """Specification, section 2: "S = max(0, D(t,T) - I mu T), add ceil(S/(mu T)) workers".
 

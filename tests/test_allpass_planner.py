@@ -14,7 +14,6 @@ from gpuplan.planner.registry import POLICIES, find_policy
 from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.metrics import peak_overlap
 
 
 def jobs_from(path, factor=None, seed=0, **selection):
@@ -117,12 +116,6 @@ def test_a_job_that_ends_at_its_deadline_is_not_late(tmp_path):
         jobs = jobs_from(path, (factor, factor))
         found = simulate(jobs, exact, np.random.default_rng(0)).results
         assert found["deadline_miss_share"] == late
-
-
-def test_a_worker_that_goes_makes_room_for_one_that_comes():
-    assert peak_overlap(np.array([0, 5, 10]), np.array([10, 7, 20])) == 2
-    assert peak_overlap(np.array([0, 10]), np.array([10, 20])) == 1
-    assert peak_overlap(np.array([]), np.array([])) == 0
 
 
 def test_a_pool_without_measure_is_a_usage_error(tmp_path):

@@ -11,8 +11,8 @@ from support_prices import HEADER, ORIGIN, book
 from support_traces import lab_trace, write_trace
 
 from gpuplan.analysis.errors import InputError, UsageError
-from gpuplan.analysis.prices.book import HOUR_US
 from gpuplan.analysis.prices.ladder import ladder_of
+from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, parameters_from
 from gpuplan.planner.pricing.price_settings import with_prices
@@ -469,11 +469,12 @@ def test_options_that_a_policy_has_no_use_for_are_refused(tmp_path, gpuplan):
 
 
 def test_the_picture_has_every_time_line():
-    from gpuplan.cli.figures.allpass import draw_timeline
+    from gpuplan.cli.figures.replays import draw_time_lines
+    from gpuplan.planner.policies.allpass import time_lines
 
     workload = Workload.from_seconds([0], [7200], [2], [600])
     run = run_allpass(workload, Allpass(marketplace_prices=(0.5,)), np.random.default_rng(0))
-    threshold, pressure, gpus, queue, price = draw_timeline(run).axes
+    threshold, pressure, gpus, queue, price = draw_time_lines(time_lines(run), "allpass").axes
     providers = [line.get_label() for line in gpus.lines]
     assert providers == ["serverless", "marketplace", "conventional"]
     assert [max(line.get_ydata()) for line in gpus.lines] == [2, 1, 1]

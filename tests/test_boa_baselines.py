@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.baselines.elastic import billed_gpu_h, elastic_jobs, run_elastic
-from gpuplan.planner.frontier.baselines.registry import BASELINES, baseline, cluster_sizes, widths
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.policies.rounds.replay import billed_gpu_h, replay_rounds, rounds_jobs
+from gpuplan.planner.policies.rounds.sizes import cluster_sizes
+from gpuplan.planner.policies.widths.fixed_width import widths
+from gpuplan.planner.registry import BASELINES, POLICIES, find_baseline
 from gpuplan.simkit.rounds.simulator import RoundsPolicy
 
 AT_ONCE = RentedCluster(provision_s=0, release_s=0)
@@ -58,10 +60,10 @@ def test_recorded_and_fixed_width_by_hand():
     run = BASELINES["recorded"].run(jobs, AT_ONCE, 0.0)
     assert run.jct_s.tolist() == [1800, 2700]
     assert run.held_gpu_h == pytest.approx(2 + 0.75)
-    run = BASELINES["fixed"].run(jobs, AT_ONCE, 4.0)
+    run = BASELINES["fixed-width"].run(jobs, AT_ONCE, 4.0)
     assert run.jct_s.tolist() == [1800, 1350]
     narrow = workload([0], [0], [1.0], [power_class("a", widest=2)])
-    run = BASELINES["fixed"].run(narrow, AT_ONCE, 8.0)  # the nearest it may have
+    run = BASELINES["fixed-width"].run(narrow, AT_ONCE, 8.0)  # the nearest it may have
     assert run.jct_s[0] == pytest.approx(3600 / 2**0.5, abs=1e-5)
 
 
@@ -114,7 +116,7 @@ def test_bills_by_hand():
 def test_every_baseline_does_all_the_work(seed):
     jobs = busy(seed)
     for name, kind in BASELINES.items():
-        assert kind.about and kind.source
+        assert POLICIES[name].about and POLICIES[name].source
         for knob in kind.knobs(jobs)[-2:]:
             run = kind.run(jobs, RentedCluster(), knob)
             assert run.summary()["jobs"] == jobs.jobs, name
@@ -161,34 +163,34 @@ def test_a_wrong_belief_is_told_from_the_truth():
         for c in jobs.classes
     ]
     policy = RoundsPolicy("pollux", max_gpus=1 << 20, target=0.7)
-    right = run_elastic(jobs, AT_ONCE, policy)
-    wrong = run_elastic(jobs, AT_ONCE, policy, believed=linear)
+    right = replay_rounds(jobs, AT_ONCE, policy)
+    wrong = replay_rounds(jobs, AT_ONCE, policy, believed=linear)
     assert wrong.efficiency < right.efficiency  # it thinks that GPUs are of more use than they are
-    assert elastic_jobs(jobs).belief is None
+    assert rounds_jobs(jobs).belief is None
 
 
 def test_users_mistakes_are_errors():
     jobs = workload([0], [0], [1.0], [power_class("a")])
     with pytest.raises(UsageError, match="did you mean pollux"):
-        baseline("polux")
+        find_baseline("polux")
     with pytest.raises(UsageError, match="there is recorded"):
-        baseline("xyz")
+        find_baseline("xyz")
     with pytest.raises(UsageError, match="above 0"):
-        baseline("pollux-autoscaling").run(jobs, RentedCluster(), 0.0)
+        BASELINES["pollux-autoscaling"].run(jobs, RentedCluster(), 0.0)
     pairs = JobClass("a", 1.0, np.ones(1), np.array([2.0]), np.array([[2.0]]))
     needs_two = workload([0], [0], [1.0], [pairs])
     with pytest.raises(InfeasibleError, match="need 2 GPUs at least, and a cluster of 1"):
-        baseline("pollux").run(needs_two, RentedCluster(), 1.0)
+        BASELINES["pollux"].run(needs_two, RentedCluster(), 1.0)
     parts = JobClass("a", 1.0, np.ones(1), np.array([1.5]), np.array([[1.2]]))
     with pytest.raises(UsageError, match="no width of whole GPUs"):
-        baseline("equal").run(workload([0], [0], [1.0], [parts]), RentedCluster(), 4.0)
+        BASELINES["equal"].run(workload([0], [0], [1.0], [parts]), RentedCluster(), 4.0)
     two_types = JobClass(
         "a", 1.0, np.ones(1), np.ones(2), np.ones((1, 2)), gpu_types=("T4", "A100")
     )
     with pytest.raises(UsageError, match="several GPU types"):
-        baseline("equal").run(workload([0], [0], [1.0], [two_types]), RentedCluster(), 4.0)
+        BASELINES["equal"].run(workload([0], [0], [1.0], [two_types]), RentedCluster(), 4.0)
     with pytest.raises(ValueError, match="no jobs"):
-        elastic_jobs(ClassWorkload((pairs,), 1.0, 0, "option", ()))
+        rounds_jobs(ClassWorkload((pairs,), 1.0, 0, "option", ()))
     assert widths(needs_two) == (1.0, 2.0)
     assert min(cluster_sizes(needs_two)) == 2.0
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.frontier.model import class_labels
+from gpuplan.planner.frontier.model import class_options
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
@@ -40,7 +40,7 @@ def jobs(tmp_path):
 
 
 def test_too_many_classes_are_refused_with_what_to_group(gpuplan, jobs):
-    count = class_labels.MOST_CLASSES + 1
+    count = class_options.MOST_CLASSES + 1
     code, out, err = gpuplan("pareto", jobs(count, count))
     assert (code, out) == (2, "")
     text = " ".join(err.split())
@@ -51,7 +51,7 @@ def test_too_many_classes_are_refused_with_what_to_group(gpuplan, jobs):
 
 
 def test_as_many_classes_as_there_may_be_are_planned(jobs, monkeypatch):
-    monkeypatch.setattr(class_labels, "MOST_CLASSES", 40)
+    monkeypatch.setattr(class_options, "MOST_CLASSES", 40)
     speedup = load_speedup("power:0.8")
     assert len(workload_of(read_trace(jobs(90, 40)), speedup).classes) == 40
     with pytest.raises(UsageError, match="41 classes"):

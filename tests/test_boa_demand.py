@@ -8,7 +8,7 @@ from support_boa import law_class
 from support_boa_replay import workload_of_jobs
 
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.frontier.replay.demand import compound_poisson, demand_law
+from gpuplan.planner.frontier.replay.demand import DemandLaw, compound_poisson, demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import replay_plan
 
@@ -22,7 +22,8 @@ def panjer(width, mean, size):
 
 
 def test_one_class_of_width_one_is_poisson():
-    pmf = compound_poisson(np.array([1]), np.array([3.5]))
+    least, pmf = compound_poisson(np.array([1]), np.array([3.5]))
+    assert least == 0
     expected = [exp(-3.5) * 3.5**n / factorial(n) for n in range(30)]
     assert pmf[:30] == pytest.approx(expected, abs=1e-15)
 
@@ -32,13 +33,38 @@ def test_one_class_of_width_one_is_poisson():
     [([2, 3, 7], [1.5, 0.25, 4.0]), ([1, 64], [20.0, 0.01]), ([5], [0.0]), ([1, 2], [200, 150])],
 )
 def test_transform_and_recursion_agree(width, mean):
-    pmf = compound_poisson(np.array(width), np.array(mean))
+    least, pmf = compound_poisson(np.array(width), np.array(mean))
+    assert least == 0
     assert pmf == pytest.approx(panjer(width, mean, pmf.size), abs=1e-14)
     assert pmf.sum() == pytest.approx(1, abs=1e-12) and pmf[-1] < 1e-14
     n = np.arange(pmf.size)
     assert np.dot(n, pmf) == pytest.approx(np.dot(width, mean), abs=1e-9)
     variance = np.dot(n**2, pmf) - np.dot(n, pmf) ** 2
     assert variance == pytest.approx(np.dot(np.square(width), mean), abs=1e-7)
+
+
+def test_a_law_of_millions_is_the_part_that_is_likely(monkeypatch):
+    # Jobs of 3 and 8 GPUs, 40,000 and 9,000 of them: the window holds what the full law holds.
+    width, mean = np.array([3, 8]), np.array([40_000.0, 9_000.0])
+    least, pmf = compound_poisson(width, mean)
+    monkeypatch.setattr("gpuplan.planner.frontier.replay.demand.MOST_FROM_ZERO", 1 << 30)
+    zero, full = compound_poisson(width, mean)
+    assert zero == 0 and least > 150_000 and least + pmf.size == full.size
+    assert full[:least].sum() < 1e-10
+    assert pmf == pytest.approx(full[least:], abs=1e-12)
+    likely = DemandLaw(width, mean, pmf, least)
+    every = DemandLaw(width, mean, full)
+    for q in (0.001, 0.5, 0.95, 0.999):
+        assert likely.quantile(q) == every.quantile(q)
+    for gpus in (-1, 0, least - 1, least, 191_000, 192_000.5, 193_000, full.size):
+        assert likely.above(gpus) == pytest.approx(every.above(gpus), abs=1e-9)
+
+
+def test_a_law_of_many_millions_takes_little_memory():
+    least, pmf = compound_poisson(np.array([1, 64]), np.array([1e8, 1e6]))
+    assert pmf.size < 1 << 21
+    mean = least + np.dot(np.arange(pmf.size), pmf)
+    assert mean == pytest.approx(1e8 + 64e6, rel=1e-9)
 
 
 def two_classes():

@@ -8,12 +8,12 @@ import pytest
 from support_pareto import results
 
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.frontier.baselines.registry import BASELINES
 from gpuplan.planner.frontier.methods.registry import METHODS
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
 from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.registry import BASELINES
 from gpuplan.planner.speedup.registry import load_speedup
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

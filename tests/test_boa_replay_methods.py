@@ -97,7 +97,6 @@ def test_generated_jobs_by_epoch():
     assert max(ratio for *_, ratio in ratios) > 1.1
 
 
-@pytest.mark.kernels
 def test_generated_jobs_by_class():
     assert check(one_width_a_job(generated()), (1.2, 1.5, 2, 3))
 

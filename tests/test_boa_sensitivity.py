@@ -180,7 +180,6 @@ def mixed_workload():
     return replace(one, arrivals=replace(one.arrivals, work_h=one.arrivals.work_h * spread))
 
 
-@pytest.mark.kernels
 def test_bursts_move_peaks_and_not_completion_times():
     # With GPUs there at once a job runs as if alone: its time does not depend on the others'.
     one = mixed_workload()
@@ -206,7 +205,6 @@ def test_bursts_move_peaks_and_not_completion_times():
     assert found.summary()["points"][0]["high_rate_per_h"] == pytest.approx(10)
 
 
-@pytest.mark.kernels
 def test_bursts_are_the_same_each_time():
     one = mixed_workload()
     plan = solve_frontier(one.classes).at_budget(25.0)
@@ -224,7 +222,6 @@ def test_bursts_are_the_same_each_time():
         burst_sensitivity(replace(one, arrivals=None), plan, rng=np.random.default_rng(0))
 
 
-@pytest.mark.kernels
 def test_a_limit_is_what_the_demand_of_bursts_is_compared_with():
     one = mixed_workload()
     plan = solve_frontier(one.classes).at_budget(25.0)

@@ -13,8 +13,8 @@ from gpuplan.analysis.characterize.load import (
     MAX_BINS,
     bin_width_s,
     changes,
-    time_weighted_quantiles,
 )
+from gpuplan.analysis.steps import time_weighted_quantiles
 from gpuplan.analysis.trace import Selection, _scaled
 
 HOUR = 3600.0

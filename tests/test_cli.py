@@ -98,12 +98,12 @@ def test_a_missing_input_exits_3_and_names_the_near_one(gpuplan, trace):
     assert "no such file" in err and f"did you mean {trace}" in err
 
 
-def test_a_log_that_was_not_ingested_names_the_command_that_does(gpuplan, tmp_path):
+def test_a_log_of_no_known_format_is_told_how_to_be_read(gpuplan, tmp_path):
     log = tmp_path / "jobs.csv"
     log.write_text("a,b\n1,2\n")
     code, _, err = gpuplan("characterize", log)
     assert code == 3
-    assert f"gpuplan ingest {log}" in err
+    assert "unrecognized log format" in err and "--map submit_time=COLUMN" in err
 
 
 def test_stdout_is_the_result_and_stderr_the_talk(gpuplan, trace, tmp_path):
@@ -147,12 +147,16 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "sweep": ("TRACE", "--sample", "20", "--threshold", "60"),
     "simulate": ("TRACE", "--sample", "20", "--policy", "fifo"),
     "compare": ("TRACE", "--sample", "20", "--policy", "fifo", "--policy", "sjf"),
+    "calibrate": ("SITE/sacct.txt", "--slurm-conf", "SITE/slurm.conf"),
+    "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
     "diff": ("RESULT", "RESULT"),
     "synth": ("--like", "TRACE", "--jobs", "20", "-o", "DIR/s.parquet"),
     "init": ("DIR/plan.toml",),
     "run": ("DIR/plan.toml", "--list"),
     "list": ("policies",),
+    "profile": ("PROFILE", "--slo", "100ms"),
+    "share": ("SHARED",),
     "demo": ("--help",),
 }
 
@@ -163,6 +167,10 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, name):
     result = tmp_path / "result.json"
     if "RESULT" in WHOLE[name]:
         assert gpuplan("characterize", trace, "-q", "-o", result)[0] == 0
+    site = samples / "slurm_site"
+    if name == "whatif":
+        given = (site / "sacct.txt", "--slurm-conf", site / "slurm.conf")
+        assert gpuplan("calibrate", *given, "-q", "-o", tmp_path / "twin.toml")[0] == 0
     if name == "run":
         assert gpuplan("init", tmp_path / "plan.toml")[0] == 0
     known = {
@@ -170,8 +178,13 @@ def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, name):
         "RESULT": result,
         "LOG": samples / "seren.csv",
         "PRICES": samples / "gpu_prices.csv",
+        "PROFILE": samples / "service_profile.csv",
+        "SHARED": samples / "shared_instances.csv",
     }
-    words = [str(known.get(word, word)).replace("DIR", str(tmp_path)) for word in WHOLE[name]]
+    words = [
+        str(known.get(word, word)).replace("DIR", str(tmp_path)).replace("SITE", str(site))
+        for word in WHOLE[name]
+    ]
     reader, writer = os.pipe()
     os.close(reader)
     process = started(name, *words, stdout=writer)
@@ -246,7 +259,7 @@ def test_an_interrupt_that_meets_code_run_by_exec_exits_as_any_other(trace):
 
 
 def test_an_interrupt_that_a_kernel_met_is_an_interrupt(gpuplan, trace, monkeypatch):
-    import gpuplan.analysis.trace as module
+    import gpuplan.planner.studies.characterize as module
 
     def kernel(*_arguments, **_options):
         try:
@@ -290,7 +303,7 @@ def test_the_backend_of_a_notebook_does_not_matter(trace, tmp_path):
 
 
 def test_a_bug_is_one_message_and_a_traceback_only_on_request(gpuplan, trace, monkeypatch):
-    import gpuplan.analysis.trace as module
+    import gpuplan.planner.studies.characterize as module
 
     def broken(*_arguments, **_options):
         raise AssertionError("an invariant of ours")

@@ -139,6 +139,7 @@ def test_workers_held_all_the_time_cost_the_same_an_hour(gpus):
         assert pool[tier] / 36_000 == pytest.approx(cluster[tier] / cluster["makespan_s"])
 
 
+@pytest.mark.compiled
 def test_one_setting_puts_all_of_a_comparison_on_the_conventional_cloud(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0.0, 60.0], [9000.0, 4000.0], [2.0, 3.0])
     policies = ("allpass", "serverful-only", "hpa", "fifo", "edf")

@@ -43,7 +43,7 @@ def test_jobs_and_summary_agree(gpuplan, lab, tmp_path, policy):
 
 def test_the_table_and_picture_are_for_people(gpuplan, lab, tmp_path):
     code, out, _ = gpuplan(
-        *("simulate", lab, "--policy", "2d-las", "--gpus", 8, "--set", "gpus_per_node=4"),
+        *("simulate", lab, "--policy", "2d-las", "--cluster", "2x4"),
         *("--plot", tmp_path / "t.svg"),
     )
     assert code == 0
@@ -58,7 +58,7 @@ def test_fragmented_is_the_share_of_gpu_time_that_only_nodes_leave_idle(gpuplan,
     # node: 9 s x 2 GPUs of 20 s x 8.
     path = write_trace(tmp_path / "t.parquet", [0, 0, 1], [10.0, 20.0, 5.0], [3.0, 3.0, 2.0])
     code, out, err = gpuplan(
-        *("simulate", path, "--policy", "first-fit", "--gpus", 8, "--set", "gpus_per_node=4"),
+        *("simulate", path, "--policy", "first-fit", "--cluster", "2x4"),
         *("--output-format", "json"),
     )
     assert code == 0, err
@@ -74,7 +74,7 @@ def test_without_a_size_nobody_waits(gpuplan, tmp_path):
     assert code == 0 and results["gpus"] == 4 and results["mean_jqt_s"] == 0
     assert "the cluster has 4 GPUs" in err
     code, out, _ = gpuplan(
-        *("simulate", path, "--policy", "fifo", "--set", "gpus_per_node=8"),
+        *("simulate", path, "--policy", "fifo", "--cluster", "x8"),
         *("--output-format", "json", "--plot", tmp_path / "t.png"),
     )
     assert code == 0 and json.loads(out)["results"]["gpus"] == 8
@@ -84,7 +84,7 @@ def test_without_a_size_nobody_waits(gpuplan, tmp_path):
 def test_without_a_size_nobody_waits_for_nodes(gpuplan, tmp_path, policy):
     # 16 GPUs are in use at once, but no two of these gangs fit into one node.
     path = write_trace(tmp_path / "t.parquet", [0, 1, 2], [9.0, 9.0, 9.0], [5.0, 5.0, 6.0])
-    arguments = ("simulate", path, "--policy", policy, "--set", "gpus_per_node=8")
+    arguments = ("simulate", path, "--policy", policy, "--cluster", "x8")
     code, out, err = gpuplan(*arguments, "--output-format", "json")
     results = json.loads(out)["results"]
     assert code == 0 and results["gpus"] == 24
@@ -124,8 +124,20 @@ def test_jobs_without_length_are_shown_too(gpuplan, tmp_path):
         (["--policy", "las", "--set", "limits_s=3/x"], "expected a duration"),
         (["--policy", "2d-las", "--set", "limits_gpu_s=3/x"], "expected a number"),
         (["--policy", "las", "--set", "preemptive=maybe"], "expected true or false"),
-        (["--policy", "sjf", "--gpus", 9, "--set", "gpus_per_node=4"], "whole nodes"),
-        (["--policy", "sjf", "--set", "gpus_per_node=0"], "gpus_per_node must be at least 1"),
+        (["--cluster", "2x4", "--gpus", 8], "--gpus 8 and --cluster 2x4: both are the size"),
+        (["--policy", "sjf", "--cluster", "0"], "--cluster '0': needs whole numbers of 1 to"),
+        (["--policy", "sjf", "--cluster", "4x0"], "--cluster '4x0': needs whole numbers of 1 to"),
+        (["--policy", "sjf", "--cluster", "8x"], "--cluster '8x': must be like A100=4x8"),
+        (["--policy", "sjf", "--cluster", "2x4", "--set", "gpus=8"], "2x4 and --set gpus=8"),
+        (["--policy", "sjf", "--set", "cluster=2x4", "--set", "gpus=8"], "=2x4 and --set gpus=8"),
+        (["--policy", "sjf", "--cluster", "3"], "allow at least 4, or leave wide jobs out"),
+        (["--policy", "sjf", "--cluster", "1x3"], "--cluster 1x3: the widest job takes 4 GPUs"),
+        (["--policy", "hpa", "--cluster", "x4"], "--cluster x4: hpa rents workers one by one"),
+        (["--policy", "fifo", "--cluster", "A100=4x8,T4=12x4"], "got A100, T4; no policy takes"),
+        (["--policy", "hpa", "--cluster", "A100=4,T4=4"], "next: --cluster A100=4 for one of"),
+        (["--policy", "sjf", "--set", "gpus_per_node=4"], "next: --cluster 4x4 (4 nodes of 4"),
+        (["--policy", "fifo", "--set", "reference=yes", "--cluster", "2x4"], "set cluster=8, or"),
+        (["--policy", "fifo", "--node-gpus", "4"], "--node-gpus\n  next: --cluster x8 (as many"),
         (["--policy", "sjf", "--set", "usd_per_gpu_h=-1"], "a price is at least 0"),
         (["--policy", "las", "--set", "reference=yes", "--set", "restore_s=1"], "with restore_s=0"),
     ],

@@ -101,8 +101,8 @@ def test_nodes_are_placed_otherwise_than_there(
 ):
     out, gpus = tmp_path / "jobs.parquet", {"n2g4": 8, "n4g4": 16}[name]
     code, _, err = gpuplan(
-        *("simulate", jobs_of_golden, "--policy", policy, "--gpus", gpus),
-        *("--set", "gpus_per_node=4", "-o", out),
+        *("simulate", jobs_of_golden, "--policy", policy, "--cluster", f"{gpus // 4}x4"),
+        *("-o", out),
     )
     assert code == 0, err
     found = dict(pl.read_parquet(out).select("job_id", "jct_s").iter_rows())

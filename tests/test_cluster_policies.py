@@ -12,6 +12,7 @@ from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import enough_gpus, run_cluster
+from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.time import MICROS
 from gpuplan.simkit.workload import Workload
 
@@ -26,12 +27,13 @@ def workload(*rows):
     return Workload.from_seconds(submit, service, gpus, deadline)
 
 
-def run(policy, gpus, jobs, **settings):
+def run(policy, gpus, jobs, gpus_per_node=None, **settings):
     """Run with free stops, and a limit of 2 s or GPU-seconds where a policy has limits."""
     scheduler = SCHEDULERS[policy]
     usual = {key: (2.0,) for key in scheduler.settings if key.startswith("limits")}
     usual |= {"checkpoint_s": 0.0, "restore_s": 0.0}
-    return run_cluster(jobs, scheduler.cluster(scheduler.complete(usual | settings), gpus))
+    values = scheduler.complete(usual | settings)
+    return run_cluster(jobs, scheduler.cluster(values, GpuPool(gpus, gpus_per_node)))
 
 
 def finishes(policy, gpus, jobs, **settings):
@@ -209,6 +211,7 @@ def test_whole_nodes_that_let_nobody_wait():
     assert enough_gpus(jobs, Cluster(8)) == 16
 
 
+@pytest.mark.compiled
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 11)), min_size=1),

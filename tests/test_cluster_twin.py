@@ -88,6 +88,7 @@ def rows(run):
     )
 
 
+@pytest.mark.compiled
 @settings(max_examples=150)
 @given(cases())
 def test_the_kernel_does_what_its_twin_does(case):
@@ -113,6 +114,7 @@ def test_the_queues_of_the_published_simulator_do_what_their_twin_does(workload,
     assert rows(run_cluster(free, cluster)) == run_twin(free, cluster)
 
 
+@pytest.mark.compiled
 @settings(max_examples=150)
 @given(cases(most=30))
 def test_laws_of_every_schedule(case):
@@ -130,6 +132,7 @@ def test_laws_of_every_schedule(case):
         assert not run.stops.any()
 
 
+@pytest.mark.compiled
 @settings(max_examples=80)
 @given(cases(most=20))
 def test_no_gpu_is_held_twice_and_none_is_idle_that_a_waiting_job_could_have(case):
@@ -208,6 +211,7 @@ def static_key(cluster, workload):
     }.get(cluster.order)
 
 
+@pytest.mark.compiled
 @settings(max_examples=100)
 @given(workloads(most=30), clusters())
 def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
@@ -220,6 +224,7 @@ def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
     assert best.jct_us.sum() <= run_cluster(alone, free).jct_us.sum()
 
 
+@pytest.mark.compiled
 @settings(max_examples=150)
 @given(workloads(most=8))
 def test_nearest_deadline_first_meets_every_deadline_that_can_be_met(workload):

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuplan.analysis.cache import hashes_of
 from gpuplan.analysis.errors import InputError, OutputError
 from gpuplan.analysis.files import check_writable, existing_file
-from gpuplan.cli.scenario.cache import hashes_of
 
 LATIN_1 = os.fsdecode(b"caf\xe9")
 LONG = "x" * 300
@@ -62,13 +62,14 @@ def folder(tmp_path, lab, monkeypatch):
 @pytest.fixture
 def idle(folder, monkeypatch):
     """No trace or log can be read: what is refused is refused before."""
-    import gpuplan.analysis.trace as trace
     from gpuplan.analysis.reading import inputs
+    from gpuplan.planner.studies import characterize, pareto, replay, synth
 
     def read(*_arguments, **_options):
         raise AssertionError("read before the outputs were checked")
 
-    monkeypatch.setattr(trace, "read_trace", read)
+    for study in (characterize, pareto, replay, synth):
+        monkeypatch.setattr(study, "read_trace", read)
     monkeypatch.setattr(inputs, "_take", read)
     return folder
 
@@ -101,7 +102,7 @@ def test_an_input_that_cannot_be_read_is_refused(gpuplan, folder, words):
     for path in ("", "a\0b", LONG, f"{LONG}/t.parquet", "loop", "loop/t.parquet", "one"):
         code, out, told = gpuplan(*words, path)
         if path not in ("", "a\0b") and "--throughputs" in words:
-            assert code == 2 and "tells no steps" in told
+            assert code == 2 and "records no steps" in told
         else:
             assert (code, out) == (2 if path in ("", "a\0b") else 3, ""), (path[:20], told)
 
@@ -171,11 +172,11 @@ def test_a_scenario_with_such_a_path_is_refused(gpuplan, folder):
 
 
 def test_what_the_system_refuses_is_no_bug(gpuplan, folder, monkeypatch):
-    import gpuplan.analysis.trace as trace
+    import gpuplan.planner.studies.characterize as study
 
     def failing(*_arguments, **_options):
         raise OSError(5, "Input/output error", "/data/t.parquet")
 
-    monkeypatch.setattr(trace, "read_trace", failing)
+    monkeypatch.setattr(study, "read_trace", failing)
     code, _, told = gpuplan("characterize", "t.parquet")
     assert (code, told) == (3, "error: /data/t.parquet: Input/output error\n")

@@ -8,7 +8,7 @@ import pytest
 
 from gpuplan.planner.policies.allpass import measure
 from gpuplan.planner.policies.allpass_settings import default_settings
-from gpuplan.planner.policies.allpass_variants import ELASTIC
+from gpuplan.planner.policies.allpass_variants import VARIANTS
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
@@ -57,9 +57,9 @@ def test_containers_are_billed_in_steps_and_for_the_least_time(billing, billed_s
 
 
 def test_every_policy_with_containers_has_them_and_no_other():
-    for name in ("allpass", *ELASTIC):
+    for name in ("allpass", *VARIANTS):
         known = POLICIES[name].settings.keys() >= (BY_MINUTE | AN_HOUR).keys()
-        assert known == (name in ("allpass", "fixed", "serverless-only")), name
+        assert known == (name in ("allpass", "fixed-threshold", "serverless-only")), name
     for name in BY_MINUTE | AN_HOUR:
         assert default_settings()[name] == 0
 

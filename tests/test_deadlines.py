@@ -114,6 +114,7 @@ def test_a_given_deadline_of_more_than_a_century_is_refused(tmp_path):
         slack_s(path)
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize(
     "command",
     [("simulate",), ("compare", "--policy", "fifo:gpus=1"), ("sweep", "--threshold", "60")],

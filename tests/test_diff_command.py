@@ -195,9 +195,10 @@ def test_gates_are_test_cases_and_annotations(gpuplan, files, tmp_path, monkeypa
     gates = ("--fail-if", "jobs < -5%", "--fail-if", "knee.mean_jct > +1%")
     code, _, err = gpuplan("diff", *paths, *gates, "--junit", junit)
     assert code == 1
-    assert err.splitlines()[0] == (
-        "::error title=gpuplan gate failed::jobs < -5%25 (jobs went from 100 to 90, -10.0%25)"
-    )
+    assert err.splitlines()[:2] == [
+        f"wrote {junit}",
+        "::error title=gpuplan gate failed::jobs < -5%25 (jobs went from 100 to 90, -10.0%25)",
+    ]
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("**Jobs fell 10.0% from 100 to 90; cost as before; ")
     assert "| jobs &lt; -5% | failed |" in text

@@ -6,6 +6,7 @@ import pytest
 import support_examples as examples
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("page", examples.PAGES, ids=lambda page: page.name)
 def test_commands_print_what_is_written(page, tmp_path):
     for step, printed in examples.play(page.read_text(encoding="utf-8"), tmp_path / "here"):

@@ -8,7 +8,7 @@ PAGE = ["boa-output.md"]
 
 def test_every_number_of_one_type_is_documented(newtrace, gpuplan):
     asked = (newtrace, "--speedup", "profile:t4", "--target-jct", "1h", "--price", "1")
-    found = results(gpuplan, *asked, "--max-gpus", "300", "--baseline", "fixed",
+    found = results(gpuplan, *asked, "--max-gpus", "300", "--baseline", "fixed-width",
         "--mark", "known=64,1h")  # fmt: skip
     assert found["baselines"] and found["marks"] and found["timeline"] and found["price"]
     assert undocumented(found, PAGE) == []

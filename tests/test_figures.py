@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.palette import BASELINES, KINDS, LOOKS
+from gpuplan.cli.figures.palette import BASELINES, KINDS, LONG, LOOKS
 from gpuplan.cli.figures.policies import LEVELS, _alike, _apart, _name, cost_by_kind, draw_policies
 from gpuplan.cli.figures.style import (
     DARK,
@@ -25,8 +25,8 @@ from gpuplan.cli.figures.style import (
 )
 from gpuplan.cli.figures.sweep import draw_sweep
 from gpuplan.planner.compare import Contender, compare
-from gpuplan.planner.frontier.baselines.registry import BASELINES as KNOWN_BASELINES
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.registry import BASELINES as KNOWN_BASELINES
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
@@ -98,6 +98,8 @@ def seen_as(colour):
 def test_policies_have_colours_far_apart(page):
     # 2.3 is just noticed side by side; lines of a picture are thin and apart.
     for (one, this), (other, that) in combinations(LOOKS.items(), 2):
+        if (this.dash == LONG) != (that.dash == LONG):  # told apart by the length of their dashes
+            continue
         apart = np.linalg.norm(seen_as(page(this.colour)) - seen_as(page(that.colour)))
         assert apart > 20, (one, other)
         if {one, other} <= set(SCHEDULERS):

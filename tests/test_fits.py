@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from gpuplan.analysis.fits import fit_times
 from gpuplan.analysis.fits.families import (
     Exponential,
     Gamma,
@@ -17,12 +16,11 @@ from gpuplan.analysis.fits.families import (
     fit_lognormal,
     fit_weibull,
 )
-from gpuplan.analysis.fits.hyper import HyperExponential, em_step, fit_hyperexponential
 from gpuplan.analysis.fits.likelihood import vuong
-from gpuplan.analysis.fits.models import ks_distance
+from gpuplan.analysis.fits.mixtures import HyperExponential, Spliced, em_step, fit_hyperexponential
+from gpuplan.analysis.fits.models import fit_times, ks_distance
 from gpuplan.analysis.fits.pareto import fit_tail
 from gpuplan.analysis.fits.sample import Sample, positive_sample
-from gpuplan.analysis.fits.splice import Spliced
 
 N = 20_000
 
@@ -279,7 +277,7 @@ def test_grouping_changes_nothing_that_shows():
 def test_what_cannot_be_fitted_is_said(values, reason):
     found = fit_times(np.asarray(values, dtype=float))
     assert found.reason == reason
-    assert found.summary()["models"] == [] and found.summary()["chosen"] is None
+    assert found.results().models == () and found.results().chosen is None
 
 
 @settings(max_examples=30, deadline=None)
@@ -343,8 +341,8 @@ def test_hard_samples_are_fitted_without_a_warning(name):
 
 
 def test_the_picture_shows_the_data_and_the_models():
-    from gpuplan.cli.figures.fits import draw_fits
     from gpuplan.cli.figures.style import new_figure
+    from gpuplan.cli.figures.workload import draw_fits
 
     found = fit_times(np.sort(rng().lognormal(5, 2, 2000)))
     (axes,) = new_figure().axes

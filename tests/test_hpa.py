@@ -89,6 +89,7 @@ def drawn(jobs, rules, seed):
     return work, Draws.sample(rules, work.size, np.random.default_rng(seed))
 
 
+@pytest.mark.compiled
 @pytest.mark.kernels
 @settings(max_examples=120, deadline=None)
 @given(JOBS, RULES, st.integers(0, 3))
@@ -99,6 +100,7 @@ def test_the_kernel_agrees_with_the_twin(jobs, rules, seed):
     assert found == {key: getattr(twin, key) for key in found}
 
 
+@pytest.mark.compiled
 @pytest.mark.kernels
 @settings(max_examples=60, deadline=None)
 @given(JOBS, RULES, st.integers(0, 3))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from support_ingest import WANDB_RUNS, good, ingest_text, sia
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.ingest import duplicates, parallel_read
+from gpuplan.analysis.ingest import parallel_read
 from gpuplan.analysis.reading import rejects
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_every_bad_line_is_refused_alone_and_by_its_number(tmp_path, tiny_blocks):
@@ -97,7 +97,8 @@ def test_a_rejected_row_does_not_take_an_id(tmp_path):
 
 def test_equal_hashes_are_not_taken_for_equal_ids(tmp_path, monkeypatch):
     # All ids fall on one hash: the ids themselves must be compared.
-    monkeypatch.setattr(parallel_read, "hashes_of", lambda rows: duplicates.hashes_of(rows) * 0)
+    hashes_of = parallel_read.hashes_of
+    monkeypatch.setattr(parallel_read, "hashes_of", lambda rows: hashes_of(rows) * 0)
     jobs, _, rejected = ingest_text(tmp_path, sia(*good(5)))
     assert (jobs.height, rejected) == (5, None)
 
@@ -207,7 +208,7 @@ def test_bad_records_are_refused_alone(tmp_path):
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=8), max_size=8))
 def test_hashes_tell_every_extra_value(parts):
-    hashes = duplicates.Hashes()
+    hashes = parallel_read.Hashes()
     for part in parts:
         hashes.add(np.array(part, np.uint64))
     values = [value for part in parts for value in part]

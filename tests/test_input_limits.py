@@ -96,7 +96,7 @@ def test_rows_without_end_end_at_what_a_pipe_may_bring(tmp_path, endless, monkey
     with pytest.raises(InputError, match=r"(?s)^-: is longer than .* MiB\n.*as a file"):
         ingest([STDIN], tmp_path / "t.parquet")
     assert pipe.taken <= (1 << 22) + source.COPY_BYTES
-    monkeypatch.setattr(source, "temporary_room", lambda: 1 << 21)
+    monkeypatch.setattr(source, "usable_temporary_bytes", lambda: 1 << 21)
     pipe = endless(b"a,1,b,1,8\n", f"{SIA_HEADER}\n".encode())
     with pytest.raises(OutputError, match=r"(?s)over half of the free space, 2 MiB.*TMPDIR"):
         ingest([STDIN], tmp_path / "t.parquet")

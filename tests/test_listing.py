@@ -34,8 +34,8 @@ def test_every_listed_format_can_be_forced(gpuplan):
 
 def test_no_word_about_a_format_is_broken(gpuplan, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    shown = set(gpuplan("list", "formats")[1].split())
     for row in listed(gpuplan, "formats"):
+        shown = set(gpuplan("list", "formats", row["name"])[1].split())
         assert set(f"{row['description']} {row['source']}".split()) <= shown, row["name"]
 
 
@@ -61,8 +61,7 @@ def test_a_listed_setting_tells_its_default_unit_and_choices(gpuplan):
     assert settings["capacity"]["default"] is None and settings["capacity"]["unlimited"]
     assert settings["serverless_usd_per_gpu_h"]["unit"] == "USD"
     assert settings["marketplace_median_usd_per_gpu_h"]["default"] == 1.08
-    out = gpuplan("list", "policies")[1].split("What --set changes for ")[1]
-    assert out.startswith("allpass")
+    out = gpuplan("list", "policies", "allpass")[1].split("\nSettings\n")[1]
     lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
     assert lines["controller"].startswith("controller adaptive adaptive or fixed ")
     assert lines["capacity"].startswith("capacity none whole number; none ")
@@ -103,6 +102,48 @@ def test_speedups_have_sources(gpuplan):
     rows = listed(gpuplan, "speedups")
     assert {"profile:t4", "power:ALPHA"} <= {row["name"] for row in rows}
     assert all(row["source"] for row in rows)
+
+
+def test_each_policy_is_one_line(gpuplan):
+    out = gpuplan("list", "policies")[1]
+    assert len(out.splitlines()) <= 30
+    told = [line.split(maxsplit=1) for line in out.splitlines()[4:]]
+    assert {name: about.strip() for name, about in told} == {
+        name: policy.about for name, policy in POLICIES.items()
+    }
+
+
+@pytest.mark.parametrize("kind", list(ListKind))
+def test_lists_are_short(gpuplan, kind):
+    assert len(gpuplan("list", kind)[1].splitlines()) <= 30
+
+
+@pytest.mark.parametrize("kind", list(ListKind))
+def test_a_name_shows_all_there_is_about_one(gpuplan, kind):
+    rows = listed(gpuplan, kind)
+    key = {"policies": "policy", "providers": "provider"}.get(kind.value, "name")
+    name = rows[-1][key]
+    code, out, _ = gpuplan("list", kind, name, "--output-format", "json")
+    document = json.loads(out)
+    assert code == 0 and document["parameters"] == {"name": name}
+    assert document["results"][kind.value] == [row for row in rows if row[key] == name]
+    told = " ".join(gpuplan("list", kind, name)[1].split())
+    assert name in told
+    words = [rows[-1].get(field) for field in ("about", "description", "source")]
+    assert all(word is None or " ".join(word.split()) in told for word in words)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest(gpuplan):
+    code, _, err = gpuplan("list", "policies", "gitins")
+    assert code == 2
+    assert "no 'gitins' among the policies (did you mean gittins?)" in err
+    assert "next: gpuplan list policies" in err
+
+
+def test_the_csv_of_a_list_has_what_the_table_leaves_out(gpuplan):
+    header, *rows = gpuplan("list", "formats", "--output-format", "csv")[1].splitlines()
+    assert header == "name,command,description,source,package"
+    assert len(rows) == len(listed(gpuplan, "formats"))
 
 
 def test_methods_and_baselines_are_those_that_can_be_asked_for(gpuplan):

@@ -39,4 +39,4 @@ def test_the_terminal_takes_nothing_of_a_help_for_markup_but_bold_and_colour(nam
 
 
 def test_the_extra_of_an_engine_can_be_read(gpuplan):
-    assert "'gpuplan[dask]'" in "".join(gpuplan("sweep", "--help")[1].split())
+    assert "'gpuplan[dask]'" in "".join(gpuplan("sweep", "--help-all")[1].split())

@@ -15,8 +15,6 @@ from gpuplan.planner.compare import Contender, price
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 
-pytestmark = pytest.mark.kernels
-
 START = int(ORIGIN.timestamp() * 1e6)
 TABLE = (
     ("vast.ai", "A100-80GB", "marketplace", (0.5, 4), (1.5, 9), (0.7, 2)),
@@ -24,7 +22,10 @@ TABLE = (
     ("lambda", "A100-80GB", "on-demand", (1.4, "")),
     ("lambda", "H100-80GB", "on-demand", (3.0, "")),
 )
-RENTING = ("allpass", "fixed:threshold_s=60,capacity=5", "hpa", "serverless-only", "serverful-only")
+RENTING = (
+    *("allpass", "fixed-threshold:threshold_s=60,capacity=5"),
+    *("hpa", "serverless-only", "serverful-only"),
+)
 STOPPING = ("srtf", "fifo:preemptive=true")
 
 

@@ -30,7 +30,7 @@ def trace(tmp_path):
         (("pareto", "--max-width", LONG), "--max-width"),
         (("pareto", "--max-gpus", LONG), "--max-gpus"),
         (("pareto", "--width-step", LONG), "--width-step"),
-        (("pareto", "--node-gpus", LONG), "--node-gpus"),
+        (("pareto", "--cluster", LONG), "--cluster"),
         (("pareto", "--widths", LONG), "--widths: a width is 1 to 16,777,216 GPUs, got 99999"),
         (("characterize", "--scale-duration", "1e-300"), "run for less than a microsecond"),
         (("characterize", "--scale-duration", "1e300"), "run for more than a century"),

@@ -19,19 +19,24 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
+    "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
     "diff": {"old", "new"},
     "ingest": {"sources", "throughputs"},
     "pareto": {"trace"},
     "prices": {"sources"},
+    "profile": {"tables"},
     "report": {"source", "cache"},
     "run": {"source", "cache"},
+    "share": {"functions", "instances"},
     "simulate": {"trace", "checkpoints"},
     "sweep": {"trace", "checkpoints"},
     "synth": {"like", "model"},
+    "whatif": {"after", "before", "log", "slurm_conf", "twin"},
 }
 WRITES = {
+    "calibrate": {"out", "plot"},
     "characterize": {"out", "plot"},
     "compare": {"out", "plot", "timeline"},
     "demo": {"out"},
@@ -41,11 +46,14 @@ WRITES = {
     "list": {"out"},
     "pareto": {"out", "plot"},
     "prices": {"outs", "plot"},
+    "profile": {"out", "plot"},
     "report": {"out"},
     "run": {"out"},
+    "share": {"out", "plot"},
     "simulate": {"out", "plot", "timeline"},
     "sweep": {"out", "plot", "timeline"},
     "synth": {"outs", "save_model"},
+    "whatif": {"out", "plot"},
 }
 """Options and arguments of every command that are paths."""
 PLAIN = {"compare": ("--policy", "fifo"), "sweep": (), "simulate": ("--policy", "fifo")}
@@ -126,3 +134,93 @@ def test_a_folder_of_reports_is_written_again(gpuplan, folder):
     for _ in range(2):
         assert gpuplan(*words)[0] == 0
     assert Path("again", "figures", "characterize.png").is_file()
+
+
+ALL_OR_NONE = [
+    ("characterize", "t.parquet", "-o", "a.md", "--plot", "a.svg"),
+    ("simulate", "t.parquet", "--policy", "fifo", "--timeline", "a.parquet", "-o", "a.csv"),
+    ("sweep", "t.parquet", "--timeline", "a.parquet", "--resamples", "0", "-o", "b.parquet"),
+    ("compare", "t.parquet", "--policy", "fifo", "--timeline", "a.parquet"),
+    ("diff", "old.json", "new.json", "--junit", "a.xml"),
+    ("list", "formats", "-o", "a.md"),
+]
+
+
+def files_in(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def full_disk(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("words", ALL_OR_NONE, ids=" ".join)
+def test_all_files_of_a_command_are_written_or_none(gpuplan, folder, words, monkeypatch):
+    for name in ("old.json", "new.json"):
+        assert gpuplan("characterize", "t.parquet", "-o", name)[0] == 0
+    Path("a.json").write_text("older")
+    before = files_in(folder)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpuplan.cli.formats.render.as_json", full_disk)
+        code, _, told = gpuplan(*words, "-o", "a.json")
+    assert code == 3 and "a.json: cannot be written: No space left on device" in told
+    assert "wrote" not in told
+    assert files_in(folder) == before
+    assert gpuplan(*words, "-o", "a.json")[0] == 0
+    assert {path.name for path in {*files_in(folder)} - {*before}} == {
+        word for word in words if word.startswith(("a.", "b."))
+    }
+
+
+def test_a_time_line_that_cannot_be_written_leaves_no_result(gpuplan, folder, monkeypatch):
+    before = files_in(folder)
+    monkeypatch.setattr("gpuplan.analysis.parquet.write_parquet", full_disk)
+    words = ("simulate", "t.parquet", "--policy", "fifo", "--timeline", "a.parquet")
+    code, _, told = gpuplan(*words, "-o", "a.md", "--plot", "a.svg")
+    assert code == 3 and "a.parquet: cannot be written: No space left on device" in told
+    assert files_in(folder) == before
+
+
+def test_a_table_of_prices_and_its_picture_are_written_or_neither(gpuplan, folder, monkeypatch):
+    before = files_in(folder)
+    words = ("prices", "p.csv", "-o", "x.parquet", "--plot", "x.svg")
+    with monkeypatch.context() as patch:
+        patch.setattr("gpuplan.cli.figures.style.save", full_disk)
+        code, _, told = gpuplan(*words)
+    assert code == 3 and "x.svg: cannot be written: No space left on device" in told
+    assert files_in(folder) == before
+    with monkeypatch.context() as patch:
+        patch.setattr("gpuplan.analysis.prices.ingest.write_parquet", full_disk)
+        code, _, told = gpuplan(*words)
+    assert code == 3 and "x.parquet: cannot be written: No space left on device" in told
+    assert files_in(folder) == before
+    code, _, told = gpuplan(*words)
+    assert code == 0 and "wrote x.svg" in told
+    assert {path.name for path in {*files_in(folder)} - {*before}} == {"x.parquet", "x.svg"}
+
+
+def test_a_pipe_that_cannot_be_written_leaves_no_file(gpuplan, folder):
+    before = files_in(folder)
+    Path("full.md").symlink_to("/dev/full")
+    for words in (("-o", "full.md", "-o", "a.json"), ("-o", "a.json", "-o", "full.md")):
+        code, _, told = gpuplan("characterize", "t.parquet", *words)
+        assert code == 3 and "full.md: cannot be written: No space left on device" in told
+        assert {path.name for path in files_in(folder)} == {path.name for path in before}
+
+
+SUFFIXES = [
+    (("synth", "--like", "t.parquet", "--jobs", "3", "-o", "x.parquet"), "--save-model", ".json"),
+    (("diff", "old.json", "new.json", "-o", "x.md"), "--junit", ".xml"),
+    (("simulate", "t.parquet", "--policy", "fifo", "-o", "x.md"), "--timeline", ".parquet"),
+]
+
+
+@pytest.mark.parametrize(("words", "option", "suffix"), SUFFIXES, ids=str)
+def test_a_file_of_one_form_has_the_suffix_of_the_form(gpuplan, folder, words, option, suffix):
+    # The inputs of diff do not exist: the name is refused before any work.
+    before = files_in(folder)
+    for name in ("m.txt", f"m{suffix}.gz", "m"):
+        code, _, told = gpuplan(*words, option, name)
+        assert code == 2, told
+        assert f"{option} {name}: expected a name that ends in {suffix}" in told
+    assert files_in(folder) == before

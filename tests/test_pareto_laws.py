@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support_pareto import results
 
-from gpuplan.planner.frontier.uncertainty.other_laws import other_family
+from gpuplan.planner.frontier.uncertainty.sensitivity import other_family
 from gpuplan.planner.speedup.registry import load_speedup
 
 

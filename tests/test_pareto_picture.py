@@ -9,7 +9,7 @@ from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines
 from gpuplan.planner.frontier.budget import Budget
-from gpuplan.planner.frontier.reference_points import Mark, marks_of
+from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import study_frontier
 from gpuplan.planner.speedup.registry import load_speedup
@@ -53,11 +53,11 @@ def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
         budgets=[Budget(3), Budget(5)],
         cluster=RentedCluster(),
     )
-    fixed = compare_baselines(study, ["fixed"])
-    known = marks_of(study, [Mark("known", 4.5, 2000.0)])
+    fixed = compare_baselines(study, ["fixed-width"])
+    known = reference_points_of(study, [Mark("known", 4.5, 2000.0)])
     axes = draw_frontier(replace(study, sections=(fixed, known))).axes[0]
     plans = [(point.plan.used_gpus, point.plan.mean_jct_s) for point in study.points]
-    runs = [point.trial.replay for point in study.points]
+    runs = [point.replayed.replay for point in study.points]
     replays = [(run.rented_gpus, run.mean_jct_s) for run in runs]
     hollow, filled = (line for line in axes.lines if line.get_marker() == "o")
     assert hollow.get_xydata() == pytest.approx(np.array(replays))

@@ -7,7 +7,7 @@ ALL = (
     "A100 prices: serverless $2.10, marketplace 50 offers of $0.38 to $1.66 (median $1.08), "
     "conventional $1.29 per GPU-hour (--prices FILE or builtin for others)"
 )
-AGAINST = "--against fifo:gpus=N sets it against a cluster"
+AGAINST = "--against fifo --cluster N sets it against a cluster"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,6 @@ def notes(gpuplan, trace):
     return run
 
 
-@pytest.mark.kernels
 @pytest.mark.parametrize(
     ("command", "arguments", "told"),
     [
@@ -60,13 +59,11 @@ def test_prices_in_force(notes, command, arguments, told):
     assert told in said
 
 
-@pytest.mark.kernels
 @pytest.mark.parametrize("arguments", ["--prices builtin", "--policy fifo --set usd_per_gpu_h=1"])
 def test_prices_that_one_gave_are_not_told(notes, arguments):
     assert notes("simulate", arguments) == []
 
 
-@pytest.mark.kernels
 def test_a_sweep_tells_what_else_it_may_be_set_against(notes):
     prices, against = notes("sweep", "--threshold 60")
     assert prices == ALL and AGAINST in against

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from support_prices import FIRST_HOUR, ORIGIN, SPOT, bill, book, jobs
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.prices.cost import bills, cheapest_bill, demands
+from gpuplan.analysis.prices.demand import demands
 from gpuplan.analysis.prices.hourly import hourly_prices
-from gpuplan.analysis.prices.view import market, trace_cost
+from gpuplan.analysis.prices.view import market
 from gpuplan.analysis.schema import Provenance
+from gpuplan.planner.pricing.trace_bill import bills, cheapest_bill, trace_cost
 
 
 def test_a_trace_is_billed_hour_by_hour():

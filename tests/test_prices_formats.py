@@ -19,14 +19,14 @@ from support_prices import (
 )
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.price_formats.aws import AWS_INSTANCES
 from gpuplan.analysis.price_formats.format import PriceChoices
-from gpuplan.analysis.price_formats.instances import AWS_INSTANCES
 from gpuplan.analysis.price_formats.schema import METADATA_KEY, PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.prices.view import market
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_canonical_csv(tmp_path):

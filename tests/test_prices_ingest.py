@@ -11,7 +11,7 @@ from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import PRICE, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_bad_rows_are_kept_aside_with_their_place(tmp_path):
@@ -99,8 +99,8 @@ def test_sampling_can_be_forced(tmp_path):
             aws_history(aws_record("2016-04-25T12:00:00Z", "9", product="Windows")),
             r"no usable price \(1 prices of another system than Linux\).*\n  next: give a file",
         ),
-        ("a.json", '{"SpotPriceHistory": [{"SpotPrice": "1", "InstanceType"', "is no JSON"),
-        ("a.json", '{"metadata": {"gap_seconds": 3}, "data": [1}', "is no JSON"),
+        ("a.json", '{"SpotPriceHistory": [{"SpotPrice": "1", "InstanceType"', "is not JSON"),
+        ("a.json", '{"metadata": {"gap_seconds": 3}, "data": [1}', "is not JSON"),
     ],
 )
 def test_sources_that_cannot_be_used(tmp_path, name, text, says):

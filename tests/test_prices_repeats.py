@@ -10,8 +10,7 @@ from support_prices import HEADER, ORIGIN, aws_history, aws_record, book, frame,
 
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
-from gpuplan.analysis.prices.duplicates import SOURCE_NUMBER, without_repeats
-from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
+from gpuplan.analysis.prices.ingest import REPEATED, SOURCE_NUMBER, ingest_prices, without_repeats
 from gpuplan.analysis.prices.view import market
 
 HISTORY = (

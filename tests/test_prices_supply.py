@@ -15,12 +15,14 @@ from support_prices import HEADER, ORIGIN, book, ingest_text
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.bands import bands
-from gpuplan.analysis.prices.book import HOUR_US, read_prices
+from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
 from gpuplan.analysis.prices.supply import availability_steps, supplies
-from gpuplan.analysis.prices.view import market, trace_cost
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.prices.view import market
+from gpuplan.analysis.reject_limit import Limit
+from gpuplan.analysis.time_units import HOUR_US
+from gpuplan.planner.pricing.trace_bill import trace_cost
 
 START = int(ORIGIN.timestamp() * 1e6)
 
@@ -120,7 +122,7 @@ def test_a_file_without_prices_is_kept_as_availability(tmp_path):
     result = availability_file(tmp_path)
     told = result.provenance
     assert (told.rows_read, told.rows_kept, told.rows_rejected) == (4, 4, {})
-    assert result.summary()["rows_without_price"] == 4
+    assert result.prices["price_usd_per_gpu_hour"].null_count() == 4
     assert result.prices.select(PRICE, "available", "instance").rows() == [
         (None, n, "v100_8") for n in (0, 1, 2, 0)
     ]

@@ -9,7 +9,8 @@ from support_prices import FIRST_HOUR, ORIGIN, SPOT, bill, book, jobs
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE
 from gpuplan.analysis.prices.hourly import hourly_prices
-from gpuplan.analysis.prices.view import market, trace_cost
+from gpuplan.analysis.prices.view import market
+from gpuplan.planner.pricing.trace_bill import trace_cost
 
 
 def test_changes_are_weighted_by_time():

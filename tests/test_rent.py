@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from gpuplan.simkit.allpass.parameters import PRICING_RULES, Allpass, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
-from gpuplan.simkit.renting.billing import hold
+from gpuplan.simkit.renting.billing import RentalTerms, hold, hold_leases, hourly_usd
 from gpuplan.simkit.renting.market import Market
+from gpuplan.simkit.run import leases_of
 from gpuplan.simkit.time import FOREVER
 from gpuplan.simkit.workload import Workload
 
@@ -135,3 +136,46 @@ def test_where_every_offer_is_cheaper_it_is_never_dearer(steps, workers, held_s,
     assert alone.billed_usd.sum() == pytest.approx(workers * held_s / 3600 * 3.0)
     some = hold(rules, workers - 1, held_us)  # a smaller cluster has the first places
     np.testing.assert_array_equal(some.billed_usd, rent.billed_usd[:-1])
+
+
+def test_gpu_time_is_billed_by_the_hour_and_the_rest_at_the_usual_price():
+    # 2 GPU-hours at $1 and 3 at $2, and 5 more at $4.
+    held, usd = np.array([2.0, 3.0]), np.array([1.0, 2.0])
+    assert hourly_usd(held, usd, 10.0, 4.0) == (28.0, 5.0)
+    assert hourly_usd(held, usd, 5.0, 4.0) == (8.0, 5.0)
+    assert hourly_usd(held[:0], usd[:0], 10.0, 4.0) == (40.0, 0.0)
+
+
+CHANGING = Market(
+    np.array([0, HOUR]), np.array([2, 1]), np.array([1.0, 2.0, 5.0]), period_us=2 * HOUR
+)
+
+
+@pytest.mark.parametrize(
+    ("pricing", "begin_h", "taken", "usd"),
+    [
+        ("in-force", 1.0, 0, 5.0),  # the second step, for an hour
+        ("in-force", 1.5, 0, 3.0),  # half an hour of it, then the first step again
+        ("in-force", 2.0, 0, 1.0),
+        ("in-force", 0.5, 0, 3.0),
+        ("request", 1.5, 0, 5.0),
+        ("request", 4.5, 0, 1.0),
+        ("request", 0.0, 1, 2.0),  # another holds the cheapest
+        ("request", 1.0, 1, 10.0),  # the only offer is taken: the conventional cloud
+    ],
+)
+def test_an_hour_that_begins_later_costs_what_offers_cost_then(pricing, begin_h, taken, usd):
+    terms = RentalTerms(CHANGING, 10.0, pricing, 0.0, 0.0)
+    rent = hold(terms, 1, HOUR, begin_us=int(begin_h * HOUR), taken=taken)
+    assert rent.billed_usd.tolist() == pytest.approx([usd])
+
+
+def test_what_was_rented_last_goes_back_first():
+    # One GPU for 3 hours on the cheapest offer, and in between two more for an hour: one on the
+    # second offer, one from the conventional cloud.
+    terms = RentalTerms(Market.constant([1.0, 2.0]), 10.0, "request", 0.0, 0.0)
+    leases = leases_of(np.array([0, 1, 2, 3]) * HOUR, np.array([1, 3, 1, 0]))
+    assert leases.gpu_us == 5 * HOUR
+    first, second = hold_leases(terms, leases)
+    assert first.billed_usd.tolist() == [3.0]
+    assert (second.offers, second.billed_usd.tolist()) == (1, [2.0, 10.0])

@@ -9,15 +9,9 @@ from hypothesis import strategies as st
 from support_rounds import best_widths, drawn, run_twin
 
 from gpuplan.simkit.rounds.allocate import allocate
-from gpuplan.simkit.rounds.loop import RoundRules
-from gpuplan.simkit.rounds.shares import (
-    best_size,
-    efficiency_of,
-    equal_shares,
-    pollux_shares,
-    widest_usable,
-)
-from gpuplan.simkit.rounds.simulator import ElasticJobs, RoundsPolicy, run_rounds
+from gpuplan.simkit.rounds.equal import equal_shares, widest_usable
+from gpuplan.simkit.rounds.pollux import PolluxRules, best_size, efficiency_of, pollux_shares
+from gpuplan.simkit.rounds.simulator import RoundsJobs, RoundsPolicy, run_rounds
 
 MINUTE = 60_000_000
 
@@ -101,7 +95,7 @@ def test_equal_shares_by_hand():
 
 
 def one_class(submit_s, work_s, *, pause_s=0.0, most=8, alpha=1.0, epochs=1):
-    return ElasticJobs(
+    return RoundsJobs(
         submit_us=np.array(submit_s) * 1_000_000,
         group=np.zeros(len(submit_s), np.int64),
         work_us=np.array(work_s) * 1e6,
@@ -173,7 +167,7 @@ def test_the_size_found_by_bisection_is_as_close_to_the_target_as_any():
             widths = pollux_shares(*state, gpus, -1.0, False)
             return abs(efficiency_of(widths, rows, speedup, gpus) - target)
 
-        rules = RoundRules(1, MINUTE, int(node), int(node), 1 << 30, 0, target, 0.0, 1, -1.0)
+        rules = PolluxRules(int(node), int(node), 1 << 30, 0, target, 0.0, 1, -1.0)
         found = off(best_size(*state, rules))
         assert found <= min(off(n) for n in range(node, jobs * most + node, node)) + 0.01
 
@@ -191,6 +185,7 @@ POLICIES = st.builds(
 )
 
 
+@pytest.mark.compiled
 @pytest.mark.kernels
 @settings(max_examples=25)
 @given(POLICIES | st.just(RoundsPolicy("equal", 9)), st.integers(0, 10**6))

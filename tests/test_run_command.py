@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import support_document as made
 
+from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 from gpuplan.cli.scenario import running
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 
 PLAN = """
 title = "Lab"
@@ -59,12 +59,18 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     commands: list[str] = []
     run_study = running.run_study
 
-    def run(command, arguments):
+    def run(command, options, **arguments):
         commands.append(command)
-        return run_study(command, arguments)
+        return run_study(command, options, **arguments)
 
     monkeypatch.setattr(running, "run_study", run)
     return commands
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no pictures, which take most of the time, where a test does not look at any."""
+    monkeypatch.setattr("gpuplan.cli.documents.pictures.pictures_of", lambda *_: ())
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -96,6 +102,7 @@ def test_a_second_run_computes_nothing_and_gives_the_same_bytes(gpuplan, plan, r
     }
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_only_what_has_changed_runs_again(gpuplan, plan, ran):
     assert gpuplan("run", plan)[0] == 0
     del ran[:]
@@ -115,6 +122,7 @@ def test_only_what_has_changed_runs_again(gpuplan, plan, ran):
     assert ran[3:] == ["characterize", "pareto"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_where_it_runs_does_not_matter(gpuplan, plan, ran):
     plan.write_text(PLAN + "[study.sweep]\nthreshold = 300\nresamples = 0\n", encoding="utf-8")
     assert gpuplan("run", plan)[0] == 0
@@ -125,6 +133,7 @@ def test_where_it_runs_does_not_matter(gpuplan, plan, ran):
     assert "--parallel=1" in json.loads(out)["studies"][2]["arguments"]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("damage", [b"", b"x" * 70, b"{}\n", None])
 def test_a_damaged_entry_is_made_again(gpuplan, plan, ran, damage):
     first = gpuplan("run", plan)[1]
@@ -170,6 +179,7 @@ def test_paths_are_relative_to_the_scenario(gpuplan, log, monkeypatch, tmp_path_
     assert files_of(log.parent / "out") == first
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_list_runs_nothing_and_says_what_is_cached(gpuplan, plan, ran):
     code, out, _ = gpuplan("run", plan, "--list")
     assert code == 0 and not ran
@@ -179,6 +189,15 @@ def test_list_runs_nothing_and_says_what_is_cached(gpuplan, plan, ran):
     override = ("--set", "study.pareto.budget=3x")
     code, out, _ = gpuplan("run", plan, "--list", "--output-format", "json", *override)
     assert [one["cached"] for one in json.loads(out)["results"]["studies"]] == [True, False]
+
+
+def test_a_gate_may_warn(gpuplan, plan, tmp_path):
+    gates = 'gates.warn_if=["characterize.jobs > 3"]'
+    code, _, err = gpuplan("run", plan, "--set", gates, "-o", tmp_path / "out")
+    assert code == 0 and "warning: gate tripped: characterize.jobs > 3" in err
+    assert "characterize.jobs &gt; 3" in (tmp_path / "out" / "report.html").read_text()
+    code, _, err = gpuplan("run", plan, "--set", "gates.warn_if=['jobs is 3']")
+    assert code == 2 and "--warn-if 'jobs is 3'" in err
 
 
 def test_gates_name_all_that_hold_after_everything_is_written(gpuplan, plan, tmp_path):
@@ -192,6 +211,7 @@ def test_gates_name_all_that_hold_after_everything_is_written(gpuplan, plan, tmp
     assert code == 2 and "pareto.kne.gpus" in err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_study_that_cannot_be_done_is_named_by_its_line(gpuplan, plan):
     code, out, err = gpuplan("run", plan, "--set", "workload.where=num_gpu > 1")
     assert (code, out) == (2, "")
@@ -203,6 +223,7 @@ def test_a_study_that_cannot_be_done_is_named_by_its_line(gpuplan, plan):
     assert code == 2 and "--preset no: expected one of" in err
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_said_of_the_options(gpuplan, plan, tmp_path):
     assert gpuplan("run", plan, "--no-cache", "--cache", tmp_path)[0] == 2
     code, _, err = gpuplan("run", tmp_path / "no.toml")
@@ -214,6 +235,7 @@ def test_what_is_said_of_the_options(gpuplan, plan, tmp_path):
     assert code == 0 and "40 jobs" in out and err.count("not cached") == 2
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_markdown_on_standard_output(gpuplan, plan):
     code, out, _ = gpuplan("run", plan, "--output-format", "md")
     assert code == 0 and out.startswith("#") and "Lab" in out
@@ -233,6 +255,7 @@ def test_a_trace_is_made_elsewhere_where_the_cache_takes_none(
     assert kept == spare
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_of_a_scenario_has_a_cache_and_one_of_a_trace_has_none(gpuplan, plan, ran):
     folder = plan.parent
     for options in (("--cache", folder / "own"), ("--cache", folder / "own"), ("--no-cache",)):

@@ -21,7 +21,7 @@ def content(path: Path) -> bytes:
 
 def test_the_script_makes_the_shipped_files(tmp_path):
     made = make_samples.make_samples(tmp_path)
-    assert len(made) == 4
+    assert len(made) == 8
     for path in made:
         assert content(path) == content(FOLDER / path.name), path.name
 

@@ -416,3 +416,12 @@ def test_any_value_anywhere_is_taken_or_refused(tmp_path, value):
     for keys in paths(tomllib.loads(text)):
         with suppress(GpuplanError):
             load_scenario(path, [f"{'.'.join(keys)}={value}"])
+
+
+def test_tables_of_any_depth_are_refused_with_a_message(gpuplan, tmp_path):
+    path = tmp_path / "s.toml"
+    for depth in (400, 2000):
+        for rest in ("", "x = 2\n"):  # given twice, which is looked for below the deep table
+            path.write_text(f"[{'.'.join('a' * depth)}]\nx = 1\n{rest}")
+            code, _, told = gpuplan("report", path, "-o", tmp_path / "made")
+            assert code == 3 and "no TOML" in told, told

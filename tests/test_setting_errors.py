@@ -56,28 +56,8 @@ def told(gpuplan, trace, command, arguments):
             "set limits_gpu_s=50/100",
         ),
         (
-            "--policy fifo --gpus 30 --set gpus_per_node=8",
-            "--gpus 30 and --set gpus_per_node=8: 30 GPUs are no whole nodes of 8",
-            "allow 24 or 32",
-        ),
-        (
-            "--policy fifo --gpus 5 --set gpus_per_node=8",
-            "--gpus 5 and --set gpus_per_node=8: 5 GPUs are no whole nodes of 8",
-            "allow 8",
-        ),
-        (
-            "--policy fifo --gpus 7 --set gpus_per_node=3",
-            "--gpus 7 and --set gpus_per_node=3: 7 GPUs are no whole nodes of 3",
-            "allow 6 or 9",
-        ),
-        (
-            "--policy fifo --gpus 4 --set gpus_per_node=3",  # of which 3 would be refused next
-            "--gpus 4 and --set gpus_per_node=3: 4 GPUs are no whole nodes of 3",
-            "allow 6",
-        ),
-        (
-            "--policy fifo --gpus 3 --set gpus_per_node=3",
-            f"--gpus 3: {WIDEST}",
+            "--policy fifo --cluster 1x3",
+            f"--cluster 1x3: {WIDEST}",
             "allow at least 6, or leave wide jobs out with --where 'num_gpus <= 3'",
         ),
         (
@@ -135,7 +115,6 @@ def told(gpuplan, trace, command, arguments):
         ("--policy fifo --set region=x", "--set region=x: needs --prices FILE or builtin", ""),
     ],
 )
-@pytest.mark.kernels
 def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
     found = told(gpuplan, trace, "simulate", arguments)
     assert found[0].startswith(problem) and found[1] == hint
@@ -207,7 +186,6 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
         ),
     ],
 )
-@pytest.mark.kernels
 def test_of_rows(gpuplan, trace, arguments, problem):
     found, _ = told(gpuplan, trace, "compare", arguments)
     assert found.startswith(problem.format(arguments))
@@ -225,7 +203,7 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
         (
             "--against fifo --set gpus=2",
             "--set 'gpus=2': no setting 'gpus'",
-            "--capacity 2 for the most workers rented, or --against NAME:gpus=2 for a cluster",
+            "--capacity 2 for the most workers rented, or --against NAME --cluster 2 for a cluster",
         ),
         ("--against fifo:foo=2", "--against fifo:foo=2: 'foo=2': no setting 'foo'", None),
         (
@@ -265,7 +243,6 @@ def test_a_row_is_the_same_with_a_space_behind(gpuplan, trace):
         ),
     ],
 )
-@pytest.mark.kernels
 def test_of_a_sweep(gpuplan, trace, arguments, problem, hint):
     found = told(gpuplan, trace, "sweep", f"--threshold 60 {arguments}")
     assert found[0].startswith(problem) and hint in (None, found[1])

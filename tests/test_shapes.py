@@ -3,13 +3,12 @@
 import io
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from gpuplan.cli.app.progress import Pace
 from gpuplan.cli.formats.render import as_csv, as_json, as_text
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.shapes import BARS, CHARS, _means, shapes_table, sparkline, timeline_row
+from gpuplan.cli.formats.shapes import BARS, CHARS, shapes_table, sparkline, timeline_row
 
 
 def test_sparklines():
@@ -21,12 +20,6 @@ def test_a_long_time_line_is_thinned_to_means():
     what, line, least, most = timeline_row("GPUs", [0.0, 2.0] * CHARS + [8.0])
     assert (what, least, most) == ("GPUs", "0", "8")
     assert len(line) <= CHARS and line[-1] == "█"
-
-
-def test_means_of_a_step_function():
-    # 4 from 0 on, 0 from 10 on, to the end at 40.
-    time, value = np.array([0, 10, 40]), np.array([4.0, 0.0, 7.0])
-    assert _means(time, value, np.array([0.0, 20.0, 40.0])) == pytest.approx([2.0, 0.0])
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.time import FOREVER, to_micros
 from gpuplan.simkit.workload import Workload
 
@@ -57,9 +57,3 @@ def test_percentiles_interpolate_linearly():
     }
     with pytest.raises(ValueError, match="no values"):
         distribution(np.array([]), "jct", "s")
-
-
-def test_time_average_of_steps():
-    # 0 until 1, then 2 until 3, then 4 until the end at 5: (0 + 4 + 8) / 5.
-    assert time_average(np.array([1.0, 3.0]), np.array([2.0, 4.0]), 5.0) == pytest.approx(2.4)
-    assert time_average(np.array([]), np.array([]), 5.0) == 0.0

@@ -9,8 +9,14 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.cli.documents.emit import collecting
-from gpuplan.cli.documents.studies import arguments_of, check_study, run_study, study_options
+from gpuplan.cli.documents.studies import (
+    check_study,
+    given_options,
+    read_study,
+    run_study,
+    study_options,
+    words_of,
+)
 
 
 @pytest.fixture
@@ -28,7 +34,11 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_options_become_arguments() -> None:
+def arguments_of(command: str, options: dict[str, object]) -> list[str]:
+    return list(words_of(given_options(command, options)))
+
+
+def test_options_are_shown_as_arguments() -> None:
     assert arguments_of("pareto", {"budget": ["1.2x", "2x"], "max_width": 8}) == [
         "--budget=1.2x,2x",
         "--max-width=8",
@@ -66,41 +76,86 @@ def test_every_option_has_a_help() -> None:
 def test_a_study_keeps_its_report_and_prints_nothing(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = run_study("pareto", [str(trace), *arguments_of("pareto", {"budget": "1.5x"})])
+    report = run_study("pareto", given_options("pareto", {"budget": "1.5x"}), trace=trace)
     assert report.command == "pareto"
     assert report.results["points"][0]["budget_x_load"] == pytest.approx(1.5)
     assert capsys.readouterr().out == ""
 
 
-def test_collecting_ends_with_its_block(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError), collecting():
-        raise UsageError("stopped")
-    from gpuplan.cli.app.main import main
+def test_a_study_never_passes_through_the_command_line(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuplan.cli.app import main
 
-    assert main(["characterize", str(trace)]) == 0
-    assert "40 jobs" in capsys.readouterr().out
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a study has started the program again")
+
+    monkeypatch.setattr(main, "app", refuse)
+    given = given_options("compare", {"policy": ["fifo", "srtf"], "gpus": 4, "seed": 7})
+    report = run_study("compare", given, trace=trace)
+    assert [one["policy"] for one in report.results["policies"]] == ["fifo", "srtf"]
+    assert (report.parameters["gpus"], report.parameters["seed"]) == (4, 7)
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("characterize", {"top": 3, "where": "num_gpus > 1", "since": date(1970, 1, 1)}),
+        ("pareto", {"budget": ["1.5x", "2x"], "weight": ["bert=2"], "no_replay": True}),
+        ("sweep", {"threshold": "30,none", "set": ["checkpoint_s=20"], "resamples": 0}),
+        ("simulate", {"policy": "las", "gpus": 8, "deadline": "inferred"}),
+        ("compare", {"policy": ["hpa", "fixed:threshold_s=60"], "parallel": 1}),
+    ],
+)
+def test_options_by_name_make_the_request_of_the_command_line(
+    command: str, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from gpuplan.cli.app.main import execute
+    from gpuplan.cli.documents.study_command import StudyCommand
+
+    requests = []
+    monkeypatch.setattr(StudyCommand, "_show", lambda self, _, study: requests.append(study))
+    given = given_options(command, options)
+    execute([command, "trace.parquet", *words_of(given)])
+    assert read_study(command, given, trace="trace.parquet").request == requests[0].request
 
 
 @pytest.mark.parametrize("command", ["characterize", "pareto", "sweep", "simulate", "compare"])
 def test_options_are_checked_without_the_trace(command: str) -> None:
-    check_study(command, ["not-there.parquet"])  # raises nothing
+    check_study(command, (), trace="not-there.parquet")  # raises nothing
 
 
 def test_a_checked_command_finds_its_own_mistakes() -> None:
+    def check(command: str, **options: object) -> None:
+        check_study(command, given_options(command, options), trace="not-there.parquet")
+
     with pytest.raises(UsageError, match=r"--budget '1\.2y'"):
-        check_study("pareto", ["not-there.parquet", "--budget=1.2y"])
+        check("pareto", budget="1.2y")
     with pytest.raises(UsageError, match="expected key=value"):
-        check_study("compare", ["not-there.parquet", "--set=capacity"])
+        check("compare", set="capacity")
     with pytest.raises(UsageError, match="--threshold"):
-        check_study("sweep", ["not-there.parquet", "--threshold=soon"])
+        check("sweep", threshold="soon")
 
 
-def test_a_study_talks_as_much_as_the_whole(trace: Path) -> None:
+def test_a_value_of_another_kind_is_told_as_on_the_command_line() -> None:
+    from gpuplan.cli.app.main import CLICK_ERROR, usage_message
+
+    with pytest.raises(CLICK_ERROR) as error:
+        check_study("characterize", given_options("characterize", {"top": 2.5}), trace="t.parquet")
+    assert usage_message(error.value) == (
+        "Invalid value for '--top': is no whole number\n  next: gpuplan characterize --help"
+    )
+
+
+def test_a_study_talks_as_much_as_the_whole(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from gpuplan.cli.app import messages
 
     messages.manners.quiet, messages.manners.debug = True, True
     try:
-        run_study("characterize", [str(trace)])
+        run_study("simulate", (), trace=trace)
         assert messages.manners.quiet and messages.manners.debug
+        assert capsys.readouterr().err == ""
     finally:
         messages.manners.quiet = messages.manners.debug = False

@@ -12,6 +12,7 @@ from support_synth import (
     regular,
     rows,
     synthetic,
+    usual,
     workload,
 )
 
@@ -23,7 +24,7 @@ from gpuplan.analysis.trace import read_trace
 
 @pytest.fixture(scope="module")
 def original():
-    return workload()
+    return usual()
 
 
 @pytest.mark.parametrize("arrivals", [poisson, regular, bursty])

@@ -5,6 +5,7 @@ import json
 import pytest
 import support_synth
 import support_traces
+from support_traces import write_trace
 
 from gpuplan.analysis.trace import read_trace
 
@@ -108,7 +109,7 @@ def test_a_saved_model_draws_the_same_jobs(gpuplan, trace, tmp_path):
         (["--preset", "kalos", "-o", "no/out.parquet"], 3, "does not exist"),
         (["--preset", "kalos", "--save-model", "out.parquet"], 3, "two outputs go to this file"),
         (["--like", "absent.parquet"], 3, "no such file"),
-        (["--like", "text.csv"], 3, "not a Parquet file"),
+        (["--like", "text.csv"], 3, "unrecognized log format"),
         (["--model", "text.csv"], 3, "a model that gpuplan synth"),
         (["--like", "out.parquet"], 3, "is the input"),
     ],
@@ -142,3 +143,16 @@ def test_a_model_that_cannot_be_saved_leaves_no_trace(gpuplan, trace, tmp_path, 
     code, _, err = gpuplan("synth", "--like", trace, "--jobs", 50, "-o", out, "--save-model", model)
     assert code == 3 and "No space left" in err
     assert [path.name for path in tmp_path.iterdir()] == [trace.name]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("days", ["1e-300", "1e-12"])
+def test_a_trace_may_last_no_time(gpuplan, tmp_path, days):
+    out, model = tmp_path / "s.parquet", tmp_path / "m.json"
+    like = write_trace(tmp_path / "t.parquet", [i * 700.0 for i in range(400)], [60.0] * 400)
+    code, _, told = gpuplan(
+        *("synth", "--like", like, "--jobs", 20, "--days", days, "-o", out, "--save-model", model)
+    )
+    assert code == 0, told
+    code, _, told = gpuplan("synth", "--model", model, "--jobs", 20, "--days", days, "-o", out)
+    assert code == 0, told

@@ -6,6 +6,7 @@ import pytest
 from support_synth import (
     by_key,
     synthetic,
+    usual,
     without_rhythm,
     working_hours,
     workload,
@@ -19,7 +20,7 @@ from gpuplan.analysis.trace import read_trace
 
 @pytest.fixture(scope="module")
 def original():
-    return workload()
+    return usual()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -14,8 +14,13 @@ from gpuplan.analysis.synth.store import read_model
 
 
 @pytest.fixture(scope="module")
-def original():
-    return workload()
+def model():
+    return fit_model(workload())
+
+
+@pytest.fixture(scope="module")
+def text(model):
+    return model.to_json()
 
 
 def test_what_is_no_model_is_told_without_internals(tmp_path):
@@ -23,7 +28,7 @@ def test_what_is_no_model_is_told_without_internals(tmp_path):
         (b"{}", "is JSON, but tells no model version"),
         (b"[1]", "is JSON, but tells no model version"),
         (b"PAR1\x15\xee\xff", "is no text"),
-        (b"{", "is no JSON (Expecting property name"),
+        (b"{", "is not JSON (Expecting property name"),
         (b'{"version": 1}', "does not hold the numbers of a model (no field 'source')"),
         (b'{"version": 1, "cells": 3}', "does not hold the numbers of a model"),
     ):
@@ -35,8 +40,7 @@ def test_what_is_no_model_is_told_without_internals(tmp_path):
         assert "\n  next: gpuplan synth --like TRACE" in str(raised.value)
 
 
-def test_a_stored_model_draws_the_same_jobs(original, tmp_path):
-    model = fit_model(original)
+def test_a_stored_model_draws_the_same_jobs(model, tmp_path):
     (tmp_path / "m.json").write_text(model.to_json())
     again = read_model(tmp_path / "m.json")
     assert again == model
@@ -61,8 +65,8 @@ def test_a_stored_model_draws_the_same_jobs(original, tmp_path):
         lambda text: text.replace('"bursting": null', '"bursting": 1.0'),
     ],
 )
-def test_a_damaged_model_is_refused(original, tmp_path, damage):
-    (tmp_path / "m.json").write_text(damage(fit_model(original).to_json()))
+def test_a_damaged_model_is_refused(text, tmp_path, damage):
+    (tmp_path / "m.json").write_text(damage(text))
     with pytest.raises(InputError, match=r"m\.json"):
         read_model(tmp_path / "m.json")
 
@@ -88,8 +92,8 @@ def test_a_damaged_model_is_refused(original, tmp_path, damage):
         (("source",), 7),
     ],
 )
-def test_a_value_that_no_model_has_is_refused(original, tmp_path, spot, value):
-    stored = json.loads(fit_model(original).to_json())
+def test_a_value_that_no_model_has_is_refused(text, tmp_path, spot, value):
+    stored = json.loads(text)
     node = stored
     for key in spot[:-1]:
         node = node[key]
@@ -99,8 +103,8 @@ def test_a_value_that_no_model_has_is_refused(original, tmp_path, spot, value):
         read_model(tmp_path / "m.json")
 
 
-def test_laws_with_points_of_their_own_are_compared(original, tmp_path):
-    stored = json.loads(fit_model(original).to_json())
+def test_laws_with_points_of_their_own_are_compared(text, tmp_path):
+    stored = json.loads(text)
     stored["reference"]["gpu_time_cdf"][0][0] = 0.25
     (tmp_path / "m.json").write_text(json.dumps(stored))
     result = synthesize(read_model(tmp_path / "m.json"), Request(50), tmp_path / "a.parquet")

@@ -1,4 +1,4 @@
-"""What a workload is: sizes, arrivals, load, concentration, and who runs what."""
+"""Statistics of a workload: sizes, arrivals, load, concentration, users and groups."""
 
 from gpuplan.analysis.characterize.characterization import Characterization, characterize
 from gpuplan.analysis.jobs import COLUMNS, NAMES

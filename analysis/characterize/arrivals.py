@@ -1,28 +1,28 @@
-"""When jobs arrive: gaps between submissions, the daily and weekly pattern, bursts."""
+"""Statistics of arrivals: gaps between submissions, the daily and weekly pattern, bursts."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import IntArray
 from gpuplan.analysis.characterize.chunks import chunks, run_lengths
-from gpuplan.analysis.characterize.clock import HOUR_US, US, is_zone, local_time
+from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import Provenance
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
-QUARTER_US = 900 * US
+QUARTER_US = 900 * MICROS
 BURST_QUANTILE = 0.999
 
 
 @dataclass(frozen=True, slots=True)
 class Interarrival:
-    """Gaps between successive submissions; None where there is no gap, or only zeros.
+    """Gaps between successive submissions; None without gaps, or with only zeros.
 
     Attributes:
         mean_s: mean gap.
@@ -34,14 +34,10 @@ class Interarrival:
     scv: float | None = None
     zero_share: float | None = None
 
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """Successive hours of the trace whose arrivals all exceed the bound.
+    """A run of successive hours whose arrivals all exceed the bound.
 
     Attributes:
         start_s: start in seconds after the first submission.
@@ -62,12 +58,12 @@ class Bursts:
 
     Attributes:
         mean_jobs_per_hour: arrivals per hour over all hours of the trace.
-        bound_jobs_per_hour: what a Poisson stream of that mean stays within in 999 hours of 1,000.
+        bound_jobs_per_hour: a Poisson stream of that mean stays within it in 999 hours of 1,000.
         hours: hours above the bound.
         share_hours: the same as a share of all hours.
         share_jobs: share of jobs that arrive in them.
         windows: runs of successive such hours.
-        largest: the windows with the most arrivals, most first.
+        largest: the windows with the most arrivals, in descending order.
     """
 
     mean_jobs_per_hour: float
@@ -78,17 +74,13 @@ class Bursts:
     windows: int
     largest: tuple[Burst, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``largest`` as a list."""
-        return {**asdict(self), "largest": [asdict(burst) for burst in self.largest]}
-
 
 @dataclass(frozen=True, slots=True)
 class ArrivalStatistics:
     """Daily and weekly pattern and bursts.
 
     Attributes:
-        time_zone: zone of the pattern; None where the source has no calendar.
+        time_zone: zone of the pattern; None if the source has no calendar.
         by_hour: submissions by hour of the day, 0 to 23; None without a calendar.
         by_weekday: submissions by day of the week, Monday first; None without a calendar.
         bursts: hours with more arrivals than chance explains.
@@ -101,16 +93,6 @@ class ArrivalStatistics:
     bursts: Bursts
     seasonality: Seasonality
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "time_zone": self.time_zone,
-            "by_hour": None if self.by_hour is None else list(self.by_hour),
-            "by_weekday": None if self.by_weekday is None else list(self.by_weekday),
-            "bursts": self.bursts.summary(),
-            "seasonality": self.seasonality.summary(),
-        }
-
 
 def interarrival(submit_us: IntArray) -> Interarrival:
     """Return the statistics of the gaps of ascending submissions; shape (n,)."""
@@ -118,7 +100,7 @@ def interarrival(submit_us: IntArray) -> Interarrival:
         return Interarrival()
     gap_s = np.empty(submit_us.size - 1)
     for part in chunks(gap_s.size):
-        gap_s[part] = np.diff(submit_us[part.start : part.stop + 1]) / US
+        gap_s[part] = np.diff(submit_us[part.start : part.stop + 1]) / MICROS
     mean = float(gap_s.mean())
     zero_share = 1 - int(np.count_nonzero(gap_s)) / gap_s.size
     gap_s -= mean  # in place: the gaps themselves are not needed any more
@@ -131,7 +113,7 @@ def interarrival(submit_us: IntArray) -> Interarrival:
 
 
 def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> ArrivalStatistics:
-    """Return the pattern of arrivals, in the source's own zone where that is known (else UTC)."""
+    """Return the pattern of arrivals, in the time zone of the source if known, otherwise in UTC."""
     zone = zone_of(provenance)
     hourly, daily = (None, None) if zone is None else _pattern(jobs.submit_us, zone)
     return ArrivalStatistics(
@@ -144,7 +126,7 @@ def arrivals(jobs: JobArrays, provenance: Provenance, *, top: int) -> ArrivalSta
 
 
 def zone_of(provenance: Provenance) -> str | None:
-    """Return the zone of the source's clock, UTC where it is not known; None without a calendar."""
+    """Return the time zone of the source, UTC if unknown; None without a calendar."""
     if provenance.relative_time:
         return None
     zone = provenance.time_zone
@@ -152,12 +134,12 @@ def zone_of(provenance: Provenance) -> str | None:
 
 
 def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
-    """Return the hours whose arrivals exceed what a Poisson stream would explain.
+    """Return the hours with more arrivals than a Poisson stream would explain.
 
-    The trace is cut into hours from the first submission on, the last one included whole. With m
-    arrivals per hour on average, an hour is a burst where it has more than b, the least whole
-    number with P(Poisson(m) <= b) >= 0.999. Successive such hours make one window. A Poisson
-    stream of constant rate has one such hour in a thousand; a daily pattern alone makes more.
+    The trace is cut into hours from the first submission on; the last one counts as a full hour.
+    With m arrivals per hour on average, an hour is a burst if it has more than b, the least integer
+    with P(Poisson(m) <= b) >= 0.999. Successive such hours form one window. A Poisson stream of
+    constant rate has one such hour in a thousand; a daily pattern alone causes more.
     """
     found, counts = run_lengths(submit_us, HOUR_US, int(submit_us[0]))
     hours = int(found[-1]) + 1
@@ -172,7 +154,7 @@ def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
     origin = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(submit_us[0]))
     largest = tuple(
         Burst(
-            start_s=float(at[first[i]] * 3600),
+            start_s=float(at[first[i]] * HOUR_S),
             start=(origin + timedelta(hours=int(at[first[i]]))).isoformat() if calendar else None,
             hours=int(lengths[i]),
             jobs=int(totals[i]),
@@ -207,8 +189,8 @@ def poisson_quantile(mean: float, q: float) -> int:
 def _pattern(submit_us: IntArray, zone: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return counts by hour of day and by weekday in a time zone.
 
-    Zones differ from UTC by whole quarters of an hour, so one conversion per quarter is enough
-    (before 1900 some do not; a trace of that age has a wrong clock anyway).
+    Time zones differ from UTC by whole quarters of an hour, so one conversion per quarter is
+    enough. (Before 1900 some do not, but a trace of that age has a wrong clock anyway.)
     """
     quarter, counts = run_lengths(submit_us, QUARTER_US)
     local = local_time(pl.Series(quarter * QUARTER_US), zone)

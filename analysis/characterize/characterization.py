@@ -25,8 +25,10 @@ from gpuplan.analysis.characterize.durations import (
 )
 from gpuplan.analysis.characterize.gpu_time import GpuTime, gpu_time
 from gpuplan.analysis.characterize.load import Load, load
+from gpuplan.analysis.characterize.results import GpuCountRow, StateRow, WorkloadResults
 from gpuplan.analysis.characterize.shares import Groups, Share, by_gpu_count, by_name, by_state
 from gpuplan.analysis.jobs import JobArrays, job_arrays, known_ascending
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import STATES
 from gpuplan.analysis.time_units import HOUR_S
 from gpuplan.analysis.trace import Trace
@@ -37,16 +39,16 @@ GROUPED = ("job_class", "user", "group")
 
 @dataclass(frozen=True, slots=True)
 class Characterization:
-    """What a workload is. The parts document themselves; None means undefined or not recorded.
+    """The statistics of a workload; None means undefined or not recorded.
 
     Attributes:
         jobs: jobs in the selection.
         cpu_only_jobs: jobs that started without a GPU; in durations and arrivals, out of GPU
-            statistics. A log may not tell the GPUs of a job that never started.
+            statistics. A log may not record the GPUs of a job that never started.
         censored_jobs: jobs still running at the snapshot.
-        users: distinct users; None where none is recorded.
-        span_s: first to last submission.
-        first_submit, last_submit: UTC; None where the source has no calendar.
+        users: distinct users; None if not recorded.
+        span_s: time from the first to the last submission.
+        first_submit, last_submit: UTC; None if the source has no calendar.
         duration: run times of timed jobs.
         short: share of timed jobs of at most each of `SHORT_S` seconds.
         cdf: distribution function of durations.
@@ -58,7 +60,7 @@ class Characterization:
         states: part of each state, in the order of the schema.
         queue: recorded waits.
         groups: column -> its table, for the columns that are recorded.
-        notes: what the reader must know.
+        notes: caveats for the reader.
     """
 
     jobs: int
@@ -81,29 +83,34 @@ class Characterization:
     groups: dict[str, Groups]
     notes: tuple[str, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output."""
+    def results(self) -> WorkloadResults:
+        """Return the statistics as JSON has them."""
         short = zip(SHORT_S, self.short, strict=True)
-        return {
-            "jobs": self.jobs,
-            "cpu_only_jobs": self.cpu_only_jobs,
-            "censored_jobs": self.censored_jobs,
-            "users": self.users,
-            "span_s": self.span_s,
-            "first_submit": self.first_submit,
-            "last_submit": self.last_submit,
-            "duration_s": self.duration.summary(),
-            "short_jobs": {f"under_{limit:.0f}s": share for limit, share in short},
-            "duration_cdf": [asdict(point) for point in self.cdf],
-            "gpu_time": self.gpu_time.summary(),
-            "interarrival": self.interarrival.summary(),
-            "arrivals": self.arrivals.summary(),
-            "load": self.load.summary(),
-            "gpu_counts": [{"num_gpus": n, **asdict(share)} for n, share in self.gpu_counts],
-            "states": [{"state": state, **asdict(share)} for state, share in self.states],
-            "queue_s": self.queue.summary(),
-            "groups": {column: table.summary() for column, table in self.groups.items()},
-        }
+        return WorkloadResults(
+            jobs=self.jobs,
+            cpu_only_jobs=self.cpu_only_jobs,
+            censored_jobs=self.censored_jobs,
+            users=self.users,
+            span_s=self.span_s,
+            first_submit=self.first_submit,
+            last_submit=self.last_submit,
+            duration_s=self.duration,
+            short_jobs={f"under_{limit:.0f}s": share for limit, share in short},
+            duration_cdf=self.cdf,
+            gpu_time=self.gpu_time,
+            interarrival=self.interarrival,
+            arrivals=self.arrivals,
+            load=self.load,
+            gpu_counts=tuple(GpuCountRow(n, **asdict(share)) for n, share in self.gpu_counts),
+            states=tuple(StateRow(state, **asdict(share)) for state, share in self.states),
+            queue_s=self.queue,
+            groups={column: table.results() for column, table in self.groups.items()},
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the statistics as plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) -> Characterization:
@@ -121,7 +128,7 @@ def characterize(trace: Trace, *, include_running: bool = False, top: int = 10) 
         raise ValueError(f"top must be at least 1, got {top}")
     jobs = job_arrays(trace.jobs, include_running=include_running)
     ascending = known_ascending(jobs.duration_s)
-    # The sorts in these release the interpreter's lock; two at once keep the memory in bounds.
+    # These sort, which releases the interpreter's lock; two at once limit the memory.
     with ThreadPoolExecutor(max_workers=2) as pool:
         load_part = pool.submit(load, jobs)
         tables = {name: pool.submit(by_name, trace.jobs[name], jobs, top=top) for name in GROUPED}

@@ -1,6 +1,6 @@
 """Sums and counts over many jobs, a chunk of jobs at a time.
 
-A temporary array then has the length of a chunk and not that of the trace. Sums are added job by
+A temporary array then has the length of a chunk instead of the trace. Sums are added job by
 job in the order of the jobs, so the result does not depend on the length of a chunk.
 """
 
@@ -55,7 +55,7 @@ def run_lengths(ascending: IntArray, unit: int, origin: int = 0) -> tuple[IntArr
     Args:
         ascending: sorted values, at least one.
         unit: above 0.
-        origin: taken off each value.
+        origin: subtracted from each value.
     """
     found: list[IntArray] = []
     counts: list[IntArray] = []
@@ -63,7 +63,7 @@ def run_lengths(ascending: IntArray, unit: int, origin: int = 0) -> tuple[IntArr
         cell = (ascending[part] - origin) // unit
         first = np.flatnonzero(np.diff(cell, prepend=cell[0] - 1))
         count = np.diff(first, append=cell.size)
-        if found and found[-1][-1] == cell[0]:  # the run goes on from the chunk before
+        if found and found[-1][-1] == cell[0]:  # the run continues from the previous chunk
             counts[-1][-1] += count[0]
             first, count = first[1:], count[1:]
         if first.size:

@@ -1,4 +1,4 @@
-"""The clock on the wall of a source: time zones as offsets or IANA names."""
+"""Local time of a source: time zones as offsets or IANA names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
-US = 1_000_000
-HOUR_US = 3600 * US
 OFFSET = re.compile(r"^(?:UTC)?([+-])(\d{2}):?(\d{2})$")
 
 

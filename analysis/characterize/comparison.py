@@ -1,4 +1,4 @@
-"""Two traces beside each other: how far apart their distributions are.
+"""Compare the distributions of two traces.
 
 Source: Smirnov, "Table for estimating the goodness of fit of empirical distributions", Annals of
 Mathematical Statistics 19, 1948 (the two-sample distance and its limit law).
@@ -7,9 +7,7 @@ Mathematical Statistics 19, 1948 (the two-sample distance and its limit law).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.special import kolmogorov
@@ -18,43 +16,10 @@ from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.bootstrap import interval
 from gpuplan.analysis.characterize.durations import percentile
 from gpuplan.analysis.characterize.intervals import Intervals
+from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class TwoSample:
-    """One quantity in two traces; None where a trace has no value of it.
-
-    Attributes:
-        first, second: names of the traces.
-        quantity: ``duration_s``, ``gap_s`` (between submissions) or ``num_gpus`` (of GPU jobs).
-        ks: greatest distance between the two distribution functions.
-        ks_at: value where it occurs.
-        p_value: of that distance between samples of one law, by its limit law for independent
-            values. Jobs of one user or sweep are not independent, so it is too small.
-        median_first, median_second: medians.
-        median_ratio: second over first; None where the first is 0.
-        median_difference: second less first.
-        ratio_ci, difference_ci: bootstrap intervals of the two, for durations where asked for.
-    """
-
-    first: str
-    second: str
-    quantity: str
-    ks: float | None = None
-    ks_at: float | None = None
-    p_value: float | None = None
-    median_first: float | None = None
-    median_second: float | None = None
-    median_ratio: float | None = None
-    median_difference: float | None = None
-    ratio_ci: tuple[float, float] | None = None
-    difference_ci: tuple[float, float] | None = None
-
-    def summary(self) -> dict[str, Any]:
-        """Return one entry of ``comparison`` in the JSON results."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def compare(
@@ -70,7 +35,7 @@ def compare(
         traces: read with at least the columns of a characterization.
         names: one per trace.
         include_running: count jobs still running with the time they have run so far.
-        intervals: one per trace, made with generators of their own, so that resamples of two
+        intervals: one per trace, each from its own generator, so that resamples of two
             traces are independent.
     """
     samples = [_quantities(trace, include_running=include_running) for trace in traces]
@@ -103,7 +68,7 @@ def _quantities(trace: Trace, *, include_running: bool) -> dict[str, FloatArray]
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return {
         "duration_s": known_ascending(jobs.duration_s),
-        "gap_s": np.sort(np.diff(jobs.submit_us)) / 1e6,
+        "gap_s": np.sort(np.diff(jobs.submit_us)) / MICROS,
         "num_gpus": np.sort(jobs.num_gpus[jobs.num_gpus > 0]),
     }
 

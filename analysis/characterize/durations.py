@@ -1,8 +1,8 @@
-"""How long jobs run and wait: mean, percentiles, shares of short jobs, distribution function."""
+"""Statistics of run and wait times: mean, percentiles, shares of short jobs, distribution."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ SHORT_S = (60.0, 600.0)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Location and spread of a sample of seconds; all None but ``jobs`` where it is empty.
+    """Location and spread of a sample of seconds; all but ``jobs`` are None if it is empty.
 
     Attributes:
         jobs: size of the sample.
@@ -32,10 +32,6 @@ class Spread:
     max: float | None = None
     min: float | None = None
 
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name, in seconds but for ``jobs``."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class CdfPoint:
@@ -49,7 +45,7 @@ class CdfPoint:
 def percentile(ascending: FloatArray, q: float) -> float:
     """Return the percentile ``q`` of a sorted, non-empty sample by linear interpolation.
 
-    With the values at positions 0 to n - 1, the percentile stands at position ``(n - 1) q / 100``
+    With the values at positions 0 to n - 1, the percentile is at position ``(n - 1) q / 100``
     (definition 7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996).
     """
     position = (ascending.size - 1) * q / 100
@@ -76,7 +72,7 @@ def spread(ascending: FloatArray) -> Spread:
 
 
 def share_at_most(ascending: FloatArray, limit: float) -> float | None:
-    """Return the share of a sorted sample that is ``limit`` or less; None where it is empty."""
+    """Return the share of a sorted sample that is at most ``limit``; None if it is empty."""
     if not ascending.size:
         return None
     return int(np.searchsorted(ascending, limit, side="right")) / ascending.size
@@ -96,7 +92,7 @@ def duration_cdf(jobs: JobArrays, ascending: FloatArray) -> tuple[CdfPoint, ...]
         edges = ascending[-1:]
     else:
         edges = np.geomspace(positive[0], positive[-1], CDF_POINTS)
-        edges[[0, -1]] = positive[0], positive[-1]  # geomspace may miss its ends by one rounding
+        edges[[0, -1]] = positive[0], positive[-1]  # geomspace may round its ends
     share = np.searchsorted(ascending, edges, side="right") / ascending.size
     weighted: list[float | None] = [None] * edges.size
     if jobs.gpu_s.any():

@@ -1,9 +1,8 @@
-"""Where the GPU time goes: how much there is and how few jobs take most of it."""
+"""GPU time: the total, and its concentration in few jobs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,7 +23,7 @@ class LorenzPoint:
 
 @dataclass(frozen=True, slots=True)
 class GpuTime:
-    """Concentration of GPU time over the timed GPU jobs; None where it is undefined.
+    """Concentration of GPU time over the timed GPU jobs; None if undefined.
 
     Attributes:
         gpu_hours: sum of duration x GPUs; None where no job is timed.
@@ -40,10 +39,6 @@ class GpuTime:
     gini: float | None = None
     lorenz: tuple[LorenzPoint, ...] = ()
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``lorenz`` as a list of points."""
-        return {**asdict(self), "lorenz": [asdict(point) for point in self.lorenz]}
-
 
 def gpu_time(jobs: JobArrays) -> GpuTime:
     """Return how GPU time is spread over the timed GPU jobs."""
@@ -54,7 +49,7 @@ def gpu_time(jobs: JobArrays) -> GpuTime:
         return GpuTime(gpu_hours=jobs.gpu_hours)
     top10, top1 = (longest_share(duration_s, gpu_s, percent) for percent in (10, 1))
     del duration_s
-    gpu_s.sort()  # its own copy; in place
+    gpu_s.sort()  # a copy, sorted in place
     return GpuTime(
         gpu_hours=total / HOUR_S,
         top10pct_longest_share=top10,
@@ -86,7 +81,7 @@ def gini(ascending: FloatArray) -> float:
     n = ascending.size
     ranks = np.arange(1, n + 1, dtype=np.float64)
     value = 2 * float(ranks @ ascending) / (n * float(ascending.sum())) - (n + 1) / n
-    return min(max(value, 0.0), 1.0)  # rounding may leave the range by one unit
+    return min(max(value, 0.0), 1.0)  # rounding can exceed the range slightly
 
 
 def lorenz(ascending: FloatArray) -> tuple[LorenzPoint, ...]:
@@ -95,6 +90,6 @@ def lorenz(ascending: FloatArray) -> tuple[LorenzPoint, ...]:
     n = ascending.size
     shares = np.linspace(0, 1, min(n + 1, LORENZ_POINTS))
     below = (shares * n).astype(np.int64)
-    at = np.union1d(below, np.minimum(below + 1, n))  # all that the interpolation looks at
+    at = np.union1d(below, np.minimum(below + 1, n))  # the points that the interpolation uses
     held = np.interp(shares * n, at, np.where(at > 0, total[at - 1], 0.0) / total[-1])
     return tuple(LorenzPoint(float(p), float(q)) for p, q in zip(shares, held, strict=True))

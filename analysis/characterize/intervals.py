@@ -1,10 +1,10 @@
 """Confidence intervals of the headline statistics, by a moving-block bootstrap.
 
-What is made of sums over the jobs (means, C^2, the offered load) has a studentized interval,
-everything else an expanded percentile interval. A resample is a trace of as many jobs, made of
+Statistics that are sums over the jobs (means, C^2, the offered load) have a studentized interval,
+all others an expanded percentile interval. A resample is a trace of the same length, made of
 blocks of consecutive jobs; each job brings along its duration, its GPUs, its wait and the gap to
-the next submission (see `gpuplan.analysis.bootstrap`). What counts hours or GPUs held comes from
-blocks of time (`time_resamples`), the number of users from how many blocks each is in (`distinct`).
+the next submission (see `gpuplan.analysis.bootstrap`). Statistics of hours and of GPUs held come
+from blocks of time (`time_resamples`), the number of users from `shares.distinct_interval`.
 The longest job and the main period have no interval.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -31,8 +30,9 @@ from gpuplan.analysis.bootstrap import (
     studentize,
 )
 from gpuplan.analysis.characterize.arrivals import zone_of
-from gpuplan.analysis.characterize.distinct_users import block_of_a_day, distinct_interval
 from gpuplan.analysis.characterize.durations import SHORT_S
+from gpuplan.analysis.characterize.results import IntervalResults
+from gpuplan.analysis.characterize.shares import block_of_a_day, distinct_interval
 from gpuplan.analysis.characterize.time_resamples import (
     resampled_bursts,
     resampled_load,
@@ -40,7 +40,7 @@ from gpuplan.analysis.characterize.time_resamples import (
 )
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.jobs import JobArrays, job_arrays
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 from gpuplan.analysis.trace import Trace
 
 MOST_RESAMPLES = 10_000  # all are held at once: of a million jobs in a day, some 3 GB
@@ -48,7 +48,7 @@ PERCENTILES = (50, 90, 95, 99)
 QUEUE_PERCENTILES = (50, 90, 99)
 LONGEST_PERCENTS = (10, 1)
 EXTREMES = ("load.peak_gpus",)
-"""Statistics that no resample can have above the trace's own: they have a lower end only."""
+"""Statistics that are largest in the trace itself: their intervals have a lower end only."""
 
 Ends = tuple[float, float | None]
 
@@ -61,7 +61,7 @@ class Intervals:
         level: confidence, percent.
         resamples: number of resamples.
         block_jobs: consecutive jobs in a block.
-        statistics: path in the results -> (low, high); None where it is undefined, and for
+        statistics: path in the results -> (low, high); None if undefined, and for
             the upper end of extremes.
         medians: median duration of each resample, for comparisons; shape (resamples,).
         blocks: blocks in a resample.
@@ -74,20 +74,13 @@ class Intervals:
     medians: FloatArray
     blocks: int
 
-    def summary(self) -> dict[str, Any]:
-        """Return what stands under ``ci`` in the JSON results."""
-        return {
-            "level": self.level,
-            "resamples": self.resamples,
-            "block_jobs": self.block_jobs,
-            "statistics": {
-                name: None if ends is None else list(ends) for name, ends in self.statistics.items()
-            },
-        }
+    def results(self) -> IntervalResults:
+        """Return what stands under ``ci`` in the results."""
+        return IntervalResults(self.level, self.resamples, self.block_jobs, self.statistics)
 
 
 def check_level(level: float, resamples: int) -> None:
-    """Refuse a level that so few resamples cannot tell, and too many. Raises `UsageError`."""
+    """Refuse too few resamples for the level, and too many. Raises `UsageError`."""
     if not 1 < level < 100:
         raise UsageError(
             f"--ci must be above 1 and below 100 percent, got {level:g}{share_hint(level)}"
@@ -154,7 +147,7 @@ def intervals(
 
 @dataclass(frozen=True, slots=True)
 class ResampledShare:
-    """A share that a few jobs decide: over resamples, shape (resamples,), and of the trace."""
+    """A share that a few jobs decide: in the resamples, shape (resamples,), and in the trace."""
 
     values: FloatArray
     share: float
@@ -168,7 +161,7 @@ Drawn = FloatArray | Studentized | ResampledShare
 
 
 def _ends(name: str, drawn: Drawn, level: float, blocks: int) -> Ends | None:
-    """Return the interval of a statistic from what resamples say of it."""
+    """Return the interval of a statistic from its resamples."""
     if isinstance(drawn, Studentized | ResampledShare):
         return drawn.interval(level, blocks)
     if name in EXTREMES:
@@ -178,7 +171,7 @@ def _ends(name: str, drawn: Drawn, level: float, blocks: int) -> Ends | None:
 
 def _gaps(jobs: JobArrays) -> FloatArray:
     """Return the gap after each job in seconds; NaN after the last."""
-    return np.append(np.diff(jobs.submit_us) / 1e6, np.nan)
+    return np.append(np.diff(jobs.submit_us) / MICROS, np.nan)
 
 
 def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
@@ -223,7 +216,7 @@ def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
     """Return the statistics that are made of sums over the jobs."""
     gap_s = _gaps(jobs)
     known = (~np.isnan(gap_s)).astype(np.float64)
-    unit = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0  # C^2 has none; squares stay small
+    unit = float(np.nanmean(gap_s)) if jobs.jobs > 1 else 0.0  # keeps squares small
     gap = np.nan_to_num(gap_s) / (unit or 1.0)
     gpu_s = jobs.gpu_s if jobs.timed_gpu().any() else np.full(jobs.jobs, np.nan)
     hours = gpu_s * (jobs.jobs / HOUR_S)
@@ -233,7 +226,7 @@ def _additive(jobs: JobArrays, blocks: Blocks) -> dict[str, Drawn]:
         "gpu_time.gpu_hours": studentize(blocks, np.stack([hours, np.ones(jobs.jobs)]), ratio),
         "interarrival.mean_s": _mean(blocks, gap_s),
         "interarrival.scv": studentize(blocks, moments, squared_cv),
-        # A share is no heavy tail, and a rare event leaves resamples without any error.
+        # A share has no heavy tail, and a rare event leaves resamples without any error.
         "interarrival.zero_share": ratio(np.stack([blocks.sums(zero), blocks.sums(known)]))[0],
         "load.mean_gpus": studentize(blocks, np.stack([gpu_s, np.nan_to_num(gap_s)]), ratio),
     }
@@ -247,7 +240,7 @@ def _mean(blocks: Blocks, column: FloatArray) -> Studentized:
 
 
 class _Sorted:
-    """The known values of a column, sorted, and where they stand in the trace."""
+    """The known values of a column, sorted, and their positions in the trace."""
 
     def __init__(self, column: FloatArray) -> None:
         order = np.argsort(column, kind="stable")  # NaN sorts to the end
@@ -255,7 +248,7 @@ class _Sorted:
         self.value = column[self.at]
 
     def upto(self, times: CountArray) -> CountArray:
-        """Return how many values of a resample stand up to each position; empty without any."""
+        """Return the number of resampled values up to each position; empty without any."""
         upto = np.cumsum(times[self.at], dtype=np.int32)
         return upto if upto.size and upto[-1] else upto[:0]
 
@@ -314,6 +307,6 @@ class _GpuTime:
         last = np.cumsum(occur, dtype=np.float64)
         total = float(last[-1])
         ranks = occur * (2 * last - occur + 1)  # twice their sum
-        # Not a BLAS product: its threads cost more than they give when two resamples run at once.
+        # Not a BLAS product: its threads cost more than they save when two resamples run at once.
         value = float(np.einsum("i,i->", ranks, self._ascending)) / (total * held)
         return min(max(value - (total + 1) / total, 0.0), 1.0)

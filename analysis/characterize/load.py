@@ -1,23 +1,23 @@
-"""How many GPUs the jobs hold: offered load, and the number held over time.
+"""GPUs held by the jobs: offered load, and the number held over time.
 
 A job holds its GPUs from ``submit + queue`` (from its submission where no wait is recorded) for its
 duration. Times are whole microseconds and GPUs whole millionths, so that a sum over a million
-starts and ends is exact: it returns to zero and does not depend on the order of the rows.
+starts and ends is exact: it returns to zero in any order of the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import chunks
 from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.steps import time_weighted_quantiles
+from gpuplan.analysis.time_units import MICROS
 
-US = 1e6
 PARTS_PER_GPU = 1e6
 MAX_BINS = 200
 LONGEST_US = 2e18  # keeps the sum of two times within 64 bits
@@ -30,7 +30,7 @@ NICE_S = (
 
 Batch = tuple[IntArray, IntArray, FloatArray, int | None]
 """Starts and ends of jobs (microseconds >= 0, start <= end) and the GPUs they hold, each of shape
-(n,); then an instant before which no later batch has a start, None for the last batch."""
+(n,); then a time before which no later batch starts, None for the last batch."""
 
 Piece = tuple[IntArray, IntArray, IntArray]
 """Instants, GPUs held from each one on (in millionths), jobs running; as `changes` yields them."""
@@ -53,16 +53,16 @@ class LoadBin:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """GPUs in use; None where undefined (no timed GPU job, or no time passes).
+    """GPUs in use; None if undefined (no timed GPU job, or no time passes).
 
     Attributes:
         mean_gpus: offered load, GPU-seconds over the span of submissions.
         peak_gpus: most GPUs held at once.
         p50_gpus, p95_gpus: held at most this many for 50 and 95% of the time while jobs arrive,
-            from the first submission to the last (of the window where all arrive at once).
-        window_s: first submission to the last end.
+            from the first submission to the last (of the window if all arrive at once).
+        window_s: time from the first submission to the last end.
         window_mean_gpus: GPU-seconds over the window; the mean of the time line.
-        unknown_waits: GPU jobs taken to start at submission because no wait is recorded.
+        unknown_waits: GPU jobs assumed to start at submission because no wait is recorded.
         bin_s: width of a bin of the time line; the last one ends with the window.
         timeline: the window in at most `MAX_BINS` bins.
     """
@@ -77,10 +77,6 @@ class Load:
     bin_s: float | None = None
     timeline: tuple[LoadBin, ...] = ()
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``timeline`` as a list of bins."""
-        return {**asdict(self), "timeline": [asdict(entry) for entry in self.timeline]}
-
 
 def load(jobs: JobArrays) -> Load:
     """Return the GPUs that the timed GPU jobs hold over time.
@@ -94,12 +90,12 @@ def load(jobs: JobArrays) -> Load:
     offered = gpu_s / jobs.span_s if jobs.span_s > 0 else None
     if window_us == 0:
         return Load(mean_gpus=offered, unknown_waits=unknown_waits)
-    # One job that outlasts the others by far must not turn the percentiles into zeros, so they
-    # look at the time in which jobs arrive.
+    # One very long job must not turn the percentiles into zeros, so they cover the time in which
+    # jobs arrive.
     until = int(jobs.submit_us[-1] - jobs.submit_us[0]) or window_us
-    bin_s = bin_width_s(window_us / US)
-    count = max(1, int(np.ceil(window_us / (bin_s * US))))
-    edges = np.minimum(np.arange(count + 1) * bin_s * US, float(window_us))
+    bin_s = bin_width_s(window_us / MICROS)
+    count = max(1, int(np.ceil(window_us / (bin_s * MICROS))))
+    edges = np.minimum(np.arange(count + 1) * bin_s * MICROS, float(window_us))
     line = _sum_up(changes(_held_by(jobs)), edges, until)
     p50, p95 = time_weighted_quantiles(line.level, line.lasting, (0.5, 0.95))
     return Load(
@@ -107,8 +103,8 @@ def load(jobs: JobArrays) -> Load:
         peak_gpus=line.peak / PARTS_PER_GPU,
         p50_gpus=p50 / PARTS_PER_GPU,
         p95_gpus=p95 / PARTS_PER_GPU,
-        window_s=window_us / US,
-        window_mean_gpus=gpu_s / (window_us / US),
+        window_s=window_us / MICROS,
+        window_mean_gpus=gpu_s / (window_us / MICROS),
         unknown_waits=unknown_waits,
         bin_s=bin_s,
         timeline=_bins(edges, line.area),
@@ -123,16 +119,16 @@ def held_over_time(jobs: JobArrays) -> Piece:
 
 
 def changes(batches: Iterable[Batch]) -> Iterator[Piece]:
-    """Yield the instants of change and what is held from each one on, in successive pieces.
+    """Yield the times of change and the GPUs held from each one on, in successive pieces.
 
     Args:
         batches: jobs that hold GPUs, in order of submission.
 
     Yields:
-        Distinct instants, ascending from 0 on through all pieces; GPUs held (in millionths) and
-        jobs running from each instant to the next. All of shape (m,), m > 0; at the last instant
-        both are 0. A job that takes no time never counts, and one that ends as another starts
-        does not overlap it. Only jobs that may still change are kept between two pieces.
+        Distinct times, ascending from 0 through all pieces; GPUs held (in millionths) and jobs
+        running from each time to the next. All of shape (m,), m > 0; at the last time both are 0.
+        A job of no duration never counts, and one that ends as another starts does not overlap
+        it. Only jobs that may still change are kept between two pieces.
     """
     times = gpus = np.zeros(1, dtype=np.int64)
     jobs = np.zeros(1, dtype=np.int8)
@@ -145,7 +141,7 @@ def changes(batches: Iterable[Batch]) -> Iterator[Piece]:
         jobs = np.concatenate([jobs, one, -one])
         due = np.ones(times.size, dtype=np.bool_) if later is None else times < later
         now = times[due]
-        order = np.argsort(now)  # ties may fall anyhow: only the state after the last one counts
+        order = np.argsort(now)  # in any order of ties: only the last one counts
         now = now[order]
         level = held + np.cumsum(gpus[due][order])
         count = running + np.cumsum(jobs[due][order], dtype=np.int64)
@@ -154,19 +150,6 @@ def changes(batches: Iterable[Batch]) -> Iterator[Piece]:
             held, running = int(level[-1]), int(count[-1])
             last = np.append(now[1:] != now[:-1], True)  # of the events at one instant
             yield now[last], level[last], count[last]
-
-
-def time_weighted_quantiles(
-    level: IntArray, lasting: IntArray, shares: tuple[float, ...]
-) -> tuple[int, ...]:
-    """Return the least levels that are not exceeded for these shares of the time.
-
-    ``level[i]`` holds for ``lasting[i]``; both of shape (m,), in any order.
-    """
-    order = np.argsort(level)
-    passed = np.cumsum(lasting[order])
-    at = np.searchsorted(passed, np.asarray(shares) * passed[-1], side="left")
-    return tuple(int(level[order[i]]) for i in at)
 
 
 def bin_width_s(window_s: float) -> float:
@@ -179,7 +162,7 @@ def bin_width_s(window_s: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _TimeLine:
-    """A time line summed up.
+    """The summary of a time line.
 
     Attributes:
         level, lasting: GPUs held (in millionths) and for how long while jobs arrive; shape (m,).
@@ -211,7 +194,7 @@ def _sum_up(pieces: Iterable[Piece], edges: FloatArray, until: int) -> _TimeLine
             passed[row] = upto[-1]
         found.append(_by_level(levels[0, :-1], np.diff(np.minimum(at, until))))
         before, peak = reached, max(peak, int(held.max()))
-        at, levels = at[-1:], levels[:, -1:]  # the last level lasts into the next piece
+        at, levels = at[-1:], levels[:, -1:]  # the last level continues in the next piece
     found.append((levels[0], until - np.minimum(at, until)))
     level, lasting = (np.concatenate(column) for column in zip(*found, strict=True))
     return _TimeLine(level, lasting, area, peak)
@@ -228,7 +211,7 @@ def _by_level(level: IntArray, lasting: IntArray) -> tuple[IntArray, IntArray]:
 
 def _bins(edges: FloatArray, area: FloatArray) -> tuple[LoadBin, ...]:
     gpus, jobs = np.diff(area) / np.diff(edges) / np.array([[PARTS_PER_GPU], [1.0]])
-    bins = zip(edges[:-1] / US, gpus, jobs, strict=True)
+    bins = zip(edges[:-1] / MICROS, gpus, jobs, strict=True)
     return tuple(LoadBin(float(s), float(g), float(j)) for s, g, j in bins)
 
 
@@ -246,7 +229,7 @@ def _held_by(jobs: JobArrays) -> Iterator[Batch]:
 
 
 def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
-    """Return how many timed GPU jobs have no wait recorded, and the last end in microseconds."""
+    """Return the number of timed GPU jobs without a wait, and the last end in microseconds."""
     unknown, last = 0, 0
     for part in chunks(jobs.jobs):
         chosen = jobs.timed_gpu(part)
@@ -255,7 +238,7 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
         # Only the jobs that end last are rounded to microseconds.
         wait_s = np.where(np.isnan(queue_s), 0.0, queue_s)
         start_us = jobs.submit_us[part] - jobs.submit_us[0]
-        end_s = np.where(chosen, start_us / US + wait_s + jobs.duration_s[part], -1.0)
+        end_s = np.where(chosen, start_us / MICROS + wait_s + jobs.duration_s[part], -1.0)
         late = np.flatnonzero(chosen & (end_s >= end_s.max() * (1 - 1e-9) - 1e-3))
         wait_us, run_us = (
             _microseconds(seconds[late]) for seconds in (wait_s, jobs.duration_s[part])
@@ -265,5 +248,5 @@ def _waits_and_window(jobs: JobArrays) -> tuple[int, int]:
 
 
 def _microseconds(seconds: FloatArray) -> IntArray:
-    result: IntArray = np.rint(np.minimum(seconds * US, LONGEST_US)).astype(np.int64)
+    result: IntArray = np.rint(np.minimum(seconds * MICROS, LONGEST_US)).astype(np.int64)
     return result

@@ -1,23 +1,25 @@
-"""A characterization with what is computed on request: fits and confidence intervals."""
+"""A characterization with its optional parts: fits and confidence intervals."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import UNSET
 
 from gpuplan.analysis.characterize import Characterization, characterize
 from gpuplan.analysis.characterize.intervals import Intervals, check_level, intervals
+from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.trace import Trace
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits import TraceFits
+    from gpuplan.analysis.fits.models import TraceFits
 
 
 @dataclass(frozen=True, slots=True)
 class PortraitOptions:
-    """What to compute; raises `UsageError` where so few resamples cannot tell the level.
+    """What to compute; raises `UsageError` for too few resamples for the level.
 
     Attributes:
         include_running: count jobs still running with the time they have run so far.
@@ -39,37 +41,32 @@ class PortraitOptions:
         if self.ci is not None:
             check_level(self.ci, self.resamples)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in the JSON output."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "seed"}
-
 
 @dataclass(frozen=True, slots=True)
-class Portrait:
+class CharacterizedTrace:
     """One trace.
 
     Attributes:
         workload: its statistics.
-        fits: its models; None where not asked for.
-        intervals: confidence intervals of its statistics; None where not asked for.
+        fits: its models; None if not requested.
+        intervals: confidence intervals of its statistics; None if not requested.
     """
 
     workload: Characterization
     fits: TraceFits | None
     intervals: Intervals | None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output; what was not asked for has no key."""
-        results = self.workload.summary()
-        if self.fits is not None:
-            results["fits"] = self.fits.summary()
-        if self.intervals is not None:
-            results["ci"] = self.intervals.summary()
-        return results
+    def results(self) -> WorkloadResults:
+        """Return the numbers as JSON has them; what was not asked for is left out."""
+        return replace(
+            self.workload.results(),
+            fits=UNSET if self.fits is None else self.fits.results(),
+            ci=UNSET if self.intervals is None else self.intervals.results(),
+        )
 
 
-def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Portrait:
-    """Return a trace's statistics and what was asked for.
+def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> CharacterizedTrace:
+    """Return the statistics of a trace and the requested parts.
 
     Args:
         trace: read with at least the columns of a characterization.
@@ -79,7 +76,9 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Por
     workload = characterize(trace, include_running=options.include_running, top=options.top)
     fits = None
     if options.fits:
-        from gpuplan.analysis.fits import fit_trace  # imports SciPy, which the rest does without
+        from gpuplan.analysis.fits.models import (
+            fit_trace,  # imports SciPy, which the rest does without
+        )
 
         fits = fit_trace(trace, include_running=options.include_running)
     found = None
@@ -92,4 +91,4 @@ def portray(trace: Trace, options: PortraitOptions, *, position: int = 0) -> Por
             rng=np.random.default_rng(stream),
             include_running=options.include_running,
         )
-    return Portrait(workload, fits, found)
+    return CharacterizedTrace(workload, fits, found)

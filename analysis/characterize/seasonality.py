@@ -1,24 +1,25 @@
-"""How much of the arrivals' variation follows the clock, and which period stands out.
+"""The daily and weekly share of the variation in arrivals, and the strongest period.
 
 The series is the square root of the number of submissions in each whole hour of the trace; the root
 gives Poisson counts of every rate the same variance (Bartlett, JRSS Suppl. 3, 1936), so that a few
 bursts do not drown the rhythm. The strength of a rhythm is the share of the variance of the series
-that the means of the hours of the day (or of the days of the week) explain, corrected for what the
+explained by the means of the hours of the day (or of the days of the week), corrected for what the
 means of pure noise would explain: the epsilon-squared of Kelley, "An unbiased correlation ratio
-measure", PNAS 21, 1935. The period that stands out is the peak of the periodogram, tested as in
+measure", PNAS 21, 1935. The strongest period is the peak of the periodogram, tested as in
 Fisher, "Tests of significance in harmonic analysis", Proc. R. Soc. A 125, 1929.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import run_lengths
-from gpuplan.analysis.characterize.clock import HOUR_US, local_time
+from gpuplan.analysis.characterize.clock import local_time
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US
 
 DAY_H, WEEK_H = 24, 168
 LONGEST_PERIOD_H = 2 * WEEK_H
@@ -27,12 +28,12 @@ SIGNIFICANT = 0.01
 MAX_HOURS = 1 << 20
 """About 120 years; a longer series is a broken clock and not worth its memory."""
 FEW_HOURS = 10_000
-"""Up to this many hours, or those of a job a day, an hour is looked at whether it has jobs or not;
-of more, such as with one job decades away from the rest, nearly all are empty and tell nothing."""
+"""A longer series is analyzed only if it has a job a day: otherwise, as with one job decades away
+from the rest, nearly all hours are empty and show nothing."""
 
 
 def most_hours(jobs: int) -> int:
-    """Return the length of the longest hourly series that so many jobs are worth."""
+    """Return the length of the longest hourly series to analyze for this many jobs."""
     return min(MAX_HOURS, max(FEW_HOURS, DAY_H * jobs))
 
 
@@ -47,7 +48,7 @@ class Seasonality:
         weekly_strength: the same for the day of the week; from two weeks on.
         peak_period_s: period of the highest peak of the periodogram, of at least three cycles
             and at most two weeks; None where noise explains it (p above 0.01) or where it
-            stands at the longest period, as a trend does.
+            is at the longest period, as with a trend.
         peak_share: share of the variance at that period.
         peak_p: bound on the probability of so high a peak in white noise.
     """
@@ -59,10 +60,6 @@ class Seasonality:
     peak_share: float | None = None
     peak_p: float | None = None
 
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name."""
-        return asdict(self)
-
 
 def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
     """Return the rhythm of ascending submissions, at least one.
@@ -72,7 +69,7 @@ def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
         zone: an offset or IANA name for the clock on the wall; None counts days and weeks from
             the first whole hour, for a source without a calendar.
     """
-    _, hours = _whole_hours(submit_us)
+    _, hours = _full_hours(submit_us)
     found = hourly_series(submit_us, zone)
     if found is None:
         return Seasonality(hours=max(hours, 0))
@@ -83,7 +80,7 @@ def seasonality(submit_us: IntArray, zone: str | None) -> Seasonality:
         hours=hours,
         daily_strength=max(0.0, explained(series, hour_of_day)),
         weekly_strength=max(0.0, explained(series, weekday)) if long else None,
-        peak_period_s=None if period_h is None else 3600 * period_h,
+        peak_period_s=None if period_h is None else HOUR_S * period_h,
         peak_share=share,
         peak_p=p,
     )
@@ -94,9 +91,9 @@ def hourly_series(
 ) -> tuple[FloatArray, IntArray, IntArray] | None:
     """Return the root of the submissions in each whole hour, its hour of the day, its weekday.
 
-    None where there are less than two days or more than `most_hours`, or where all hours are alike.
+    None for less than two days, for more than `most_hours`, or if all hours are equal.
     """
-    first, hours = _whole_hours(submit_us)
+    first, hours = _full_hours(submit_us)
     if hours < 2 * DAY_H or hours > most_hours(submit_us.size):
         return None
     hour, jobs = run_lengths(submit_us, HOUR_US, first * HOUR_US)
@@ -149,7 +146,7 @@ def find_peak(series: FloatArray) -> tuple[float | None, float | None, float | N
     return size / best, share, p
 
 
-def _whole_hours(submit_us: IntArray) -> tuple[int, int]:
+def _full_hours(submit_us: IntArray) -> tuple[int, int]:
     """Return the first whole hour of a trace, and how many there are (below 0 for none)."""
     first = -(-int(submit_us[0]) // HOUR_US)
     return first, int(submit_us[-1]) // HOUR_US - first

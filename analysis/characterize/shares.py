@@ -1,9 +1,19 @@
-"""How jobs and GPU time divide over GPU counts, states, classes, users and groups."""
+"""Shares of jobs and GPU time by GPU count, state, class, user and group.
+
+The interval of the number of distinct users: a bootstrap cannot give it, as users who came once are
+missing from most resamples and nobody new is in any. Ecology estimates the number of species from
+how many samples each occurs in; here samples are blocks of consecutive jobs.
+
+Sources: Chao, "Estimating the population size for capture-recapture data with unequal
+catchability", Biometrics 43, 1987; Colwell, Mao and Chang, "Interpolating, extrapolating, and
+comparing incidence-based species accumulation curves", Ecology 85, 2004 (unconditional variance).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -13,9 +23,48 @@ from numpy.typing import NDArray
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.chunks import chunks, counts_and_sums, distinct
 from gpuplan.analysis.characterize.durations import percentile
+from gpuplan.analysis.characterize.results import GroupTable, GroupTableRow, RestRow
 from gpuplan.analysis.jobs import JobArrays, known_ascending
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.time_units import HOUR_S
+from gpuplan.analysis.time_units import DAY_S, HOUR_S
+
+LEAST_BLOCKS = 10
+
+
+def block_of_a_day(jobs: int, span_s: float) -> int:
+    """Return the jobs of an average day, ``n^(1/3)`` if that is more, at most a tenth of all.
+
+    It is a sample of users, not a block of a bootstrap: who came today is counted once.
+    """
+    a_day = jobs * DAY_S / span_s if span_s > 0 else 0.0
+    return int(max(1, min(max(np.ceil(jobs ** (1 / 3)), a_day), jobs // LEAST_BLOCKS)))
+
+
+def distinct_interval(names: pl.Series, block: int, level: float) -> tuple[float, float] | None:
+    """Return a confidence interval of the number of distinct names; None without a second block.
+
+    With s names seen and u estimated unseen ones the variance is ``s u / (s + u)``. Of t blocks,
+    q1 names in one block only and q2 in two, u is ``(t - 1) / t q1^2 / (2 q2)``, and
+    ``(t - 1) / t q1 (q1 - 1) / 2`` where q2 is 0.
+
+    Args:
+        names: one per job, in order of submission; null where unknown.
+        block: consecutive jobs in a block.
+        level: confidence, percent.
+    """
+    blocks = -(-len(names) // block)
+    where = pl.Series("block", np.arange(len(names)) // block)
+    known = pl.DataFrame([names.alias("name"), where]).drop_nulls("name").unique()
+    seen_in = known.group_by("name").len()["len"]
+    seen = len(seen_in)
+    if not seen or blocks < 2:
+        return None
+    once, twice = int((seen_in == 1).sum()), int((seen_in == 2).sum())
+    pairs = once**2 / (2 * twice) if twice else once * (once - 1) / 2
+    unseen = (blocks - 1) / blocks * pairs
+    deviation = (seen * unseen / (seen + unseen)) ** 0.5
+    reach = NormalDist().inv_cdf(0.5 + level / 200) * deviation
+    return max(seen - reach, 1.0), seen + reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +74,8 @@ class Share:
     Attributes:
         jobs: number of jobs.
         share_jobs: the same as a share of the whole.
-        gpu_hours: GPU time of its timed jobs; None where it is not known.
-        share_gpu_hours: the same as a share of the whole; None where that is 0 or not known.
+        gpu_hours: GPU time of its timed jobs; None if unknown.
+        share_gpu_hours: the same as a share of the total; None if that is 0 or unknown.
     """
 
     jobs: int
@@ -45,15 +94,19 @@ class GroupRow:
     p90_duration_s: float | None
     mean_num_gpus: float | None
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> GroupTableRow:
         """Return one flat row; ``mean_num_gpus`` is the mean width of its GPU jobs."""
-        return {
-            "name": self.name,
-            **asdict(self.share),
-            "median_duration_s": self.median_duration_s,
-            "p90_duration_s": self.p90_duration_s,
-            "mean_num_gpus": self.mean_num_gpus,
-        }
+        part = self.share
+        return GroupTableRow(
+            name=self.name,
+            jobs=part.jobs,
+            share_jobs=part.share_jobs,
+            gpu_hours=part.gpu_hours,
+            share_gpu_hours=part.share_gpu_hours,
+            median_duration_s=self.median_duration_s,
+            p90_duration_s=self.p90_duration_s,
+            mean_num_gpus=self.mean_num_gpus,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +115,7 @@ class Groups:
 
     Attributes:
         distinct: names in the column.
-        rows: those with the most GPU time (with the most jobs where there is none), most first.
+        rows: those with the most GPU time (or the most jobs without any), in descending order.
         others: how many names are not in ``rows``.
         rest: the jobs of those, as one.
     """
@@ -72,11 +125,15 @@ class Groups:
     others: int
     rest: Share | None
 
-    def summary(self) -> dict[str, Any]:
+    def results(self) -> GroupTable:
         """Return the table; ``others`` is None where every name has its row."""
-        rest = None if self.rest is None else {"names": self.others, **asdict(self.rest)}
-        rows = [row.summary() for row in self.rows]
-        return {"distinct": self.distinct, "rows": rows, "others": rest}
+        rest, rows = self.rest, tuple(row.results() for row in self.rows)
+        if rest is None:
+            return GroupTable(self.distinct, rows, None)
+        others = RestRow(
+            self.others, rest.jobs, rest.share_jobs, rest.gpu_hours, rest.share_gpu_hours
+        )
+        return GroupTable(self.distinct, rows, others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +165,7 @@ def by_gpu_count(jobs: JobArrays) -> tuple[tuple[float, Share], ...]:
     """Return the GPU counts that occur, ascending, each with its part of the GPU jobs."""
     counts = distinct(jobs.num_gpus)
     tally = _tally(lambda part: np.searchsorted(counts, jobs.num_gpus[part]), counts.size, jobs)
-    first = int(counts[0] == 0)  # CPU-only jobs are no part of the GPU mix
+    first = int(counts[0] == 0)  # CPU-only jobs do not count in the GPU mix
     tally = _Tally(tally.jobs[first:], tally.gpu_s[first:], tally.timed)
     return tuple((float(count), tally.share(i)) for i, count in enumerate(counts[first:]))
 
@@ -131,7 +188,7 @@ def by_state(jobs: JobArrays, *, include_running: bool) -> tuple[tuple[str, Shar
 def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
     """Return the table of a text or categorical column; None where the column is empty.
 
-    Names of equal GPU time stand by jobs, then by name.
+    Names of equal GPU time are sorted by jobs, then by name.
     """
     codes, known = name_codes(names)
     if known.is_empty():
@@ -196,7 +253,7 @@ def name_codes(names: pl.Series) -> tuple[NDArray[Any], pl.Series]:
 def _positions(
     codes: NDArray[Any], shown: IntArray, jobs: IntArray
 ) -> list[NDArray[np.unsignedinteger[Any]]]:
-    """Return the positions at which each code of ``shown`` stands, ascending.
+    """Return the ascending positions of each code of ``shown``.
 
     ``jobs`` is how often each code occurs. One array holds all positions, code by code, and is
     filled chunk by chunk; NumPy sorts short integers in linear time.
@@ -210,7 +267,7 @@ def _positions(
         ranks = rank[codes[part]]
         order = np.argsort(ranks, kind="stable")
         found = np.bincount(ranks, minlength=shown.size)[: shown.size]
-        order = order[: int(found.sum())]  # what is not shown has the largest rank
+        order = order[: int(found.sum())]  # codes that are not shown have the largest rank
         first = np.repeat(filled - (np.cumsum(found) - found), found)
         together[first + np.arange(order.size)] = order + part.start
         filled += found

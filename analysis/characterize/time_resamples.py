@@ -2,7 +2,7 @@
 
 They are drawn as those of jobs are (`gpuplan.analysis.bootstrap`), in blocks of successive hours
 whose length the series itself tells. Blocks for a rhythm are whole days or weeks; those for the
-GPUs held are at least as long as one job is felt.
+GPUs held are at least as long as one job affects them (`memory_s`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.block_length import ENOUGH_BLOCKS, LEAST_BLOCKS, block_length
 from gpuplan.analysis.bootstrap import draw_blocks
 from gpuplan.analysis.characterize.arrivals import BURST_QUANTILE, poisson_quantile
-from gpuplan.analysis.characterize.clock import HOUR_US, US
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.characterize.seasonality import (
     DAY_H,
@@ -26,6 +25,8 @@ from gpuplan.analysis.characterize.seasonality import (
     most_hours,
 )
 from gpuplan.analysis.jobs import JobArrays
+from gpuplan.analysis.steps import quantiles_of_sorted
+from gpuplan.analysis.time_units import HOUR_US, MICROS
 
 LEAST_CELLS = 10 * LEAST_BLOCKS
 HELD_SHARES = (0.5, 0.95)
@@ -59,21 +60,20 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     mean = np.bincount(cell, level * (lasting * (cells / until)), minlength=cells)
     order = np.argsort(level, kind="stable")
     lasting, cell, level = lasting[order], cell[order], level[order]
-    felt = np.ceil(felt_s(jobs) * US * cells / until)
-    block = int(min(max(block_length(mean.astype(np.float64)), felt), cells // ENOUGH_BLOCKS))
+    memory = np.ceil(memory_s(jobs) * MICROS * cells / until)
+    block = int(min(max(block_length(mean.astype(np.float64)), memory), cells // ENOUGH_BLOCKS))
     blocks = draw_blocks(cells, block, resamples, rng)
 
     def one(resample: int) -> list[float]:
         occurs = blocks.occurrences(resample)
-        passed = np.cumsum(lasting * occurs[cell])
-        found = np.searchsorted(passed, np.array(HELD_SHARES) * passed[-1], side="left")
-        return [*(level[found] / PARTS_PER_GPU), most[occurs > 0].max() / PARTS_PER_GPU]
+        held = quantiles_of_sorted(level, lasting * occurs[cell], HELD_SHARES)
+        return [*(held / PARTS_PER_GPU), most[occurs > 0].max() / PARTS_PER_GPU]
 
     return _each(LOAD, one, resamples), blocks.count
 
 
-def felt_s(jobs: JobArrays) -> float:
-    """Return for how long the GPUs held remember a job, in seconds; 0 where nothing is held.
+def memory_s(jobs: JobArrays) -> float:
+    """Return the correlation time of the GPUs held, in seconds; 0 if none are held.
 
     If jobs arrive as a Poisson stream, the GPUs held at two times t apart have a covariance in
     proportion to E[g^2 max(D - t, 0)], g the GPUs and D the duration of a job. The area under

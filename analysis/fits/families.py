@@ -50,7 +50,7 @@ class Distribution(Protocol):
 
 
 class Body(Distribution, Protocol):
-    """A model that can be cut off: its distribution function is exact where it is tiny."""
+    """A model that can be truncated: its distribution function is exact also for tiny values."""
 
     def distribution(self, x: FloatArray) -> FloatArray:
         """Return P(X <= x) at ascending times; shape (n,)."""

@@ -7,34 +7,16 @@ hypotheses", Econometrica 57, 1989.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.fits.results import Vuong
 from gpuplan.analysis.fits.sample import Sample
 
 FIRST_STEP = 0.25
-
-
-@dataclass(frozen=True, slots=True)
-class Vuong:
-    """Result of a comparison; None where the models agree at every value.
-
-    Attributes:
-        z: normalized likelihood ratio, standard normal where both are equally close; above 0
-            favours the first.
-        p: two-sided probability of a ratio this far from 0 by chance.
-    """
-
-    z: float | None
-    p: float | None
-
-    def summary(self) -> dict[str, float | None]:
-        """Return the numbers by name."""
-        return asdict(self)
 
 
 def vuong(sample: Sample, first: FloatArray, second: FloatArray) -> Vuong:

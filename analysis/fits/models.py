@@ -1,9 +1,8 @@
-"""Fit every model to a sample of times, and say which one describes it best."""
+"""Fit every model to a sample of times and rank them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,19 @@ from gpuplan.analysis.fits.families import (
     fit_lognormal,
     fit_weibull,
 )
-from gpuplan.analysis.fits.hyper import fit_hyperexponential
-from gpuplan.analysis.fits.likelihood import Vuong, vuong
-from gpuplan.analysis.fits.pareto import ParetoTail, fit_tail
+from gpuplan.analysis.fits.likelihood import vuong
+from gpuplan.analysis.fits.mixtures import fit_hyperexponential, splice
+from gpuplan.analysis.fits.pareto import fit_tail
+from gpuplan.analysis.fits.results import (
+    FitResults,
+    ModelResults,
+    ParetoTail,
+    TraceFitResults,
+    Vuong,
+)
 from gpuplan.analysis.fits.sample import Sample, positive_sample
-from gpuplan.analysis.fits.splice import splice
 from gpuplan.analysis.jobs import job_arrays, known_ascending
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 LEAST_VALUES = 10
@@ -59,9 +65,9 @@ class Fits:
         values: positive values, which the models describe.
         zeros: values of 0, which they leave out.
         distinct: distinct positive values.
-        fits: by AIC, best first; empty where there is nothing to fit.
-        tail: the Pareto tail; None of fewer than 50 values.
-        reason: why there are no fits; None where there are.
+        fits: by AIC, best first; empty if there is nothing to fit.
+        tail: the Pareto tail; None for fewer than 50 values.
+        reason: why there are no fits; None if there are.
         curve_s: values for a picture, ascending.
         survival: share of the positive values above each of them.
     """
@@ -80,30 +86,29 @@ class Fits:
         """The model of least AIC."""
         return self.fits[0] if self.fits else None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; ``chosen`` is the name of the best model."""
-        models = [
-            {
-                "model": fit.model.name,
-                "parameters": fit.model.parameters(),
-                "free_parameters": fit.model.free,
-                "log_likelihood": fit.log_likelihood,
-                "aic": fit.aic,
-                "delta_aic": fit.aic - self.fits[0].aic,
-                "ks": fit.ks,
-                "vuong": None if fit.vuong is None else fit.vuong.summary(),
-            }
-            for fit in self.fits
-        ]
-        return {
-            "values": self.values,
-            "zeros": self.zeros,
-            "distinct": self.distinct,
-            "reason": self.reason,
-            "chosen": None if self.best is None else self.best.model.name,
-            "models": models,
-            "tail": None if self.tail is None else self.tail.summary(),
-        }
+    def results(self) -> FitResults:
+        """Return the numbers as JSON has them."""
+        return FitResults(
+            values=self.values,
+            zeros=self.zeros,
+            distinct=self.distinct,
+            reason=self.reason,
+            chosen=None if self.best is None else self.best.model.name,
+            models=tuple(
+                ModelResults(
+                    model=fit.model.name,
+                    parameters=fit.model.parameters(),
+                    free_parameters=fit.model.free,
+                    log_likelihood=fit.log_likelihood,
+                    aic=fit.aic,
+                    delta_aic=fit.aic - self.fits[0].aic,
+                    ks=fit.ks,
+                    vuong=fit.vuong,
+                )
+                for fit in self.fits
+            ),
+            tail=self.tail,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +118,9 @@ class TraceFits:
     duration: Fits
     gap: Fits
 
-    def summary(self) -> dict[str, Any]:
-        """Return what stands under ``fits`` in the JSON results."""
-        return {"duration_s": self.duration.summary(), "gap_s": self.gap.summary()}
+    def results(self) -> TraceFitResults:
+        """Return what stands under ``fits`` in the results."""
+        return TraceFitResults(duration_s=self.duration.results(), gap_s=self.gap.results())
 
 
 def fit_trace(trace: Trace, *, include_running: bool = False) -> TraceFits:
@@ -123,7 +128,7 @@ def fit_trace(trace: Trace, *, include_running: bool = False) -> TraceFits:
     jobs = job_arrays(trace.jobs, include_running=include_running)
     return TraceFits(
         duration=fit_times(known_ascending(jobs.duration_s)),
-        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / 1e6),
+        gap=fit_times(np.sort(np.diff(jobs.submit_us)) / MICROS),
     )
 
 

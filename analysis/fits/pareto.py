@@ -7,76 +7,26 @@ Review 51, 2009 (threshold by least Kolmogorov-Smirnov distance, likelihood rati
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import numpy as np
 from scipy.special import log_ndtr
 
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.fits.families import LOG_ROOT_TAU
-from gpuplan.analysis.fits.likelihood import Vuong, maximize, vuong
+from gpuplan.analysis.fits.likelihood import maximize, vuong
+from gpuplan.analysis.fits.results import HillPoint, ParetoTail, Vuong
 from gpuplan.analysis.fits.sample import Sample
 
 LEAST_TAIL = 50
-"""Fewer values are no ground for an index (Clauset et al., section 3.4)."""
+"""Fewer values are not enough to estimate an index (Clauset et al., section 3.4)."""
 LEAST_DISTINCT = 5
 CANDIDATES = 200
 HILL_SHARES = (0.01, 0.05, 0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class HillPoint:
-    """Hill's index of the largest values: ``1 / mean(log(x / next smaller value))``.
-
-    Attributes:
-        share: the largest share of the sample it looks at.
-        values: how many values that is.
-        index: the estimate; its standard error is ``index / sqrt(values)``.
-    """
-
-    share: float
-    values: int
-    index: float
-
-
-@dataclass(frozen=True, slots=True)
-class ParetoTail:
-    """``P(X > x) = (x / threshold_s)^-index`` for x at least the threshold.
-
-    Attributes:
-        threshold_s: start of the tail, itself in the sample.
-        index: maximum-likelihood index; the mean is infinite up to 1, the variance up to 2.
-        index_se: its standard error, ``index / sqrt(values)``.
-        values: sample values in the tail.
-        share: the same as a share of the positive values.
-        ks: Kolmogorov-Smirnov distance in the tail.
-        against: the Pareto law against other laws of the same tail; z above 0 favours Pareto.
-        hill: Hill's index at fixed shares; where they differ much, there is no one index.
-    """
-
-    threshold_s: float
-    index: float
-    index_se: float
-    values: int
-    share: float
-    ks: float
-    against: dict[str, Vuong]
-    hill: tuple[HillPoint, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            **asdict(self),
-            "against": {name: result.summary() for name, result in self.against.items()},
-            "hill": [asdict(point) for point in self.hill],
-        }
-
-
 def fit_tail(sample: Sample) -> ParetoTail | None:
-    """Return the Pareto tail of least Kolmogorov-Smirnov distance, None of too small a sample.
+    """Return the Pareto tail of least Kolmogorov-Smirnov distance, None for too small a sample.
 
-    Thresholds tried are the distinct values that leave at least `LEAST_TAIL` values in the tail;
+    Candidates are the distinct values that leave at least `LEAST_TAIL` values in the tail;
     where they are more than `CANDIDATES`, that many of them, tail sizes in geometric progression.
     """
     tail_size = sample.size - sample.up_to + sample.count  # from each distinct value on
@@ -86,11 +36,11 @@ def fit_tail(sample: Sample) -> ParetoTail | None:
     )
     if most < 1:
         return None
-    tried = np.arange(most)
+    candidates = np.arange(most)
     if most > CANDIDATES:
         sizes = np.geomspace(tail_size[0], tail_size[most - 1], CANDIDATES)
-        tried = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
-    start = min((int(i) for i in tried), key=lambda i: tail_distance(sample, i)[0])
+        candidates = np.unique(np.searchsorted(-tail_size[:most], -sizes).clip(0, most - 1))
+    start = min((int(i) for i in candidates), key=lambda i: tail_distance(sample, i)[0])
     ks, index = tail_distance(sample, start)
     tail = sample.part(start)
     return ParetoTail(

@@ -1,4 +1,4 @@
-"""A sample of positive numbers as distinct values with counts, so that ties cost nothing."""
+"""A sample of positive numbers as distinct values with counts, so that ties are cheap."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Sample:
         return Sample(self.value[start:stop], self.count[start:stop])
 
     def grouped(self, bins: int = BINS) -> Sample:
-        """Return the sample with its values brought together in bins of equal width in the log.
+        """Return the sample with its values in bins of equal width in the logarithm.
 
-        A bin stands by the geometric mean of its values, so the mean of the logarithms is kept.
+        A bin has the geometric mean of its values, which preserves the mean of the logarithms.
         A sample of at most ``bins`` distinct values is returned as it is.
         """
         if self.value.size <= bins:

@@ -88,7 +88,7 @@ def fit_linear(
     windows = Windows.of(scaled[:, :valid], length, anchored=anchored)
     columns = _columns(windows, first_hour)
     if not calendar:
-        columns = tuple(np.zeros_like(each) for each in columns)
+        columns = (np.zeros_like(columns[0]), np.zeros_like(columns[1]))
     count = train - length - steps + 1  # windows whose targets all lie in training
     targets = _targets(windows, steps)
     gram, moments = _normal_equations(scaled, columns, length, steps, count, anchored)
@@ -115,8 +115,8 @@ def fit_linear(
             weights, h, windows, columns, targets, now, later, penalty * penalties, length
         )
     spread = _softplus(_predicted(h, windows, columns, later))
-    error = targets[:, :, later] - _predicted(weights, windows, columns, later)
-    widening = np.sqrt(np.mean((error / spread) ** 2, axis=(0, 2)))
+    missed = targets[:, :, later] - _predicted(weights, windows, columns, later)
+    widening = np.sqrt(np.mean((missed / spread) ** 2, axis=(0, 2)))
     return LinearModel(
         length, anchored, scale, weights[:, :length], h[:, :length], weights[:, length:],
         h[:, length:], penalty, np.maximum(widening, 1e-3),
@@ -190,7 +190,8 @@ def _normal_equations(
     marks = np.zeros((CALENDAR, kinds.size))
     marks[kinds % DAY_H, np.arange(kinds.size)] = 1
     marks[DAY_H + kinds // DAY_H, np.arange(kinds.size)] = 1
-    gram[length : length + CALENDAR, length : length + CALENDAR] = groups * (marks * often) @ marks.T
+    of_calendar = slice(length, length + CALENDAR)
+    gram[of_calendar, of_calendar] = groups * (marks * often) @ marks.T
     single = marks @ often
     gram[length : length + CALENDAR, length + CALENDAR :] = single[:, None]
     gram[length + CALENDAR :, length : length + CALENDAR] = single[None, :]
@@ -208,7 +209,7 @@ def _most_likely(
     groups, count = windows.series.shape[0], now.stop
     wanted = targets[:, :, now]
     hour, weekday = columns[0][:count], columns[1][:count]
-    best = [np.inf, weights, h]
+    best_loss, best = [np.inf], [weights, h]
 
     def both(flat: FloatArray) -> tuple[FloatArray, FloatArray]:
         part = flat.reshape(2, steps, size)
@@ -233,8 +234,9 @@ def _most_likely(
         sigma_all = _softplus(h_all)
         error = targets[:, :, later] - everything[:, :, later]
         likely = float(np.mean(_nll(error, sigma_all[:, :, later])))
-        if likely < best[0]:
-            best[:] = [likely, mean.copy(), spread.copy()]
+        if likely < best_loss[0]:
+            best_loss[0] = likely
+            best[:] = [mean.copy(), spread.copy()]
         error, sigma, h_now = wanted - everything[:, :, now], sigma_all[:, :, now], h_all[:, :, now]
         total = float(_nll(error, sigma).sum())
         towards = -error / sigma**2
@@ -248,7 +250,7 @@ def _most_likely(
         loss, np.stack([weights, h]).ravel(), jac=True, method="L-BFGS-B",
         options={"maxiter": STEPS_OF_LIKELIHOOD, "maxfun": 2 * STEPS_OF_LIKELIHOOD},
     )  # fmt: skip
-    return best[1], best[2]
+    return best[0], best[1]
 
 
 def _nll(error: FloatArray, sigma: FloatArray) -> FloatArray:

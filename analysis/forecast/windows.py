@@ -41,7 +41,7 @@ class Windows:
     @property
     def count(self) -> int:
         """Windows of each series, the one after the last hour included."""
-        return self.series.shape[1] - self.length + 1
+        return int(self.series.shape[1]) - self.length + 1
 
     @property
     def last(self) -> FloatArray:
@@ -58,7 +58,7 @@ class Windows:
         return found
 
     def adjoint(self, residuals: FloatArray) -> FloatArray:
-        """Return the sums of windows weighted by ``residuals``, (maps, series, count): (maps, L)."""
+        """Return the windows summed with weights (maps, series, count); shape (maps, L)."""
         spectra = np.conj(fft.rfft(residuals, self.size, axis=2))
         summed = np.einsum("st,mst->mt", self.spectrum, spectra)
         found: FloatArray = fft.irfft(summed, self.size, axis=1)[:, : self.length]
@@ -106,5 +106,5 @@ def penalty_of_parts(length: int, kernel: int) -> FloatArray:
     """
     trend = moving_average(length, kernel)
     rest = np.eye(length) - trend
-    inverse: FloatArray = np.linalg.inv(trend.T @ trend + rest.T @ rest)
+    inverse: FloatArray = np.linalg.inv(trend.T @ trend + rest.T @ rest).astype(np.float64)
     return inverse

@@ -1,21 +1,54 @@
-"""Read batches of a source in a few threads: cells to jobs, and what is worked out beside them."""
+"""Read batches of a source in several threads: cells to jobs, and hashes to find repeated rows.
+
+Repeated rows or ids of a long trace are found by their hashes, eight bytes each.
+"""
 
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 
-from gpuplan.analysis.ingest.duplicates import HashArray, hashes_of
 from gpuplan.analysis.reading.batch import ROW, Batch
 from gpuplan.analysis.reading.offsets import Offsets, offsets_of
 from gpuplan.analysis.reading.outcome import BatchOutcome, apply
 from gpuplan.analysis.reading.plan import ReadingPlan
+
+HashArray = np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+
+def hashes_of(rows: pl.DataFrame) -> HashArray:
+    """Return a hash per row; equal rows have equal ones within one run of the program."""
+    single = rows.to_series() if rows.width == 1 else None
+    hashes = rows.hash_rows() if single is None else single.hash()
+    result: HashArray = hashes.to_numpy()
+    return result
+
+
+class Hashes:
+    """The hashes of many rows, in one array that grows in place."""
+
+    def __init__(self) -> None:
+        self._all = array("Q")
+
+    def add(self, part: HashArray) -> None:
+        """Take the hashes of the next rows."""
+        self._all.frombytes(np.ascontiguousarray(part).data.cast("B"))
+
+    def repeated(self) -> HashArray:
+        """Return the hashes seen more than once, each once per extra value; sorts the store."""
+        hashes = np.frombuffer(self._all, np.uint64) if self._all else np.empty(0, np.uint64)
+        hashes.sort()
+        extra: HashArray = hashes[1:][hashes[1:] == hashes[:-1]]
+        return extra
+
 
 MAX_WORKERS = 4  # a block in work takes some 20 MB; polars itself uses all cores
 
@@ -25,12 +58,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """What is worked out of a batch beside its jobs.
+    """The results of a batch.
 
     Attributes:
         ids: hashes of the ids; None where they are made.
-        rows: hashes of the kept rows, where ids are made.
-        offsets: of the times whose offsets tell the zone.
+        rows: hashes of the kept rows, if ids are generated.
+        offsets: offsets of the times that determine the zone.
         unknown_words: the source's words for states that are not known, with their counts.
     """
 
@@ -62,10 +95,10 @@ def _unknown_words(jobs: pl.DataFrame) -> dict[str, int]:
 
 
 def in_order(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield the results in the order of the items, worked out by a few threads ahead.
+    """Yield the results in the order of the items; several threads compute them ahead.
 
-    What is not taken to its end may be closed in any thread, its own ones too, so it waits for
-    none of them; they end with what they have begun.
+    An unfinished generator may be closed in any thread, including its own workers, so it does not
+    wait for them; they finish the item that they have started.
     """
     workers = min(MAX_WORKERS, os.cpu_count() or 1)
     pool = ThreadPoolExecutor(workers)

@@ -1,4 +1,4 @@
-"""Tables that a log keeps beside its jobs: read first, and brought to one row per key."""
+"""Tables of a log besides its jobs: read first and reduced to one row per key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpuplan.analysis.reading.outcome import apply
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Source
 
-MAX_PIECES = 16  # a large table is brought together again after so many blocks
+MAX_PIECES = 16  # a large table is combined again after this many blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Piece:
     read: int
 
 
-def sides_first(known: LogFormat, sources: Sequence[Source]) -> list[Source]:
+def side_tables_first(known: LogFormat, sources: Sequence[Source]) -> list[Source]:
     """Return the sources in the order to read them: side tables before the jobs.
 
     Raises:
@@ -43,18 +43,19 @@ def sides_first(known: LogFormat, sources: Sequence[Source]) -> list[Source]:
     """
     if known.jobs_table is None:
         return list(sources)
-    sides = {source.path: known.side(head_of(source)) for source in sources}
-    if all(side is not None for side in sides.values()):
+    tables = {source.path: known.side_table(head_of(source)) for source in sources}
+    if all(side_table is not None for side_table in tables.values()):
         first = sources[0].path
-        side = sides[first]
-        assert side is not None
+        side_table = tables[first]
+        assert side_table is not None
         raise InputError(
             first,
-            f"is {side.name}; it says more about jobs, but the jobs are in {known.jobs_table}",
+            f"is {side_table.name}; it says more about jobs, "
+            f"but the jobs are in {known.jobs_table}",
             expected=f"{known.jobs_table} beside it",
             hint="name all tables in one command, or the folder that holds them",
         )
-    return sorted(sources, key=lambda source: sides[source.path] is None)
+    return sorted(sources, key=lambda source: tables[source.path] is None)
 
 
 def pieces(

@@ -17,10 +17,10 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.ingest.duplicates import Hashes
-from gpuplan.analysis.ingest.parallel_read import Hashed, in_order, work
+from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
+from gpuplan.analysis.log_formats.mapped import with_columns
 from gpuplan.analysis.reading.batch import Batch, Refused
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
@@ -33,8 +33,16 @@ from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceF
 from gpuplan.analysis.version import gpuplan_version
 
 ROW_GROUP_ROWS = 1 << 18
-MAX_WORDS_TOLD = 5
+MAX_WORDS_LISTED = 5
 SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
+
+
+def job_plan(known: LogFormat, context: SourceContext) -> ReadingPlan:
+    """Return how the rows of a source become jobs, with the columns that the user maps."""
+    plan = known.plan(context)
+    if known.takes_columns or not context.choices.columns:
+        return plan
+    return with_columns(plan, context, known.name)
 
 
 @dataclass(slots=True)
@@ -65,7 +73,8 @@ class Reading:
     seen: set[str] = field(default_factory=set)
     parts: Parts = field(default_factory=Parts)
     lost: set[tuple[str, ...]] = field(default_factory=set)
-    sides: dict[str, pl.DataFrame] = field(default_factory=dict)
+    side_rows: dict[str, pl.DataFrame] = field(default_factory=dict)
+    trace: Path | None = None
 
     @property
     def read(self) -> int:
@@ -78,7 +87,7 @@ class Reading:
         stopped = Event()
 
         def batches(*_: object) -> Iterator[pl.DataFrame]:
-            # An error must not unwind through the writer, whose threads would go on for a while.
+            # An error must not unwind through the writer, whose threads would keep running.
             try:
                 for jobs in self._jobs():
                     if stopped.is_set():
@@ -88,7 +97,7 @@ class Reading:
                 failure.append(error)
 
         def metadata(_: object) -> dict[str, str]:
-            # Asked for when the footer is written, so the counts are complete.
+            # Evaluated when the footer is written, so the counts are complete.
             incomplete = failure or stopped.is_set()
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
@@ -163,17 +172,17 @@ class Reading:
         yield from self.notes
         yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
         joins = [plan.join for plan in self.plans if plan.join is not None]
-        told = [what for plan in self.plans for what in plan.counted()]
-        told += [tally.what for join in joins for tally in join.tallies]
-        told += [what for join in joins for what in (join.what, join.reused)]
-        for what in dict.fromkeys(told):
+        facts = [what for plan in self.plans for what in plan.counted()]
+        facts += [tally.what for join in joins for tally in join.tallies]
+        facts += [what for join in joins for what in (join.what, join.reused)]
+        for what in dict.fromkeys(facts):
             if self.counts[what]:
                 yield f"{what}: {self.counts[what]:,}"
         if (mixed := mixed_note(self.offsets, self._zone())) is not None:
             yield mixed
         if self.words:
-            words = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_TOLD))
-            more = ", ..." if len(self.words) > MAX_WORDS_TOLD else ""
+            words = ", ".join(repr(word) for word, _ in self.words.most_common(MAX_WORDS_LISTED))
+            more = ", ..." if len(self.words) > MAX_WORDS_LISTED else ""
             total = sum(self.words.values())
             yield f"jobs whose state is unknown, as its word is ({words}{more}): {total:,}"
         if equal := self.counts["equal rows"]:
@@ -186,11 +195,11 @@ class Reading:
         for number, source in enumerate(self.sources):
             before, path = self.read, source.path
             with closing(SourceStream(source, self.advance)) as stream:
-                side = self.format.side(Head(path, stream.head))
-                if side is not None:
-                    rows = self._read_side(side, stream, number)
+                side_table = self.format.side_table(Head(path, stream.head))
+                if side_table is not None:
+                    rows = self._read_side_table(side_table, stream, number)
                 else:
-                    tasks, plan = self._open(stream, number, self.format.plan)
+                    tasks, plan = self._open(stream, number, partial(job_plan, self.format))
                     self.plans.append(plan)
                     for outcome, hashed in in_order(partial(work, plan), tasks):
                         yield self._take(path, plan, outcome, hashed)
@@ -220,21 +229,21 @@ class Reading:
         rows = self.format.open(stream)
         head = Head(stream.path, data, stream.file)
         plan = planned(
-            SourceContext(head, rows.columns, rows.sample, number, self.choices, self.sides)
+            SourceContext(head, rows.columns, rows.sample, number, self.choices, self.side_rows)
         )
         return rows.batches(plan.sources()), plan
 
-    def _read_side(self, side: SideTable, stream: SourceStream, number: int) -> int:
+    def _read_side_table(self, side_table: SideTable, stream: SourceStream, number: int) -> int:
         """Read a side table; returns its rows, of which only the refused ones are counted."""
-        tasks, plan = self._open(stream, number, side.plan)
+        tasks, plan = self._open(stream, number, side_table.plan)
         rows = 0
-        for piece in pieces(side, plan, tasks):
+        for piece in pieces(side_table, plan, tasks):
             self.log.add(stream.path, piece.refused, self.read + len(piece.refused))
             rows += piece.read
             last = piece.rows
-        earlier = self.sides.get(side.name)
-        self.sides[side.name] = (
-            last if earlier is None else side.per_key(pl.concat([earlier, last]))
+        earlier = self.side_rows.get(side_table.name)
+        self.side_rows[side_table.name] = (
+            last if earlier is None else side_table.per_key(pl.concat([earlier, last]))
         )
         return rows
 
@@ -254,8 +263,8 @@ class Reading:
         else:
             if hashed.ids is not None:
                 self.ids.add(hashed.ids)
-            if plan.join is not None and outcome.beside is not None:
-                self._count(plan.join, jobs.hstack(outcome.beside))
+            if plan.join is not None and outcome.extra is not None:
+                self._count(plan.join, jobs.hstack(outcome.extra))
         if hashed.rows is not None:
             self.rows.add(hashed.rows)
         self.kept += jobs.height
@@ -275,9 +284,9 @@ class Reading:
         The rows of the other jobs are set aside; each such job counts once.
         """
         is_part = outcome.jobs["job_id"].is_in(list(self.repeated))
-        if outcome.beside is None:
+        if outcome.extra is None:
             return outcome.jobs, []
-        rows = outcome.jobs.hstack(outcome.beside)
+        rows = outcome.jobs.hstack(outcome.extra)
         self._count(join, rows.filter(~is_part))
         if not is_part.any():
             return outcome.jobs, []
@@ -297,7 +306,7 @@ class Reading:
             self.counts[tally.what] += jobs.select(tally.counted.sum()).item()
 
     def _without_repeats(self, outcome: BatchOutcome) -> tuple[pl.DataFrame, list[Refused]]:
-        """Return the jobs whose id is new, and the others as refused rows."""
+        """Return the jobs with a new id, and the others as refused rows."""
         ids = outcome.jobs["job_id"]
         again: list[int] = []
         for position in ids.is_in(list(self.repeated)).arg_true():
@@ -313,7 +322,7 @@ class Reading:
 
 
 def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) -> list[Refused]:
-    """Return kept rows, by their places among these, as rows refused for their ids."""
+    """Return kept rows at some positions as rows refused for their ids."""
     at = kept if outcome.positions is None else outcome.positions.gather(kept).to_list()
     ids = outcome.jobs["job_id"].gather(kept)
     return [
@@ -328,7 +337,7 @@ def repeated_ids(reading: Reading, trace: Path) -> frozenset[str]:
     """Return the ids of a written trace to watch: on several rows, or on a refused row too."""
     ids = pl.scan_parquet(trace, glob=False).select("job_id")
     watched: set[str] = set()
-    # Equal hashes are not yet equal ids: look at the ids themselves.
+    # Equal hashes do not prove equal ids: compare the ids themselves.
     if (hashes := reading.ids.repeated()).size:
         suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
         counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)

@@ -1,20 +1,92 @@
-"""The error for a source that no job-log format recognizes."""
+"""The error for a source that no job-log format recognizes.
+
+Tables that come with job logs but hold no jobs are named for what they are.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
-from gpuplan.analysis.log_formats.jobless_tables import other_table
-from gpuplan.analysis.log_formats.registry import FORMATS
-from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
+from gpuplan.analysis.log_formats.registry import formats
+from gpuplan.analysis.price_formats.registry import price_formats
 from gpuplan.analysis.reading.headers import MIN_CELLS, header_error
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.reading.unreadable import odd_text
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A kind of table without jobs.
+
+    Attributes:
+        what: the name of the table.
+        columns: the columns that identify it; empty if it has no header.
+        jobs: where the jobs are.
+        name: the name of its file, if that identifies it.
+    """
+
+    what: str
+    columns: tuple[str, ...]
+    jobs: str
+    name: str | None = None
+
+
+OPENB_JOBS = "openb_pod_list_default.csv of the same folder"
+HELIOS_JOBS = "cluster_log.csv of HeliosData"
+PAI_JOBS = "pai_job_table.csv together with pai_task_table.csv"
+ACME_JOBS = "trace_seren.csv or trace_kalos.csv of AcmeTrace"
+OTHERS = (
+    Other("what the processes on Alibaba PAI used", (), PAI_JOBS, "pai_sensor_table"),
+    Other("the machines of Alibaba PAI", (), PAI_JOBS, "pai_machine_spec"),
+    Other("what the machines of Alibaba PAI used", (), PAI_JOBS, "pai_machine_metric"),
+    Other("the nodes of Alibaba openb", ("sn", "cpu_milli", "gpu", "model"), OPENB_JOBS),
+    Other(
+        "the nodes of Alibaba spot-gpu",
+        ("gpu_model", "gpu_capacity_num", "cpu_num", "node_name"),
+        "job_info_df.csv of the same folder",
+    ),
+    Other(
+        "GPU demand of Helios over time",
+        ("time", "total_gpu_num", "running_gpu_num", "pending_gpu_num"),
+        HELIOS_JOBS,
+    ),
+    Other(
+        "the throughputs of Gavel's job types",
+        ("worker_type", "job_type", "scale_factor", "steps_per_second"),
+        "a .trace file, and give this one with --throughputs",
+    ),
+    Other(
+        "the cluster of a Tiresias simulation",
+        ("num_switch", "num_node_p_switch", "num_gpu_p_node"),
+        "a job list such as 60_job.csv",
+    ),
+    Other("sums per cluster", ("id", "gpu_num", "job_num", "avg_run_time_gpu"), HELIOS_JOBS),
+    Other("sums per trace", ("id", "job_num", "gpu_job_num", "avg_run_time_gpu"), ACME_JOBS),
+    Other("shares of jobs by duration", ("duration_s", "Seren", "Kalos", "Philly"), ACME_JOBS),
+    Other("shares of jobs by GPUs", ("quantity", "trace", "gpus", "cdf_percent"), ACME_JOBS),
+)
+
+
+def other_table(head: Head) -> InputError | None:
+    """Return what to raise for a known table without jobs; None for any other file."""
+    for other in OTHERS:
+        by_name = other.name is not None and other.name in head.path.name.lower()
+        if by_name or (other.columns and set(other.columns) <= set(head.columns)):
+            sign = other.name or f"columns {', '.join(other.columns)}"
+            return InputError(
+                head.path,
+                f"lists {other.what} ({sign}); it has no jobs",
+                expected="a job log",
+                hint=f"ingest {other.jobs}",
+            )
+    return None
+
+
 def unknown_log(head: Head) -> InputError:
     """Return the error for a file that no format recognizes."""
-    for prices in PRICE_FORMATS:
+    for prices in price_formats():
         if (sign := prices.recognizes(head)) is not None:
             return InputError(
                 head.path,
@@ -22,12 +94,12 @@ def unknown_log(head: Head) -> InputError:
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
             )
-    columns = {known.name: known.columns for known in FORMATS}
+    columns = {known.name: known.columns for known in formats()}
     return odd_text(head) or other_table(head) or header_error(head, columns) or _unknown_log(head)
 
 
 def _unknown_log(head: Head) -> InputError:
-    """Return the error for a file that may be a log: by its columns where it is a table."""
+    """Return the error for a file that may be a log, by its columns if it is a table."""
     names = head.table_columns
     problem = f"unrecognized log format; it starts with {head.shown()}"
     hint = "gpuplan list formats tells the known ones; force one with --source-format NAME"
@@ -42,11 +114,11 @@ def _unknown_log(head: Head) -> InputError:
 
 
 def _nearest(names: tuple[str, ...]) -> str | None:
-    """Return the format whose columns a table has but for the fewest; None below half of them."""
+    """Return the format with the fewest missing columns; None if more than half are missing."""
     found = set(names)
     near = [
         (len(missing), known.name, missing)
-        for known in FORMATS
+        for known in formats()
         if (missing := [name for name in known.columns if name not in found])
         and 2 * len(missing) <= len(known.columns)
     ]
@@ -57,4 +129,4 @@ def _nearest(names: tuple[str, ...]) -> str | None:
 
 
 def _names() -> str:
-    return ", ".join(known.name for known in FORMATS)
+    return ", ".join(known.name for known in formats())

@@ -2,7 +2,7 @@
 
 Source: Hu et al., "Characterization of Large Language Model Development in the Datacenter",
 NSDI 2024. The run time is end - start: the column ``duration`` of Kalos includes the queue. The
-numbers published of Kalos are those of the column, which counts where the user says so.
+published figures of Kalos use the column, which the user can choose.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ INSTANT = "a time with its offset, like 2023-04-02 10:00:00+08:00"
 LOCAL = "a local time like 2020-07-01 09:00:00"
 
 
-def _plan(sight: SourceContext, name: str, time_zone: str) -> ReadingPlan:
-    need(sight, COLUMNS, name)
+def _plan(context: SourceContext, name: str, time_zone: str) -> ReadingPlan:
+    need(context, COLUMNS, name)
     own = (text("job_id", "job_id", required=True), text("job_class", "type"))
-    return cluster_log(own, time_zone, own_durations=sight.choices.own_durations)
+    return cluster_log(own, time_zone, own_durations=context.choices.own_durations)
 
 
 def cluster_log(
@@ -46,18 +46,18 @@ def cluster_log(
     """Return the plan of a table with submission, start and end of each job.
 
     Args:
-        own: the fields that a log has beside those of `COMMON`, its ids among them.
+        own: the fields of a log besides those of `COMMON`, including its ids.
         time_zone: zone of its clock, unless the offsets of its times are others.
         zone: zone of times without an offset; None where all have one.
-        own_durations: whether the column ``duration`` counts, not end - start.
+        own_durations: whether to use the column ``duration`` instead of end - start.
     """
     expected = INSTANT if zone is None else LOCAL
     started = pl.col("start_time").is_not_null()
     ended = pl.col("end_time").is_not_null()
     waited = seconds_between("start_time", "submit_time")
     ran = seconds_between("end_time", "start_time")
-    told = pl.col("source_duration_s")
-    not_negative = Rule("negative_duration", "duration", "seconds, at least 0", told < 0)
+    recorded = pl.col("source_duration_s")
+    not_negative = Rule("negative_duration", "duration", "seconds, at least 0", recorded < 0)
     return ReadingPlan(
         fields=(
             *own,
@@ -73,7 +73,7 @@ def cluster_log(
         ),
         jobs={
             "queue_s": pl.when(waited >= 0).then(waited),
-            "duration_s": pl.when(started).then(told) if own_durations else ran,
+            "duration_s": pl.when(started).then(recorded) if own_durations else ran,
             "num_workers": pl.col("nodes").clip(1).fill_null(1),
             "state": pl.when(started).then("state_word").otherwise(pl.lit("not_started", STATE)),
         },
@@ -96,7 +96,7 @@ def cluster_log(
             Tally(
                 "rows whose own duration is not end - start by more than 1 s "
                 f"({'that one' if own_durations else 'end - start'} counts)",
-                (told - ran).abs() > CLOCK_S,
+                (recorded - ran).abs() > CLOCK_S,
             ),
             Tally(
                 "jobs that never started (no duration)",

@@ -17,16 +17,16 @@ COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 INSTANT = "a time like 2023-11-16 18:17:03.9799600"
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "azure-llm")
-    zone = sight.choices.time_zone or "UTC"
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "azure-llm")
+    zone = context.choices.time_zone or "UTC"
     return ReadingPlan(
         fields=(
             Field("submit_time", "TIMESTAMP", moment("TIMESTAMP", zone), INSTANT, True, zone),
             count("context_tokens", "ContextTokens", least=0),
             count("generated_tokens", "GeneratedTokens", least=0),
         ),
-        jobs={"job_id": made_id("request", sight.number), "num_gpus": pl.lit(1.0)},
+        jobs={"job_id": made_id("request", context.number), "num_gpus": pl.lit(1.0)},
         notes=(
             "the log has no durations and no GPUs: 1 GPU per request is assumed, the tokens are "
             "left out",

@@ -97,9 +97,9 @@ def _cell(value: Any) -> Cell:
     raise ValueError(f"a {type(value).__name__} where a text or a number belongs")
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "dilu")
-    zone = sight.choices.time_zone or "UTC"
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "dilu")
+    zone = context.choices.time_zone or "UTC"
     running = pl.col("end_time").is_null()
     return ReadingPlan(
         fields=(
@@ -133,7 +133,7 @@ def _recognizes(head: Head) -> str | None:
 
 DILU = LogFormat(
     name="dilu",
-    description="instance files of the Dilu simulator (services that start and are deleted)",
+    description="instance files of the Dilu simulator (services that start and stop)",
     source="sigserverless/Dilu on GitHub, instances-N.txt",
     recognizes=_recognizes,
     plan=_plan,

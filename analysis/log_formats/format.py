@@ -24,15 +24,15 @@ LOST = "lost"
 
 @dataclass(frozen=True, slots=True)
 class IngestOptions:
-    """What the user says about the sources.
+    """The user's options about the sources.
 
     Attributes:
         columns: canonical column -> source column (``--map``).
         time_zone: zone of times without an offset (``--time-zone``).
         throughputs: table of steps per second (``--throughputs``).
         worker_type: the one of its worker types that jobs run on (``--worker-type``).
-        own_durations: whether the log's own column counts, not end - start (``--duration``).
-        is_forced: whether the user says the format (``--source-format``).
+        own_durations: whether to use the log's own column instead of end - start (``--duration``).
+        is_forced: whether the user named the format (``--source-format``).
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -45,15 +45,15 @@ class IngestOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a format sees of a source before it plans.
+    """What a format knows of a source when it makes its plan.
 
     Attributes:
         head: the first bytes.
         columns: names of the source columns.
         sample: cells of a few first rows.
         number: position of the source among all of them, from 0.
-        choices: what the user says.
-        sides: name -> rows of the side tables given, one per key (see `SideTable`).
+        choices: the user's options.
+        side_rows: name -> rows of the side tables given, one per key (see `SideTable`).
     """
 
     head: Head
@@ -61,20 +61,20 @@ class SourceContext:
     sample: Sequence[Mapping[str, str | None]]
     number: int
     choices: IngestOptions
-    sides: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    side_rows: Mapping[str, pl.DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class SideTable:
-    """A table that a log of several tables keeps beside its jobs, to which it adds.
+    """A table of a log besides its jobs, with more facts about them.
 
     Its rows are not jobs: they count only where they are rejected.
 
     Attributes:
-        name: what it is called.
-        key: source column, and field of its plan, that says to which jobs a row belongs.
-        plan: says what its rows hold; the schema is its own.
-        per_key: brings rows to one per key. It gets rows of the plan's schema and of what it has
+        name: the name of the table.
+        key: source column, and field of its plan, that links a row to its jobs.
+        plan: returns how to read its rows, with a schema of its own.
+        per_key: reduces rows to one per key. It gets rows of the plan's schema and of what it has
             returned, with `LOST`: true where a row of this key is rejected.
     """
 
@@ -84,7 +84,7 @@ class SideTable:
     per_key: Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def no_side(head: Head) -> SideTable | None:
+def no_side_table(head: Head) -> SideTable | None:
     """Return None: the sources of most formats are jobs."""
     return None
 
@@ -98,15 +98,15 @@ class LogFormat:
         description: one line for lists.
         source: where such a log comes from.
         recognizes: returns the evidence that a file is of this format, or None.
-        plan: says how the rows of a source become jobs. Raises `InputError` where they cannot.
+        plan: returns how the rows of a source become jobs. Raises `InputError` if they cannot.
         open: brings a source into columns.
-        takes_zone: whether its times may be local, so that ``--time-zone`` means something.
-        takes_columns: whether it is told its columns with ``--map``.
-        takes_throughputs: whether it tells steps, which ``--throughputs`` turns into durations.
-        has_durations: whether it tells durations beside starts and ends, for ``--duration``.
+        takes_zone: whether its times may be local, so that ``--time-zone`` applies.
+        takes_columns: whether the user names its columns with ``--map``.
+        takes_throughputs: whether it has steps, which ``--throughputs`` turns into durations.
+        has_durations: whether it has durations besides starts and ends, for ``--duration``.
         jobs_table: name of the table with the jobs, in a log of several tables.
-        side: returns the side table that a source is; None where its rows are jobs.
-        columns: those that a CSV log of it must have, to tell the nearest format; none for others.
+        side_table: returns the side table that a source is; None where its rows are jobs.
+        columns: required columns of a CSV log, to suggest the nearest format; empty for others.
     """
 
     name: str
@@ -120,7 +120,7 @@ class LogFormat:
     takes_throughputs: bool = False
     has_durations: bool = False
     jobs_table: str | None = None
-    side: Callable[[Head], SideTable | None] = no_side
+    side_table: Callable[[Head], SideTable | None] = no_side_table
     columns: tuple[str, ...] = ()
 
 
@@ -131,16 +131,16 @@ def has_columns(head: Head, names: Sequence[str]) -> str | None:
     return None
 
 
-def need(sight: SourceContext, names: Sequence[str], format_name: str) -> None:
+def need(context: SourceContext, names: Sequence[str], format_name: str) -> None:
     """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
-    missing = [name for name in names if name not in sight.columns]
+    missing = [name for name in names if name not in context.columns]
     if missing:
-        found = ", ".join(sight.columns[:12]) or "none"
-        raise header_error(sight.head, {format_name: names}) or InputError(
-            sight.head.path,
+        found = ", ".join(context.columns[:12]) or "none"
+        raise header_error(context.head, {format_name: names}) or InputError(
+            context.head.path,
             f"no column {', '.join(missing)}; found {found}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
             hint=f"leave out --source-format to detect it, or {NAME_COLUMNS}"
-            if sight.choices.is_forced
+            if context.choices.is_forced
             else NAME_COLUMNS,
         )

@@ -2,25 +2,103 @@
 
 Source: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning
 Workloads", OSDI 2020. A job runs for its steps over the throughput of its type on a GPU.
+
+Throughputs come from the upstream JSON, or from its isolated values as a CSV table.
 """
 
 from __future__ import annotations
 
+import ast
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
-from gpuplan.analysis.log_formats.gavel_throughputs import read_throughputs
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, number, text
-from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.source import Head, SourceStream, read_unpacked
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number, seconds
+
+COLUMNS = ("worker_type", "job_type", "scale_factor", "steps_per_second")
+ALONE = "null"
+DAMAGE = (ValueError, TypeError, SyntaxError, RecursionError, OverflowError, MemoryError,
+          pl.exceptions.PolarsError)  # fmt: skip
+EXPECTED = (
+    f"a CSV table of {', '.join(COLUMNS)}, or JSON as "
+    """{"v100": {"('ResNet-18 (batch size 32)', 1)": {"null": 13.4}}}"""
+)
+SCHEMA = pl.Schema(
+    {
+        "worker_type": pl.String(),
+        "job_class": pl.String(),
+        "num_gpus": pl.Float64(),
+        "steps_per_s": pl.Float64(),
+    }
+)
+
+
+def read_throughputs(path: Path, worker_type: str | None) -> tuple[str, pl.DataFrame]:
+    """Read the throughputs of jobs that run alone on one worker type; .gz and .zst are unpacked.
+
+    Returns:
+        The worker type, and a row per ``job_class`` and ``num_gpus`` with its ``steps_per_s``.
+
+    Raises:
+        InputError: the file is not such a table, or lacks the worker type.
+        UsageError: it has several worker types, and none is chosen.
+    """
+    data = read_unpacked(path)
+    try:
+        rows = _json(data) if data.lstrip()[:1] == b"{" else _csv(data)
+    except DAMAGE as error:
+        raise InputError(path, "is no table of throughputs", expected=EXPECTED) from error
+    workers = rows["worker_type"].unique().sort().to_list()
+    if worker_type is None and len(workers) > 1:
+        raise UsageError(f"--throughputs {path}: choose one with --worker-type: {_few(workers)}")
+    chosen = worker_type or next(iter(workers), "")
+    rates = rows.filter(pl.col("worker_type") == chosen).drop("worker_type")
+    if rates.is_empty():
+        raise InputError(path, f"has no worker type {chosen!r}", expected=f"one of {_few(workers)}")
+    if rates.select("job_class", "num_gpus").is_duplicated().any():
+        raise InputError(path, f"has two throughputs for one job type and scale factor on {chosen}")
+    return chosen, rates
+
+
+def _csv(data: bytes) -> pl.DataFrame:
+    table = pl.read_csv(BytesIO(data), infer_schema=False).select(COLUMNS)
+    return table.rename(dict(zip(COLUMNS, SCHEMA, strict=True))).cast(SCHEMA).drop_nulls()
+
+
+def _json(data: bytes) -> pl.DataFrame:
+    return pl.DataFrame(list(_alone(json.loads(data))), schema=SCHEMA, orient="row")
+
+
+def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
+    """Yield worker type, job type, scale factor and steps per second. Raises `ValueError`."""
+    for worker, kinds in table.items():
+        if not isinstance(kinds, dict):
+            raise ValueError("a worker type that is no object")
+        for key, others in kinds.items():
+            name, scale = ast.literal_eval(key)
+            if not isinstance(others, dict):
+                raise ValueError("a job type that is no object")
+            if ALONE in others:
+                yield worker, str(name), float(scale), float(others[ALONE])
+
+
+def _few(workers: list[str]) -> str:
+    return ", ".join(workers[:12]) or "none"
+
 
 SHORT = (
     "job_type", "command", "num_steps_arg", "needs_data_dir", "total_steps", "arrival_time",
@@ -54,12 +132,12 @@ def _layout(stream: SourceStream, line: str) -> Layout:
     return Layout("\t", LAYOUTS[fields], quotes=False)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    told = sight.choices.throughputs
-    if told is None:
-        return _arrivals(sight)
-    worker, rates = read_throughputs(told, sight.choices.worker_type)
-    plan = _arrivals(sight)
+def _plan(context: SourceContext) -> ReadingPlan:
+    recorded = context.choices.throughputs
+    if recorded is None:
+        return _arrivals(context)
+    worker, rates = read_throughputs(recorded, context.choices.worker_type)
+    plan = _arrivals(context)
     return replace(
         plan,
         jobs={
@@ -71,12 +149,12 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             Tally(f"jobs whose type and GPUs have no throughput on {worker} (no duration)",
                   pl.col("duration_s").is_null()),
         ),
-        notes=(f"durations are total_steps over the throughputs of {worker} in {told.name}",),
+        notes=(f"durations are total_steps over the throughputs of {worker} in {recorded.name}",),
     )  # fmt: skip
 
 
 def _duration_s(rates: pl.DataFrame) -> pl.Expr:
-    """Return steps over the throughput of a type and scale factor; null where that is not told."""
+    """Return steps over the throughput of a type and scale factor; null if that is unknown."""
     rate = pl.col("steps_per_s")
     known = rates.filter(rate.is_finite() & (rate > 0))
 
@@ -90,7 +168,7 @@ def _duration_s(rates: pl.DataFrame) -> pl.Expr:
     return jobs.map_batches(look_up, return_dtype=pl.Float64)
 
 
-def _arrivals(sight: SourceContext) -> ReadingPlan:
+def _arrivals(context: SourceContext) -> ReadingPlan:
     return ReadingPlan(
         fields=(
             text("job_class", "job_type", required=True),
@@ -99,7 +177,7 @@ def _arrivals(sight: SourceContext) -> ReadingPlan:
             number("steps", "total_steps", required=True),
         ),
         rules=(Rule("negative_duration", "total_steps", "at least 0", pl.col("steps") < 0),),
-        jobs={"job_id": made_id("gavel", sight.number)},
+        jobs={"job_id": made_id("gavel", context.number)},
         notes=(
             "the log has no durations: a job runs for its total_steps over the throughput of its "
             "type on a GPU, which --throughputs tells",
@@ -122,7 +200,7 @@ def _recognizes(head: Head) -> str | None:
 
 GAVEL = LogFormat(
     name="gavel",
-    description="traces of the Gavel simulator (relative times, steps instead of durations)",
+    description="traces of the Gavel simulator (relative times, steps, no durations)",
     source="stanford-futuredata/gavel on GitHub, scheduler/traces",
     recognizes=_recognizes,
     plan=_plan,

@@ -21,13 +21,13 @@ STATUSES = {
     "pending": "running",
     "processing": "running",
 }
-"""A request that was not done when the log was taken has run for the time told, which may be 0."""
+"""Requests unfinished when the log was taken have run for the recorded time, which may be 0."""
 LOCAL = "a time like 2024-11-15 16:57:50"
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "genai")
-    zone = sight.choices.time_zone or "UTC"
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "genai")
+    zone = context.choices.time_zone or "UTC"
     return ReadingPlan(
         fields=(
             Field("submit_time", "gmt_create", moment("gmt_create", zone), LOCAL, True, zone),
@@ -38,7 +38,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             states("predict_status", STATUSES),
         ),
         jobs={
-            "job_id": made_id("genai", sight.number),
+            "job_id": made_id("genai", context.number),
             "num_gpus": pl.lit(1.0),
         },
         tallies=(

@@ -19,23 +19,23 @@ CLUSTERS = ("Venus", "Earth", "Saturn", "Uranus")
 ZONE = "Asia/Shanghai"
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "helios")
-    job_id = pl.concat_str(pl.lit(_prefix(sight)), "job_id")
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "helios")
+    job_id = pl.concat_str(pl.lit(_prefix(context)), "job_id")
     own = (Field("job_id", "job_id", job_id, required=True), text("group", "vc"))
-    return cluster_log(own, ZONE, ZONE, own_durations=sight.choices.own_durations)
+    return cluster_log(own, ZONE, ZONE, own_durations=context.choices.own_durations)
 
 
-def _prefix(sight: SourceContext) -> str:
+def _prefix(context: SourceContext) -> str:
     """Return what makes ids unique among clusters: a cluster named by folder or file, or a number.
 
     The log of each cluster is called cluster_log.csv and lies in a folder of the cluster's name.
     """
-    told = [sight.head.path.parent.name.lower(), sight.head.path.name.lower()]
+    recorded = [context.head.path.parent.name.lower(), context.head.path.name.lower()]
     for cluster in CLUSTERS:
-        if any(cluster.lower() in name for name in told):
+        if any(cluster.lower() in name for name in recorded):
             return f"{cluster}-"
-    return f"{sight.number + 1}-" if sight.number else ""
+    return f"{context.number + 1}-" if context.number else ""
 
 
 def _recognizes(head: Head) -> str | None:
@@ -44,7 +44,7 @@ def _recognizes(head: Head) -> str | None:
 
 HELIOS = LogFormat(
     name="helios",
-    description="SenseTime Helios, 2020: 3.4 million jobs of Venus, Earth, Saturn and Uranus",
+    description="SenseTime Helios, 2020: 3.4 million jobs of four clusters",
     source="S-Lab-System-Group/HeliosData on GitHub, data.zip: <cluster>/cluster_log.csv",
     recognizes=_recognizes,
     plan=_plan,

@@ -1,8 +1,9 @@
-"""Any table whose columns the user names: ``--source-format csv --map submit_time=created``."""
+"""Any table with columns named by the user: ``--source-format csv --map submit_time=created``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -28,24 +29,26 @@ from gpuplan.analysis.reading.times import (
 from gpuplan.analysis.schema import CANONICAL, PRIORITIES
 
 TIMES = ("submit_time", "start_time", "end_time")
+COUNTS = ("num_workers", "attempts")
+"""Columns in which an empty cell is 1."""
 TARGETS = (*CANONICAL, "start_time", "end_time")
 """What ``--map`` takes: wait and run time may also come from the instants of start and end."""
 
 
-def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) -> ReadingPlan:
+def table_plan(context: SourceContext, columns: Mapping[str, str], prefix: str) -> ReadingPlan:
     """Return the plan of a table, canonical column -> source column.
 
     A time column of plain numbers holds seconds: from the start of the log where they are below
     100,000,000, else of the Unix epoch (milliseconds from 100,000,000,000 on). Everything else is
     ISO 8601; without an offset it is in the zone chosen, or UTC.
     """
-    zone = sight.choices.time_zone or "UTC"
+    zone = context.choices.time_zone or "UTC"
     fields: list[Field] = []
     relative = False
     for name in TIMES:
         if name not in columns:
             continue
-        value, expected, is_relative = _time(sight, columns[name], zone)
+        value, expected, is_relative = _time(context, columns[name], zone)
         relative = relative or is_relative
         local = zone if expected.startswith("an ISO") else None
         if name == "end_time" and local is not None and "start_time" in columns:
@@ -55,16 +58,16 @@ def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) ->
     jobs: dict[str, pl.Expr] = {}
     tallies = []
     if "job_id" not in columns:
-        jobs["job_id"] = made_id(prefix, sight.number)
+        jobs["job_id"] = made_id(prefix, context.number)
     if {"start_time", "end_time"} <= columns.keys() and "duration_s" not in columns:
         jobs["duration_s"] = seconds_between("end_time", "start_time")
     if "start_time" in columns and "queue_s" not in columns:
         waited = seconds_between("start_time", "submit_time")
         jobs["queue_s"] = pl.when(waited >= 0).then(waited)
         tallies.append(Tally(EARLY, waited < 0))
-    for name, default in (("num_workers", 1), ("attempts", 1)):
+    for name in COUNTS:
         if name in columns:
-            jobs[name] = pl.col(name).fill_null(default)
+            jobs[name] = pl.col(name).fill_null(1)
     notes = []
     if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
         notes.append(
@@ -77,25 +80,25 @@ def table_plan(sight: SourceContext, columns: Mapping[str, str], prefix: str) ->
         tallies=tuple(tallies),
         notes=tuple(notes),
         time_zone=None if relative else zone,
-        zone_columns=_told_zones(sight, columns),
+        zone_columns=_zone_columns(context, columns),
         relative_time=relative,
         made_ids="job_id" not in columns,
     )
 
 
-def _told_zones(sight: SourceContext, columns: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns whose offsets count: none where the user says the zone.
+def _zone_columns(context: SourceContext, columns: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the columns whose offsets determine the zone: none if the user names the zone.
 
-    Nor do those of Parquet, whose instants have lost theirs.
+    Times in Parquet files have no offsets.
     """
-    if sight.choices.time_zone is not None or sight.head.is_parquet:
+    if context.choices.time_zone is not None or context.head.is_parquet:
         return ()
     return tuple(columns[name] for name in TIMES if name in columns)
 
 
-def _time(sight: SourceContext, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
-    """Return the reading of a time column, what a cell should be, and whether it is relative."""
-    seen = [cell for row in sight.sample if (cell := row.get(source)) is not None]
+def _time(context: SourceContext, source: str, zone: str) -> tuple[pl.Expr, str, bool]:
+    """Return how to read a time column, the expected cells, and whether times are relative."""
+    seen = [cell for row in context.sample if (cell := row.get(source)) is not None]
     numbers = [abs(float(cell)) for cell in seen if is_number(cell)]
     if 2 * len(numbers) <= len(seen):
         return moment(source, zone), "an ISO 8601 time that exists", False
@@ -126,34 +129,101 @@ def _field(name: str, source: str) -> Field:
     return Field(name, source, cell, required=required)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    chosen = sight.choices.columns
-    unknown = [name for name in chosen if name not in TARGETS]
+def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) -> ReadingPlan:
+    """Return the plan of a known format with the columns that ``--map`` adds or overrides.
+
+    What the format derives from its own columns, such as a wait from a submission, stays as it is.
+
+    Raises:
+        InputError: the source has no such column.
+        UsageError: no such canonical column.
+    """
+    spelled = {name.casefold(): name for name in context.columns}  # some formats fold the case
+    chosen = {
+        name: source if source in context.columns else spelled.get(source.casefold(), source)
+        for name, source in context.choices.columns.items()
+    }
+    _check_columns(context, chosen, tuple(CANONICAL), f" of the format {format_name}")
+    columns = _with_source_state(chosen)
+    table = table_plan(context, columns, "")
+    jobs = dict(plan.jobs)
+    fields = list(plan.fields)
+    for own in table.fields:
+        if own.name == "job_id":  # messages name the column of the ids
+            fields = [one for one in fields if one.name != "job_id"]
+            jobs.pop("job_id", None)
+            fields.append(own)
+            continue
+        name = f"--map {own.name}"  # the format's own field stays for what it derives from it
+        fields.append(replace(own, name=name))
+        jobs[own.name] = pl.col(name).fill_null(1) if own.name in COUNTS else pl.col(name)
+    found = replace(
+        plan,
+        fields=tuple(fields),
+        jobs=jobs,
+        made_ids=plan.made_ids and "job_id" not in columns,
+    )
+    if "submit_time" not in columns:
+        return found
+    return replace(
+        found,
+        time_zone=table.time_zone,
+        zone_columns=table.zone_columns,
+        relative_time=table.relative_time,
+    )
+
+
+def _check_columns(
+    context: SourceContext,
+    chosen: Mapping[str, str],
+    targets: Sequence[str],
+    of_what: str = "",
+) -> None:
+    """Refuse columns that are not canonical, or not in the source."""
+    unknown = [name for name in chosen if name not in targets]
     if unknown:
         raise UsageError(
-            f"--map {unknown[0]}={chosen[unknown[0]]}: no canonical column {unknown[0]!r}; "
-            f"expected one of {', '.join(TARGETS)}"
+            f"--map {unknown[0]}={chosen[unknown[0]]}: no canonical column {unknown[0]!r}"
+            f"{of_what}; expected one of {', '.join(targets)}"
         )
     for name, source in chosen.items():
-        if source not in sight.columns:
+        if source not in context.columns:
             raise InputError(
-                sight.head.path,
+                context.head.path,
                 f"no column {source!r} for --map {name}={source}; "
-                f"found {', '.join(sight.columns[:20])}",
+                f"found {', '.join(context.columns[:20])}",
                 expected="canonical column = column of the file",
             )
-    columns = {name: name for name in TARGETS if name in sight.columns} | dict(chosen)
+
+
+def _with_source_state(columns: dict[str, str]) -> dict[str, str]:
+    """Return the columns with the log's own word for a state beside the state."""
     if "state" in columns:
         columns.setdefault("source_state", columns["state"])
+    return columns
+
+
+def mapped_plan(context: SourceContext) -> ReadingPlan:
+    """Return the plan of a table with the columns that the user maps, the others by their names.
+
+    Raises:
+        InputError: a column is missing.
+        UsageError: no such canonical column.
+    """
+    chosen = context.choices.columns
+    _check_columns(context, chosen, TARGETS)
+    given = {name: name for name in TARGETS if name in context.columns}
+    columns = _with_source_state(given | dict(chosen))
     missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
     if missing:
         raise InputError(
-            sight.head.path,
-            f"nothing is mapped to {' and '.join(missing)}; found {', '.join(sight.columns[:20])}",
+            context.head.path,
+            f"nothing is mapped to {' and '.join(missing)}; "
+            f"found {', '.join(context.columns[:20])}",
             expected="--map for what the file calls otherwise",
             hint=f"add --map {missing[0]}=COLUMN",
         )
-    return table_plan(sight, columns, "row")
+    return table_plan(context, columns, "row")
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -164,10 +234,10 @@ def _open(stream: SourceStream) -> Rows:
 
 CSV = LogFormat(
     name="csv",
-    description="any CSV (also ; TAB |) or Parquet table, --map canonical=column for each column",
+    description="any CSV (also ; TAB |) or Parquet table, with --map canonical=column",
     source="your own export",
     recognizes=lambda head: None,
-    plan=_plan,
+    plan=mapped_plan,
     open=_open,
     takes_zone=True,
     takes_columns=True,

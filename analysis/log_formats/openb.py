@@ -2,7 +2,7 @@
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
 Gradient Descent", USENIX ATC 2023. Times count from the start of the trace. The phase of a pod is
-that at its deletion, so "Running" tells neither success nor that it still lives.
+that at its deletion, so "Running" means neither success nor that it still runs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds, seconds_between
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import MICROS
 
 SHAPE_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 COLUMNS = (
@@ -31,19 +32,19 @@ SECONDS = "seconds from the start of the trace"
 STATE = CANONICAL["state"]
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    if not {"creation_time", "scheduled_time", "deletion_time"} & set(sight.columns):
-        need(sight, SHAPE_COLUMNS, "openb")
+def _plan(context: SourceContext) -> ReadingPlan:
+    if not {"creation_time", "scheduled_time", "deletion_time"} & set(context.columns):
+        need(context, SHAPE_COLUMNS, "openb")
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "has the shapes of the pods but no times (no column creation_time, deletion_time, "
             "scheduled_time), as all openb_pod_list_multigpu files",
             expected="a pod list with times",
             hint="ingest openb_pod_list_default.csv or one of its variants cpu, gpushare, gpuspec",
         )
-    need(sight, COLUMNS, "openb")
+    need(context, COLUMNS, "openb")
     scheduled = pl.col("start_time").is_not_null()
-    cut = scheduled & (pl.col("end_time").to_physical() >= TRACE_END_S * 1_000_000)
+    cut = scheduled & (pl.col("end_time").to_physical() >= TRACE_END_S * MICROS)
     waited = seconds_between("start_time", "submit_time")
     return ReadingPlan(
         fields=(

@@ -2,9 +2,12 @@
 
 Source: Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale
 Heterogeneous GPU Clusters", NSDI 2022. The tables have no header line; each is known by the name of
-its file or by its fields. A job is submitted at the start in pai_job_table, asks for the GPUs of
-its tasks, and runs from the first start to the last end of its instances. Times are shifted by a
-constant that is not told; 0 is no time.
+its file or by its fields. A job is submitted at the start in pai_job_table, requests the GPUs of
+its tasks, and runs from the first start to the last end of its instances. Times are shifted by an
+unpublished constant; 0 means unknown.
+
+The sample of 100,000 jobs that comes with the simulator has one row per job. Its scheduler places
+``num_inst`` instances of ``num_gpu`` GPUs each, so a job holds their product.
 """
 
 from __future__ import annotations
@@ -16,13 +19,61 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
-from gpuplan.analysis.log_formats.pai_sample import SAMPLE_COLUMNS, is_sample, sample_plan
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
-from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, number, states, text
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
 from gpuplan.analysis.reading.source import Head, SourceStream, split_line
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
+
+SAMPLE_COLUMNS = ("job_id", "submit_time", "num_cpu", "num_gpu", "gpu_type", "duration", "user")
+INSTANCE_COUNTS = ("num_inst", "num_pod")
+"""The files call the number of instances by either name."""
+
+
+def is_sample(columns: tuple[str, ...]) -> bool:
+    """Return whether a table has the columns of the sample."""
+    return set(SAMPLE_COLUMNS) <= set(columns) and bool(set(INSTANCE_COUNTS) & set(columns))
+
+
+def sample_plan(context: SourceContext) -> ReadingPlan:
+    """Return the plan of a sample."""
+    instances = next(name for name in INSTANCE_COUNTS if name in context.columns)
+    workers = pl.col("num_workers").fill_null(1)
+    fields = [
+        text("job_id", "job_id", required=True),
+        text("user", "user"),
+        Field("submit_time", "submit_time", seconds("submit_time"), "seconds", required=True),
+        number("duration_s", "duration", expected="seconds"),
+        number("gpus", "num_gpu"),
+        count("num_workers", instances),
+        Field("written_type", "gpu_type", gpu_names("gpu_type")),
+    ]
+    rules = [Rule("negative_gpus", "num_gpu", "a number, at least 0", pl.col("gpus") < 0)]
+    if "wait_time" in context.columns:
+        fields.append(number("queue_s", "wait_time", expected="seconds"))
+        rules.append(
+            Rule("negative_wait", "wait_time", "seconds, at least 0", pl.col("queue_s") < 0)
+        )
+    asks = pl.col("gpus") > 0
+    return ReadingPlan(
+        fields=tuple(fields),
+        jobs={
+            "num_gpus": pl.col("gpus").fill_null(0) * workers,
+            "num_workers": workers,
+            "gpu_type": pl.when(asks & (pl.col("written_type").str.to_uppercase() != "CPU")).then(
+                "written_type"
+            ),
+        },
+        rules=tuple(rules),
+        tallies=(Tally("jobs without a duration", pl.col("duration_s").is_null()),),
+        notes=(
+            "the log has no states",
+            *(() if "wait_time" in context.columns else ("the log has no waits",)),
+        ),
+        relative_time=True,
+    )
+
 
 JOBS, TASKS, INSTANCES, TAGS = (
     "pai_job_table", "pai_task_table", "pai_instance_table", "pai_group_tag_table",
@@ -60,14 +111,14 @@ INSTANCE_SCHEMA: Schema = {"job_name": pl.String(), "start_s": pl.Float64(), "en
 TAG_SCHEMA: Schema = {"inst_id": pl.String(), "workload": pl.String()}
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    if is_sample(sight.columns):
-        return sample_plan(sight)
-    if _table_of(sight.head) != JOBS:
-        need(sight, SAMPLE_COLUMNS, "pai")
-    if TASKS not in sight.sides:
+def _plan(context: SourceContext) -> ReadingPlan:
+    if is_sample(context.columns):
+        return sample_plan(context)
+    if _table_of(context.head) != JOBS:
+        need(context, SAMPLE_COLUMNS, "pai")
+    if TASKS not in context.side_rows:
         raise InputError(
-            sight.head.path,
+            context.head.path,
             f"is {JOBS}, which tells no GPUs",
             expected=f"{TASKS} beside it; {INSTANCES} and {TAGS} are read too where they are given",
             hint="name all tables in one command, or the folder that holds them",
@@ -78,7 +129,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     ran = pl.when(pl.col("state") != "not_started").then(end - start)
     waited = instance("start_s") - task("start_s")
     types_differ = task("gpu_type") != task("other_gpu_type")
-    has_instances = INSTANCES in sight.sides
+    has_instances = INSTANCES in context.side_rows
     notes = () if has_instances else (
         f"without {INSTANCES} jobs run from the start of their first task to their own end, and "
         "no waits are known",
@@ -91,9 +142,9 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             number("ended_s", "end_time"),
             text("source_state", "status"),
             states("status", STATUSES),
-            _of(sight, TASKS, "job_name", "task", TASK_SCHEMA),
-            _of(sight, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
-            _of(sight, TAGS, "inst_id", "tag", TAG_SCHEMA),
+            _of(context, TASKS, "job_name", "task", TASK_SCHEMA),
+            _of(context, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
+            _of(context, TAGS, "inst_id", "tag", TAG_SCHEMA),
         ),
         jobs={
             "job_class": tag("workload"),
@@ -125,9 +176,9 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     )  # fmt: skip
 
 
-def _of(sight: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
-    """Return the field with what a side table holds for a key: a struct, of nulls for nothing."""
-    rows = sight.sides.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
+def _of(context: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
+    """Return the field with the row of a side table for a key: a struct, of nulls if missing."""
+    rows = context.side_rows.get(table, pl.DataFrame(schema={**schema, LOST: pl.Boolean()}))
 
     def look_up(keys: pl.Series) -> pl.Series:
         found = keys.to_frame(key).join(rows, on=key, how="left", maintain_order="left")
@@ -138,11 +189,11 @@ def _of(sight: SourceContext, table: str, key: str, name: str, schema: Schema) -
 
 
 def _time(field: str) -> pl.Expr:
-    """Return seconds; null for 0, which stands for no time."""
+    """Return seconds; null for 0, which means unknown."""
     return pl.when(pl.col(field) > 0).then(field)
 
 
-def _plan_tasks(sight: SourceContext) -> ReadingPlan:
+def _plan_tasks(context: SourceContext) -> ReadingPlan:
     asks = pl.col("percent") > 0
     gpu = pl.when(asks & (pl.col("written_type").str.to_uppercase() != "CPU")).then("written_type")
     return ReadingPlan(
@@ -178,7 +229,7 @@ def _tasks_per_job(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _plan_instances(sight: SourceContext) -> ReadingPlan:
+def _plan_instances(context: SourceContext) -> ReadingPlan:
     return ReadingPlan(
         fields=(
             text("job_name", "job_name", required=True),
@@ -194,7 +245,7 @@ def _instances_per_job(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.group_by("job_name").agg(pl.min("start_s"), pl.max("end_s"), pl.any(LOST))
 
 
-def _plan_tags(sight: SourceContext) -> ReadingPlan:
+def _plan_tags(context: SourceContext) -> ReadingPlan:
     return ReadingPlan(
         fields=(text("inst_id", "inst_id", required=True), text("workload", "workload")),
         schema=TAG_SCHEMA,
@@ -205,7 +256,7 @@ def _tags_per_job(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.group_by("inst_id").agg(pl.min("workload"), pl.any(LOST))
 
 
-SIDES = {
+SIDE_TABLES = {
     TASKS: SideTable(TASKS, "job_name", _plan_tasks, _tasks_per_job),
     INSTANCES: SideTable(INSTANCES, "job_name", _plan_instances, _instances_per_job),
     TAGS: SideTable(TAGS, "inst_id", _plan_tags, _tags_per_job),
@@ -250,19 +301,18 @@ def _recognizes(head: Head) -> str | None:
     return None if found is None else found[1]
 
 
-def _side(head: Head) -> SideTable | None:
-    return SIDES.get(_table_of(head) or "")
+def _side_field(head: Head) -> SideTable | None:
+    return SIDE_TABLES.get(_table_of(head) or "")
 
 
 PAI = LogFormat(
     name="pai",
-    description="Alibaba PAI (gpu-v2020): its tables joined, or the simulator's sample "
-    "(relative times)",
+    description="Alibaba PAI (gpu-v2020): its tables, or the simulator's sample",
     source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2020: pai_job_table.csv and "
     "pai_task_table.csv, with pai_instance_table.csv and pai_group_tag_table.csv if you have them",
     recognizes=_recognizes,
     plan=_plan,
     open=_open,
     jobs_table=JOBS,
-    side=_side,
+    side_table=_side_field,
 )

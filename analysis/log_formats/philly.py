@@ -22,6 +22,7 @@ from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import moment
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import MICROS
 
 ZONE = "America/Los_Angeles"
 TABLE_COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
@@ -43,7 +44,7 @@ def _open(stream: SourceStream) -> Rows:
 
 
 def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
-    """Return the cells of a job; its GPUs are those of the first attempt that tells them."""
+    """Return the cells of a job; its GPUs are those of the first attempt that records them."""
     attempts = job.get("attempts") or []
     if not isinstance(attempts, list) or not all(isinstance(run, dict) for run in attempts):
         raise ValueError("attempts that are no list of objects")
@@ -72,18 +73,18 @@ def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
 
 
 def _joined(attempts: list[dict[str, Any]], key: str) -> str | None:
-    """Return the times of all attempts as one cell, a missing one as nothing."""
+    """Return the times of all attempts as one cell, a missing one as an empty item."""
     if not attempts:
         return None
     times = (run.get(key) for run in attempts)
     return JOINT.join("" if time in NO_TIME else text_cell(time) or "" for time in times)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    zone = sight.choices.time_zone or ZONE
-    if "start_times" in sight.columns and sight.head.is_json:
+def _plan(context: SourceContext) -> ReadingPlan:
+    zone = context.choices.time_zone or ZONE
+    if "start_times" in context.columns and context.head.is_json:
         return _plan_records(zone)
-    need(sight, TABLE_COLUMNS, "philly")
+    need(context, TABLE_COLUMNS, "philly")
     return ReadingPlan(
         fields=(
             Field("submit_time", "timestamp", moment("timestamp", zone), LOCAL, True, zone),
@@ -91,7 +92,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             number("num_gpus", "num_gpus", required=True),
             text("group", "cluster"),
         ),
-        jobs={"job_id": made_id("philly", sight.number)},
+        jobs={"job_id": made_id("philly", context.number)},
         notes=("the log has no users, states and waits",),
         time_zone=zone,
         made_ids=True,
@@ -105,7 +106,7 @@ def _plan_records(zone: str) -> ReadingPlan:
     open_ended = (
         (ends.list.len() > 0) & ends.list.last().is_null() & starts.list.last().is_not_null()
     )
-    waited = (starts.list.first() - pl.col("submit_time").to_physical()) / 1e6
+    waited = (starts.list.first() - pl.col("submit_time").to_physical()) / MICROS
     never = pl.col("runs") == 0
     return ReadingPlan(
         fields=(
@@ -122,12 +123,12 @@ def _plan_records(zone: str) -> ReadingPlan:
             Field("starts_us", "start_times", _local_times("start_times", zone)),
             Field("ends_us", "end_times", _local_times("end_times", zone)),
             Field("late_ends_us", "end_times", _local_times("end_times", zone, "latest")),
-            Field("starts_told", "start_times", _told("start_times")),
-            Field("ends_told", "end_times", _told("end_times")),
+            Field("starts_told", "start_times", _all_times("start_times")),
+            Field("ends_told", "end_times", _all_times("end_times")),
         ),
         jobs={
             "queue_s": pl.when(waited >= 0).then(waited),
-            "duration_s": pl.when(has_run).then(runs_us.list.sum() / 1e6),
+            "duration_s": pl.when(has_run).then(runs_us.list.sum() / MICROS),
             "num_workers": pl.col("servers").clip(1),
             "attempts": pl.col("runs").clip(1),
             "state": pl.when(never)
@@ -174,16 +175,16 @@ def _runs_us(starts: pl.Expr, ends: pl.Expr, late_ends: pl.Expr) -> pl.Expr:
     return early + (late - early) * is_wrong * is_mended
 
 
-def _told(source: str) -> pl.Expr:
+def _all_times(source: str) -> pl.Expr:
     return pl.col(source).str.split(JOINT).list.eval(pl.element() != "").list.sum()
 
 
 def _local_times(
     source: str, zone: str, twice: Literal["earliest", "latest"] = "earliest"
 ) -> pl.Expr:
-    """Return lists of microseconds after 1970, in UTC; null where a text is no time.
+    """Return lists of microseconds after 1970, in UTC; null for invalid times.
 
-    ``twice`` says which reading of a local time that happens twice is meant.
+    ``twice`` selects which of two readings of an ambiguous local time to take.
     """
     naive = pl.element().str.to_datetime("%Y-%m-%d %H:%M:%S", time_unit="us", strict=False)
     local = naive.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null")

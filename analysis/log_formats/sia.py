@@ -15,8 +15,8 @@ COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 START_S = "seconds from the start of the workload"
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS[:4], "sia")
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS[:4], "sia")
     return ReadingPlan(
         fields=(
             text("job_id", "name", required=True),
@@ -35,7 +35,7 @@ def _recognizes(head: Head) -> str | None:
 
 SIA = LogFormat(
     name="sia",
-    description="workloads of the Sia and Pollux simulators (relative times, no durations)",
+    description="workloads of the Sia and Pollux simulators (relative times)",
     source="siasosp23/artifacts and petuum/adaptdl (branch osdi21-artifact) on GitHub",
     recognizes=_recognizes,
     plan=_plan,

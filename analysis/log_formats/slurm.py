@@ -1,19 +1,21 @@
 """Slurm's accounting: ``sacct --parsable2``, ``sacct -p`` or ``sacct --json``.
 
-The columns are those that ``--format`` asked for. Rows of steps are no jobs. A job requeued has a
-row per run (with ``-D``), a heterogeneous one a row per component: they are joined.
+The columns are those of ``--format``. Rows of steps are left out. A requeued job has a row per run
+(with ``-D``), a heterogeneous one a row per component: they are joined.
+
+The objects of ``sacct --json`` are turned into the columns of ``sacct --parsable2``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_names
-from gpuplan.analysis.log_formats import slurm_json
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.log_formats.slurm_cells import (
     MIXED,
@@ -33,17 +35,105 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
-from gpuplan.analysis.reading.records import open_records
+from gpuplan.analysis.reading.records import Cell, open_records
+from gpuplan.analysis.reading.records import text as text_cell
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.tally import EARLY, Tally
 from gpuplan.analysis.reading.times import is_number
 from gpuplan.analysis.schema import CANONICAL, SUBMIT_TYPE
+from gpuplan.analysis.time_units import MICROS
 
-ASKED = (
+JSON_COLUMNS = (
+    "jobid", "user", "account", "partition", "state", "submit", "start", "end", "elapsedraw",
+    "nnodes", "alloctres", "reqtres", "cluster",
+)  # fmt: skip
+
+
+def flatten(job: dict[str, Any]) -> dict[str, Cell]:
+    """Return the cells of a job; its steps lie in it and are not read. Raises `ValueError`."""
+    time, tres = _object(job, "time"), _object(job, "tres")
+    return {
+        "jobid": _job_id(job),
+        **{name: text_cell(job.get(name)) for name in ("user", "account", "partition", "cluster")},
+        "state": _state(job.get("state")),
+        "submit": _moment(time.get("submission")),
+        "start": _moment(time.get("start")),
+        "end": _moment(time.get("end")),
+        "elapsedraw": _number(time.get("elapsed")),
+        "nnodes": _number(job.get("allocation_nodes")),
+        "alloctres": _tres(tres.get("allocated")),
+        "reqtres": _tres(tres.get("requested")),
+    }
+
+
+def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
+    value = parent.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{key} that is no object")
+    return value
+
+
+def _job_id(job: dict[str, Any]) -> Cell:
+    """Return the id as the table writes it: ``12``, ``12_3``, ``12_[4-9]``, ``12+1``."""
+    array, het = _object(job, "array"), _object(job, "het")
+    parent, task = _number(array.get("job_id")), _number(array.get("task_id"))
+    leader, place = _number(het.get("job_id")), _number(het.get("job_offset"))
+    if leader not in (None, "0") and place is not None:
+        return f"{leader}+{place}"
+    if parent not in (None, "0"):
+        waiting = array.get("task")
+        if task is not None:
+            return f"{parent}_{task}"
+        if isinstance(waiting, str) and waiting:
+            return f"{parent}_[{waiting}]"
+    return _number(job.get("job_id"))
+
+
+def _number(value: Any) -> Cell:
+    """Return a number as a cell; newer versions wrap one: ``{"set": true, "number": 4}``."""
+    if isinstance(value, dict):
+        if not value.get("set", True) or value.get("infinite"):
+            return None
+        value = value.get("number")
+    return text_cell(value)
+
+
+def _moment(value: Any) -> Cell:
+    seconds = _number(value)
+    return None if seconds == "0" else seconds
+
+
+def _state(value: Any) -> Cell:
+    """Return the state; of several flags the first."""
+    if isinstance(value, dict):
+        value = value.get("current")
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return text_cell(value)
+
+
+def _tres(entries: Any) -> Cell:
+    """Return resources as the table writes them: ``cpu=8,gres/gpu=4,gres/gpu:a100=4``."""
+    if entries is None:
+        return None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ValueError("resources that are no list of objects")
+    recorded = []
+    for entry in entries:
+        kind, name, count = entry.get("type"), entry.get("name"), entry.get("count")
+        if not isinstance(kind, str) or not isinstance(count, int):
+            raise ValueError("a resource without type and count")
+        recorded.append(f"{kind}/{name}={count}" if name else f"{kind}={count}")
+    return ",".join(recorded) or None
+
+
+SACCT_FIELDS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
     "NNodes", "AllocTRES", "ReqTRES",
 )  # fmt: skip
-COMMAND = f"sacct -a -X -P -D --format={','.join(ASKED)}"
+COMMAND = f"sacct -a -X -P -D --format={','.join(SACCT_FIELDS)}"
 SEPARATORS = "|\t,"
 IDS = ("jobid", "jobidraw")
 SUBMITS = ("submit", "eligible", "start")
@@ -60,7 +150,7 @@ STATE = CANONICAL["state"]
 
 def _open(stream: SourceStream) -> Rows:
     if Head(stream.path, stream.head).is_json:
-        return open_records(stream, slurm_json.flatten, slurm_json.COLUMNS, key="jobs")
+        return open_records(stream, flatten, JSON_COLUMNS, key="jobs")
     return open_table(stream, _layout)
 
 
@@ -74,10 +164,10 @@ def _separator(line: str) -> str:
     return next((mark for mark in SEPARATORS if mark in line), ",")
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    _check(sight)
-    has = frozenset(sight.columns)
-    zone = sight.choices.time_zone or "UTC"
+def _plan(context: SourceContext) -> ReadingPlan:
+    _check(context)
+    has = frozenset(context.columns)
+    zone = context.choices.time_zone or "UTC"
     fields = _fields(has, zone)
     source = {f.name: f.source for f in fields}
 
@@ -91,7 +181,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     )
     start, ended = (value(name, SUBMIT_TYPE) for name in ("start_time", "ended"))
     word = value("word", STATE).fill_null("unknown")
-    span = (ended.to_physical() - start.to_physical()) / 1e6
+    span = (ended.to_physical() - start.to_physical()) / MICROS
     ran = pl.coalesce(value("elapsed_s"), span)
     idle = ran.fill_null(0) == 0
     began = start.is_not_null() if "start_time" in source else ~idle
@@ -100,11 +190,11 @@ def _plan(sight: SourceContext) -> ReadingPlan:
         | (~began & idle)
         | ((word == "cancelled") & idle & allocated.is_null())
     )
-    waited = (start.to_physical() - pl.col("submit_time").to_physical()) / 1e6
+    waited = (start.to_physical() - pl.col("submit_time").to_physical()) / MICROS
     types = [pl.col(f"{name}_type") for name in RESOURCES if name in has]
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
     is_mixed = (named == MIXED).fill_null(False)
-    # A log without starts tells its runs apart by their submissions.
+    # In a log without starts, runs differ by their submissions.
     run_start = start if "start_time" in source else pl.when(~never).then("submit_time")
     clock = source.get("elapsed_s") or source["ended"]
     return ReadingPlan(
@@ -135,7 +225,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
                   ~never & (waited < 0)),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
         ),
-        notes=tuple(_notes(sight, has, zone)),
+        notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
         nothing=NOTHING,
         join=join(run_start, is_mixed),
@@ -143,7 +233,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
 
 
 def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
-    """Return what is read of the columns that are there."""
+    """Return the fields that the columns of the log allow."""
     ident = next(name for name in IDS if name in has)
     submit = next(name for name in SUBMITS if name in has)
     fields = [
@@ -179,11 +269,11 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
 
 
 def _gpus(tres: pl.Expr, gres: pl.Expr) -> pl.Expr:
-    """Return the GPUs that either tells; sites that do not track them as TRES tell them as GRES."""
+    """Return the GPUs from TRES, or from GRES for sites that do not track them as TRES."""
     return pl.when(tres > 0).then(tres).otherwise(pl.coalesce(gres, tres))
 
 
-def _notes(sight: SourceContext, has: frozenset[str], zone: str) -> Iterator[str]:
+def _notes(context: SourceContext, has: frozenset[str], zone: str) -> Iterator[str]:
     submit = next(name for name in SUBMITS if name in has)
     if submit != "submit":
         yield f"the log has no Submit: a job counts as submitted at its {submit.capitalize()}"
@@ -191,17 +281,17 @@ def _notes(sight: SourceContext, has: frozenset[str], zone: str) -> Iterator[str
         yield "GPUs are those requested: the log has neither AllocTRES nor AllocGRES"
     if any(name.endswith("gres") for name in has & set(RESOURCES)) and "nnodes" not in has:
         yield "the log has no NNodes: GPUs told per node are taken for one node"
-    cells = [cell for row in sight.sample if (cell := row.get(submit)) is not None]
+    cells = [cell for row in context.sample if (cell := row.get(submit)) is not None]
     if any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells):
-        chosen = sight.choices.time_zone is not None
+        chosen = context.choices.time_zone is not None
         hint = "" if chosen else "; the log does not tell the zone, --time-zone NAME does"
         yield f"times without an offset are read as {zone}{hint}"
 
 
-def _check(sight: SourceContext) -> None:
+def _check(context: SourceContext) -> None:
     """Refuse what cannot become jobs. Raises `InputError` with the command that helps."""
-    path, has = sight.head.path, set(sight.columns)
-    if _is_fixed_width(sight.head):
+    path, has = context.head.path, set(context.columns)
+    if _is_fixed_width(context.head):
         raise InputError(
             path,
             "is sacct output of fixed width, which cuts long values",
@@ -214,7 +304,7 @@ def _check(sight: SourceContext) -> None:
     if missing:
         raise InputError(
             path,
-            f"no column {', nor '.join(missing)}; found {', '.join(sight.columns[:12])}",
+            f"no column {', nor '.join(missing)}; found {', '.join(context.columns[:12])}",
             expected="a header line and the fields of a job",
             hint=COMMAND,
         )
@@ -242,7 +332,7 @@ def _recognizes(head: Head) -> str | None:
 SLURM_FORMAT = LogFormat(
     name="slurm",
     description="Slurm's accounting: sacct --parsable2, -p or --json, any fields",
-    source=f"your cluster: sacct -a -X -P -D --format=... with {', '.join(ASKED)}",
+    source=f"your cluster: sacct -a -X -P -D --format=... with {', '.join(SACCT_FIELDS)}",
     recognizes=_recognizes,
     plan=_plan,
     open=_open,

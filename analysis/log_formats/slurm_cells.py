@@ -11,6 +11,7 @@ from gpuplan.analysis.reading.joins import FIRST, KEY, Join
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
 STEP = r"^\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?\."
@@ -32,7 +33,7 @@ GRES_COUNT = r"[:=](\d+)$"
 IN_PARENTHESES = r"\([^)]*\)"
 MOST_WORKERS = 2**31 - 1
 MIXED = ","
-"""Stands for several GPU types; no type can be written so."""
+"""Marks several GPU types; it cannot be the name of a type."""
 RUN = (*KEY, "component", "submit_time")
 WORDS = {**SLURM, **SLURM_SHORT}
 OWNER = ("user", "account", "cluster")
@@ -54,12 +55,12 @@ def owner(has: Set[str]) -> pl.Expr:
 
     Slurm numbers jobs per cluster, and begins again when it has used all numbers.
     """
-    told = [pl.col(name).fill_null("") for name in OWNER if name in has]
-    return pl.concat_str(told, separator="\0") if told else pl.lit("")
+    recorded = [pl.col(name).fill_null("") for name in OWNER if name in has]
+    return pl.concat_str(recorded, separator="\0") if recorded else pl.lit("")
 
 
 def is_step(source: str) -> pl.Expr:
-    """Whether a row is a step of a job: ``12.batch``, ``12_3.0``, ``12+1.extern``."""
+    """Return whether a row is a step of a job: ``12.batch``, ``12_3.0``, ``12+1.extern``."""
     return pl.col(source).str.contains(STEP)
 
 
@@ -69,11 +70,11 @@ def instant(source: str, zone: str, earlier: str | None = None) -> pl.Expr:
     Args:
         source: the column.
         zone: zone of the local times.
-        earlier: column of times that come before; it tells which hour is meant in autumn.
+        earlier: column of earlier times; it resolves the ambiguous hour in autumn.
     """
     epoch = pl.when(pl.col(source).str.contains(EPOCH)).then(seconds(source))
-    told = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
-    return pl.coalesce(told, epoch)
+    recorded = moment(source, zone) if earlier is None else moment_after(source, earlier, zone)
+    return pl.coalesce(recorded, epoch)
 
 
 def state(source: str) -> pl.Expr:
@@ -86,13 +87,13 @@ def elapsed_s(source: str) -> pl.Expr:
     """Return the seconds of ``[DD-[HH:]]MM:SS``."""
     parts = pl.col(source).str.extract_groups(ELAPSED)
     days, hours, minutes, rest = (parts.struct.field(p).cast(pl.Float64) for p in "dhms")
-    return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + rest
+    return days.fill_null(0) * DAY_S + hours.fill_null(0) * HOUR_S + minutes * 60 + rest
 
 
 def tres_gpus(source: str) -> pl.Expr:
     """Return the GPUs of ``cpu=8,gres/gpu=4,gres/gpu:a100=4``: the total, or the sum of the types.
 
-    Both tell the same GPUs, so they are never added. No such key is 0, a count that is no whole
+    Both count the same GPUs, so they are never added. A missing key is 0, a count that is no whole
     number is null.
     """
     cell = pl.col(source)
@@ -105,7 +106,7 @@ def tres_gpus(source: str) -> pl.Expr:
 def gres_gpus(source: str) -> pl.Expr:
     """Return the GPUs per node of ``gpu:4``, ``gpu:a100:4(S:0-1)``; a bare ``gpu`` is one.
 
-    A count that is no whole number is null.
+    An invalid count is null.
     """
     entries, entry = _gres_entries(source), pl.element()
     is_gpu = entry.str.contains(GRES_IS_GPU)
@@ -118,18 +119,20 @@ def gres_gpus(source: str) -> pl.Expr:
 def tres_type(source: str) -> pl.Expr:
     """Return the GPU type of ``gres/gpu:a100=4``; `MIXED` for several, empty text for none."""
     cell = pl.col(source)
-    told = pl.when(cell.str.contains(TRES_TYPES)).then(cell).str.split(",")
-    several = _one_type(told.list.eval(pl.element().str.extract(TRES_TYPE)))
+    recorded = pl.when(cell.str.contains(TRES_TYPES)).then(cell).str.split(",")
+    several = _one_type(recorded.list.eval(pl.element().str.extract(TRES_TYPE)))
     return (
-        pl.when(told.is_null()).then(cell.str.extract(TRES_TYPE).fill_null("")).otherwise(several)
+        pl.when(recorded.is_null())
+        .then(cell.str.extract(TRES_TYPE).fill_null(""))
+        .otherwise(several)
     )
 
 
 def gres_type(source: str) -> pl.Expr:
     """Return the GPU type of ``gpu:a100:4``; `MIXED` for several, empty text for none."""
     parts = pl.element().str.extract_groups(GRES_GPU).struct
-    told = pl.coalesce(parts.field("typed"), parts.field("bare"))
-    return _one_type(_gres_entries(source).list.eval(pl.when(told != "").then(told)))
+    recorded = pl.coalesce(parts.field("typed"), parts.field("bare"))
+    return _one_type(_gres_entries(source).list.eval(pl.when(recorded != "").then(recorded)))
 
 
 def _gres_entries(source: str) -> pl.Expr:
@@ -137,18 +140,18 @@ def _gres_entries(source: str) -> pl.Expr:
 
 
 def _one_type(types: pl.Expr) -> pl.Expr:
-    told = types.list.drop_nulls()
-    kinds = told.list.eval(pl.element().str.to_lowercase()).list.n_unique()
-    return pl.when(kinds > 1).then(pl.lit(MIXED)).otherwise(told.list.first().fill_null(""))
+    recorded = types.list.drop_nulls()
+    kinds = recorded.list.eval(pl.element().str.to_lowercase()).list.n_unique()
+    return pl.when(kinds > 1).then(pl.lit(MIXED)).otherwise(recorded.list.first().fill_null(""))
 
 
 def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per job of rows that are runs of it, components of it, or both.
+    """Return one row per job from rows of its runs, its components, or both.
 
     The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
     The durations of the runs add up; GPUs and workers are those of the first run that started, the
-    state is that of the last. A run seen twice, as in the dumps of two months, counts once, as its
-    later row tells it. Of several owners of an id the jobs of the later ones are
+    state is that of the last. A run that occurs twice, as in the dumps of two months, counts once,
+    by its later row. If an id has several owners, the jobs of the later ones are
     called ``12-2``, ``12-3``.
     """
     started = pl.col("start_time").is_not_null()

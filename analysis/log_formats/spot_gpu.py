@@ -15,23 +15,24 @@ from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import seconds
 from gpuplan.analysis.schema import CANONICAL
+from gpuplan.analysis.time_units import MICROS
 
 COLUMNS = (
     "job_name", "organization", "gpu_model", "gpu_request", "worker_num",
     "submit_time", "duration", "job_type",
 )  # fmt: skip
 WINDOW_S = 15_897_599
-"""A job that lasts until then was alive when the trace was cut."""
+"""A job that ends then was still running when the trace ended."""
 KINDS = {"HP": "hp", "Spot": "spot"}
 STATE = CANONICAL["state"]
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    need(sight, COLUMNS, "spot-gpu")
+def _plan(context: SourceContext) -> ReadingPlan:
+    need(context, COLUMNS, "spot-gpu")
     kind = pl.col("job_type").replace_strict(
         KINDS, default=None, return_dtype=CANONICAL["priority"]
     )
-    end_s = pl.col("submit_time").to_physical() / 1e6 + pl.col("duration_s")
+    end_s = pl.col("submit_time").to_physical() / MICROS + pl.col("duration_s")
     cut = end_s >= WINDOW_S
     return ReadingPlan(
         fields=(
@@ -71,7 +72,7 @@ def _recognizes(head: Head) -> str | None:
 
 SPOT_GPU = LogFormat(
     name="spot-gpu",
-    description="Alibaba spot-gpu (v2026): guaranteed and spot jobs, 184 days (relative times)",
+    description="Alibaba spot-gpu (v2026): guaranteed and spot jobs (relative times)",
     source="alibaba/clusterdata on GitHub, cluster-trace-v2026-spot-gpu: job_info_df.csv",
     recognizes=_recognizes,
     plan=_plan,

@@ -1,4 +1,4 @@
-"""What the state words of job logs mean."""
+"""The meaning of the state words of job logs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLURM = {
 """Slurm's words, which AcmeTrace and Helios use too."""
 
 SLURM_SUFFIX = r"( by \S+|\+)$"
-"""What Slurm adds to a word: ``CANCELLED by 1001``, or ``CANCELLED+`` where it is cut."""
+"""Suffixes that Slurm adds to a word: ``CANCELLED by 1001``, or ``CANCELLED+`` if truncated."""
 
 SLURM_SHORT = {
     "cd": "completed",
@@ -83,4 +83,4 @@ ANY = {
     "terminated": "completed",
     **{state: state for state in STATES},
 }
-"""Every word above and some of common use, for logs whose columns the user maps."""
+"""Every word above and other common ones, for logs with columns mapped by the user."""

@@ -1,4 +1,4 @@
-"""Standard Workload Format: 18 numbers per job, after comments that tell when the log begins.
+"""Standard Workload Format: 18 numbers per job, after comments with the start of the log.
 
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers",
 JSSPP 1999; version 2.2 of the Parallel Workloads Archive. It counts processors and knows no GPUs.
@@ -44,11 +44,11 @@ def _open(stream: SourceStream) -> Rows:
     return open_table(stream, Layout(" ", COLUMNS, quotes=False, clean=_clean))
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    begins_s = int(_told(sight.head, "UnixStartTime", r"\d{1,10}") or 0)
+def _plan(context: SourceContext) -> ReadingPlan:
+    begins_s = int(_header_value(context.head, "UnixStartTime", r"\d{1,10}") or 0)
     offset = pl.duration(seconds=begins_s)
     allocated, requested = pl.col("allocated"), pl.col("requested")
-    told = pl.coalesce(allocated, requested)
+    recorded = pl.coalesce(allocated, requested)
     ran = pl.col("run_s")
     cancelled = pl.col("state_word") == "cancelled"
     never = cancelled & (ran.is_null() | ((ran == 0) & (allocated.fill_null(0) == 0)))
@@ -69,7 +69,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
             states("status", STATUS, "state_word"),
         ),
         jobs={
-            "num_gpus": told.fill_null(0.0),
+            "num_gpus": recorded.fill_null(0.0),
             "queue_s": pl.when(~never & (waited >= 0)).then(waited),
             "duration_s": pl.when(~never).then(ran),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise("state_word"),
@@ -77,7 +77,7 @@ def _plan(sight: SourceContext) -> ReadingPlan:
         rules=(
             Rule("negative_duration", "run_time", "seconds, at least 0, or -1", ran < 0),
             Rule("negative_gpus", "allocated_processors", "at least 0, or -1", allocated < 0),
-            Rule("negative_gpus", "requested_processors", "at least 0, or -1", told < 0),
+            Rule("negative_gpus", "requested_processors", "at least 0, or -1", recorded < 0),
         ),
         left_out=(
             Tally("lines of partial executions left out (the summary line of the job counts)",
@@ -86,27 +86,27 @@ def _plan(sight: SourceContext) -> ReadingPlan:
         tallies=(
             Tally("jobs that were cancelled before they started (no duration)", never),
             Tally("jobs of unknown duration", ~never & ran.is_null()),
-            Tally("jobs that tell no processors (0)", told.is_null()),
+            Tally("jobs that tell no processors (0)", recorded.is_null()),
             Tally("jobs whose allocation is unknown: the request counts",
                   allocated.is_null() & requested.is_not_null()),
             Tally("jobs of negative wait (no wait recorded)", waited < 0),
         ),
         notes=("num_gpus holds processors: the log knows no GPUs",),
-        time_zone=_zone(sight.head) if begins_s else None,
+        time_zone=_zone(context.head) if begins_s else None,
         relative_time=not begins_s,
         nothing=UNKNOWN,
     )  # fmt: skip
 
 
-def _told(head: Head, name: str, form: str) -> str | None:
-    """Return what a comment of the header tells: ``; UnixStartTime: 820454400``."""
+def _header_value(head: Head, name: str, form: str) -> str | None:
+    """Return the value of a comment in the header: ``; UnixStartTime: 820454400``."""
     match = re.search(rf"(?m)^;\s*{name}:\s*({form})".encode(), head.data)
     return match[1].decode() if match else None
 
 
 def _zone(head: Head) -> str:
     try:
-        return check_zone(_told(head, "TimeZoneString", r"[\w/+-]+") or "UTC")
+        return check_zone(_header_value(head, "TimeZoneString", r"[\w/+-]+") or "UTC")
     except UsageError:
         return "UTC"
 
@@ -116,7 +116,7 @@ def _recognizes(head: Head) -> str | None:
     if line is None or head.is_json:
         return None
     if line.startswith(";"):
-        mark = next((mark for mark in MARKS if _told(head, mark, "") is not None), None)
+        mark = next((mark for mark in MARKS if _header_value(head, mark, "") is not None), None)
         return None if mark is None else f"a comment that tells {mark}"
     cells = line.split()
     is_job = len(cells) == len(COLUMNS) and all(is_number(cell) for cell in cells)
@@ -125,7 +125,7 @@ def _recognizes(head: Head) -> str | None:
 
 SWF = LogFormat(
     name="swf",
-    description="Standard Workload Format of the Parallel Workloads Archive (processors, no GPUs)",
+    description="Standard Workload Format (processors, no GPUs)",
     source="the Parallel Workloads Archive; many simulators of schedulers",
     recognizes=_recognizes,
     plan=_plan,

@@ -22,10 +22,10 @@ START_S = "seconds from the start of the list"
 GPU_DIGITS = 6  # workers times a share of GPUs, which was itself rounded
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    if set(BY_WORKER) <= set(sight.columns):
+def _plan(context: SourceContext) -> ReadingPlan:
+    if set(BY_WORKER) <= set(context.columns):
         return _plan_by_worker()
-    need(sight, COLUMNS, "tiresias")
+    need(context, COLUMNS, "tiresias")
     return ReadingPlan(
         fields=(
             text("job_id", "job_id", required=True),
@@ -78,7 +78,7 @@ def _recognizes(head: Head) -> str | None:
 
 TIRESIAS = LogFormat(
     name="tiresias",
-    description="job lists of the Tiresias simulator, by duration or by iterations of workers",
+    description="job lists of the Tiresias simulator, by duration or by iterations",
     source="SymbioticLab/Tiresias on GitHub, simulator; converted Kalos jobs",
     recognizes=_recognizes,
     plan=_plan,

@@ -1,7 +1,7 @@
 """Weights & Biases runs: the runs table as CSV, or what scripts save from the public API.
 
 A run has no queue: its creation is its start. A resumed run keeps its creation time, and its run
-time spans every stretch. The GPU count is no default column and is looked for in the config.
+time covers all sessions. The GPU count is not a default column and is searched in the config.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ GPU_COUNT_NAMES = (
     "gpu_count", "num_gpus", "n_gpus", "n_gpu", "ngpus", "num_gpu", "gpus",
     "world_size", "num_devices", "devices",
 )  # fmt: skip
-"""Where a GPU count may stand, best first; case, spaces and config prefixes do not matter."""
-OWN_COUNT = "gpu_count"  # as W&B calls what it counts itself
+"""Possible names of a GPU count, best first; case, spaces and config prefixes do not matter."""
+OWN_COUNT = "gpu_count"  # the name of W&B's own count
 GPU_TYPE_NAMES = ("gpu_type", "gpu_name")
 MAX_GPUS = 100_000  # a larger number under such a name counts something else
-BYTES_PER_GB = 1 << 30  # drivers tell the memory of an A100-80GB as 80 of these
+BYTES_PER_GB = 1 << 30  # drivers report the memory of an A100-80GB as 80 of these
 RECORD_COLUMNS = (
     "id", "state", "created", "heartbeat", "runtime", "user", "group", "job_type", "gpu_count",
     "gpu_type",
@@ -50,11 +50,11 @@ def _open(stream: SourceStream) -> Rows:
     return open_table(stream)
 
 
-def _plan(sight: SourceContext) -> ReadingPlan:
-    if sight.head.is_json:
+def _plan(context: SourceContext) -> ReadingPlan:
+    if context.head.is_json:
         return _plan_records()
-    by_name = {name.lower(): name for name in reversed(sight.columns)}
-    _check_is_runs_table(sight, by_name)
+    by_name = {name.lower(): name for name in reversed(context.columns)}
+    _check_is_runs_table(context, by_name)
     fields = [
         Field("submit_time", by_name["created"], moment(by_name["created"], "UTC"), CREATED, True),
         number("duration_s", by_name["runtime"], expected=RUNTIME),
@@ -63,19 +63,19 @@ def _plan(sight: SourceContext) -> ReadingPlan:
     if "id" in by_name:
         fields.append(text("job_id", by_name["id"], required=True))
     else:
-        jobs["job_id"] = made_id("wandb", sight.number)
+        jobs["job_id"] = made_id("wandb", context.number)
     for name, column in (("user", "user"), ("group", "group"), ("job_class", "job type")):
         if column in by_name:
             fields.append(text(name, by_name[column]))
     if "state" in by_name:
         fields.append(text("source_state", by_name["state"]))
         fields.append(states(by_name["state"], WANDB))
-    if kinds := _named(sight.columns, GPU_TYPE_NAMES):
+    if kinds := _named(context.columns, GPU_TYPE_NAMES):
         fields.append(Field("gpu_type", kinds[0], gpu_names(kinds[0])))
-    counts = _named(sight.columns, GPU_COUNT_NAMES)
-    told = [_gpu_count(column) for column in counts]
+    counts = _named(context.columns, GPU_COUNT_NAMES)
+    recorded = [_gpu_count(column) for column in counts]
     notes = [f"GPU counts come from the columns {', '.join(counts)}"] if counts else []
-    found = pl.coalesce(told) if told else pl.lit(None, pl.Float64)
+    found = pl.coalesce(recorded) if recorded else pl.lit(None, pl.Float64)
     plan = _with_gpus(fields, jobs, found, notes, "job_id" in jobs)
     return _with_checked_counts(plan, [name for name in counts if _last_part(name) == OWN_COUNT])
 
@@ -84,12 +84,12 @@ def _with_gpus(
     fields: list[Field], jobs: dict[str, pl.Expr], found: pl.Expr, notes: list[str], made: bool
 ) -> ReadingPlan:
     fields.append(Field("gpus_told", fields[0].source, found.fill_null(-1.0)))
-    told = pl.col("gpus_told")
+    recorded = pl.col("gpus_told")
     return ReadingPlan(
         fields=tuple(fields),
-        jobs={**jobs, "num_gpus": pl.when(told >= 0).then(told).otherwise(1.0)},
+        jobs={**jobs, "num_gpus": pl.when(recorded >= 0).then(recorded).otherwise(1.0)},
         tallies=(
-            Tally("runs that tell no GPU count (1 is assumed)", told < 0),
+            Tally("runs that tell no GPU count (1 is assumed)", recorded < 0),
             Tally("runs without a runtime (no duration)", pl.col("duration_s").is_null()),
             Tally("runs still running (their duration is a lower bound)",
                   pl.col("state") == "running"),
@@ -101,7 +101,7 @@ def _with_gpus(
 
 
 def _with_checked_counts(plan: ReadingPlan, columns: Sequence[str]) -> ReadingPlan:
-    """Return a plan that rejects rows by what W&B itself counts where that is no count.
+    """Return a plan that rejects rows with an invalid count by W&B itself.
 
     Under any other name a word or a negative number ("auto", -1 for all) is as good as none.
     """
@@ -125,7 +125,7 @@ def _gpu_count(column: str) -> pl.Expr:
 
 
 def _named(columns: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
-    """Return the columns whose last part is one of the names, best first."""
+    """Return the columns whose last part is one of these names, best first."""
     plain = {column: _last_part(column) for column in columns}
     return [column for name in names for column, last in plain.items() if last == name]
 
@@ -134,10 +134,10 @@ def _last_part(column: str) -> str:
     return column.rpartition(".")[2].strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def _check_is_runs_table(sight: SourceContext, by_name: dict[str, str]) -> None:
-    if _is_chart(sight.columns):
+def _check_is_runs_table(context: SourceContext, by_name: dict[str, str]) -> None:
+    if _is_chart(context.columns):
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "is a chart export (a column Step and one per metric), it has no runs",
             expected="the runs table",
             hint=EXPORT_HINT,
@@ -145,9 +145,9 @@ def _check_is_runs_table(sight: SourceContext, by_name: dict[str, str]) -> None:
     missing = [name for name in ("Created", "Runtime") if name.lower() not in by_name]
     if missing:
         raise InputError(
-            sight.head.path,
+            context.head.path,
             f"this W&B export has no column {' and '.join(missing)}; "
-            f"found {', '.join(sight.columns[:12])}",
+            f"found {', '.join(context.columns[:12])}",
             expected="Created and Runtime",
             hint=EXPORT_HINT,
         )
@@ -173,11 +173,11 @@ def _plan_records() -> ReadingPlan:
         Field("gpu_type", "gpu_type", gpu_names("gpu_type")),
     ]
     plan = _with_gpus(fields, {"duration_s": ran}, _gpu_count("gpu_count"), [], made=False)
-    told = pl.col("runtime_s")
+    recorded = pl.col("runtime_s")
     rules = (
-        Rule("negative_duration", "runtime", "seconds, at least 0", told < 0),
+        Rule("negative_duration", "runtime", "seconds, at least 0", recorded < 0),
         Rule("negative_duration", "heartbeat", "a heartbeat at the creation or after it",
-             told.is_null() & (ran < 0)),
+             recorded.is_null() & (ran < 0)),
     )  # fmt: skip
     return _with_checked_counts(replace(plan, rules=rules), ["gpu_count"])
 
@@ -272,7 +272,7 @@ def _recognizes(head: Head) -> str | None:
 
 WANDB_FORMAT = LogFormat(
     name="wandb",
-    description="Weights & Biases runs: CSV export of the runs table, or API records (JSON, JSONL)",
+    description="Weights & Biases runs: CSV export, or API records (JSON, JSONL)",
     source="your project's runs table (Export > CSV), or wandb.Api().runs(...) saved as JSON",
     recognizes=_recognizes,
     plan=_plan,

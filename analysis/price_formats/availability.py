@@ -1,7 +1,7 @@
 """Spot availability traces: ``{"metadata": ..., "data": [...], "prices": [...]}``.
 
-Per tick the instances to be had and, where there are ``prices``, US dollars per instance-hour.
-Date, zone, GPU and GPUs per instance stand in the names only:
+Per tick the available instances and, if it has ``prices``, US dollars per instance-hour.
+Date, zone, GPU and GPUs per instance are only in the names:
 ``aws-04-22-2023/us-west-2b_v100_1.json``.
 """
 
@@ -18,14 +18,14 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_name, is_known_gpu
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, Skip
-from gpuplan.analysis.price_formats.plan import fixed, rules, told
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
+from gpuplan.analysis.price_formats.plan import fixed, price_or_availability, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES, TIME_TYPE
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
 from gpuplan.analysis.reading.records import Cell, parsed, plain, text
 from gpuplan.analysis.reading.source import SourceStream, read_all
-from gpuplan.analysis.time_units import CENTURY_S
+from gpuplan.analysis.time_units import CENTURY_S, MICROS
 
 FOLDER = re.compile(r"([a-z]+)-(\d{2})-(\d{2})-(\d{4})")
 FILE = re.compile(r"([a-z]+-[a-z]+-\d[a-z]?)_([a-z0-9]+)_(\d{1,4})\.json")
@@ -37,7 +37,7 @@ def _open(stream: SourceStream) -> Rows:
     try:
         document = parsed(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise InputError(stream.path, f"is no JSON ({error})", hint="fetch it again") from error
+        raise InputError(stream.path, f"is not JSON ({error})", hint="fetch it again") from error
     columns = (TICK_S, COUNT, PRICES_KEY)
     return Rows(columns, (), partial(_batches, stream.path, document))
 
@@ -45,8 +45,8 @@ def _open(stream: SourceStream) -> Rows:
 def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Callable[[], Batch]]:
     if not isinstance(document, dict):
         raise InputError(path, f"is a JSON {type(document).__name__}", expected="an object")
-    told = document.get("metadata")
-    tick = told.get(TICK_S) if isinstance(told, dict) else None
+    metadata = document.get("metadata")
+    tick = metadata.get(TICK_S) if isinstance(metadata, dict) else None
     counts, prices = document.get(COUNT), document.get(PRICES_KEY)
     if not isinstance(tick, int | float) or not 0 < tick < 1e9 or not isinstance(counts, list):
         raise InputError(path, f"needs metadata.{TICK_S} (a number above 0) and a list {COUNT}")
@@ -75,15 +75,15 @@ def _batches(path: Path, document: Any, wanted: Sequence[str]) -> Iterator[Calla
 
 
 def _cell(value: Any) -> Cell:
-    """Return a value as a cell; what is nested too deeply is no count and no price."""
+    """Return a value as a cell; deeply nested values are neither counts nor prices."""
     try:
         return plain(text(value))
     except ValueError as error:
         return str(error)
 
 
-def _plan(sight: PriceSight) -> PricePlan:
-    path = sight.head.path
+def _plan(context: PriceSourceContext) -> PricePlan:
+    path = context.head.path
     folder, file = FOLDER.search(str(path)), FILE.search(path.name)
     if folder is None or file is None:
         raise InputError(
@@ -93,8 +93,8 @@ def _plan(sight: PriceSight) -> PricePlan:
             hint="rename the file and its folder so",
         )
     provider, month, day, year = folder.groups()
-    start = sight.choices.as_of or _start(path, int(year), int(month), int(day))
-    after_us = (pl.col(TICK_S).cast(pl.Float64) * 1e6).clip(upper_bound=CENTURY_S * 1e6)
+    start = context.choices.as_of or _start(path, int(year), int(month), int(day))
+    after_us = (pl.col(TICK_S).cast(pl.Float64) * MICROS).clip(upper_bound=CENTURY_S * MICROS)
     after = after_us.cast(pl.Int64).cast(pl.Duration("us"))
     usd = pl.col(PRICES_KEY).cast(pl.Float64, strict=False) / max(1, int(file[3]))
     machine = f"{file[2]}_{file[3]}"
@@ -114,7 +114,7 @@ def _plan(sight: PriceSight) -> PricePlan:
                 "kind": fixed("spot").cast(KIND_TYPE),
             },
             schema=PRICES,
-            rules=(*rules(TICK_S, PRICES_KEY), told(PRICES_KEY)),
+            rules=(*rules(TICK_S, PRICES_KEY), price_or_availability(PRICES_KEY)),
             notes=("spot availability: the time of day of the first tick is unknown, taken as 0",),
         ),
         skips=() if is_known_gpu(file[2]) else (no_gpu,),
@@ -130,7 +130,7 @@ def _start(path: Path, year: int, month: int, day: int) -> datetime:
 
 AVAILABILITY = PriceFormat(
     name="spot-availability",
-    description="spot availability trace, with prices or without, JSON; per instance, snapshots",
+    description="spot availability trace, with or without prices, JSON; snapshots",
     source="spot availability and preemption traces of SkyPilot's authors",
     recognizes=lambda head: (
         "JSON with metadata and gap_seconds" if head.mentions("metadata", TICK_S) else None

@@ -6,8 +6,8 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_names
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, need
-from gpuplan.analysis.price_formats.plan import rules, told
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
+from gpuplan.analysis.price_formats.plan import price_or_availability, rules
 from gpuplan.analysis.price_formats.schema import (
     KIND_TYPE,
     KIND_WORDS,
@@ -25,24 +25,25 @@ from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "provider", "kind")
 LEVELS = (PRICE, "available")
-"""What a row says; one of the columns is enough."""
+"""The content of a row; one of the columns is enough."""
 GPU_COLUMNS = ("gpu_type", "gpu")
 OF_A_TRACE = {"job_id", "submit_time", "num_gpus"}
 AWS_SPOT = (pl.col("provider") == "aws") & (pl.col("kind") == "spot")
 """Amazon publishes spot prices as changes, whoever copies them into a table."""
 
 
-def _plan(sight: PriceSight) -> PricePlan:
-    gpu = next((name for name in GPU_COLUMNS if name in sight.columns), GPU_COLUMNS[0])
-    if OF_A_TRACE <= set(sight.columns):
+def _plan(context: PriceSourceContext) -> PricePlan:
+    gpu = next((name for name in GPU_COLUMNS if name in context.columns), GPU_COLUMNS[0])
+    if OF_A_TRACE <= set(context.columns):
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "is a trace of jobs; it has no prices",
             expected="a price list",
-            hint=f"gpuplan characterize {sight.head.path} --prices builtin says what it would cost",
+            hint=f"gpuplan characterize {context.head.path} --prices builtin "
+            "says what it would cost",
         )
-    levels = [name for name in LEVELS if name in sight.columns] or [PRICE]
-    need(sight, (*COLUMNS, gpu, *levels), "canonical")
+    levels = [name for name in LEVELS if name in context.columns] or [PRICE]
+    need(context, (*COLUMNS, gpu, *levels), "canonical")
     word = pl.col("kind").str.strip_chars().str.to_lowercase()
     kind = word.replace_strict(KIND_WORDS, default=None, return_dtype=KIND_TYPE)
     fields = [
@@ -53,15 +54,15 @@ def _plan(sight: PriceSight) -> PricePlan:
     ]
     if PRICE in levels:
         fields.append(number(PRICE, PRICE, expected="US dollars per GPU-hour"))
-    fields += [text(name, name) for name in ("region", "instance") if name in sight.columns]
+    fields += [text(name, name) for name in ("region", "instance") if name in context.columns]
     if "available" in levels:
         fields.append(count("available", "available", least=0))
-    before = _provenance(sight.head)
+    before = _provenance(context.head)
     return PricePlan(
         plan=ReadingPlan(
             fields=tuple(fields),
             schema=PRICES,
-            rules=(*rules("timestamp", levels[0]), told(levels[0])),
+            rules=(*rules("timestamp", levels[0]), price_or_availability(levels[0])),
             notes=() if before is None else before.notes,
         ),
         changes=AWS_SPOT if before is None else is_one_of(before.change_series),

@@ -17,13 +17,13 @@ from gpuplan.analysis.reading.source import Head, SourceStream
 
 @dataclass(frozen=True, slots=True)
 class PriceChoices:
-    """What the user says about the sources, where they do not.
+    """The user's options about facts missing in the sources.
 
     Attributes:
         as_of: when the prices held, for a list without times (``--as-of``).
         gpu: the GPU of a source that names none (``--gpu``).
         provider: the provider of a source that names none (``--provider``).
-        sampling: ``snapshot`` or ``change``, over what the format says (``--sampling``).
+        sampling: ``snapshot`` or ``change``, overriding the format (``--sampling``).
     """
 
     as_of: datetime | None = None
@@ -33,13 +33,13 @@ class PriceChoices:
 
 
 @dataclass(frozen=True, slots=True)
-class PriceSight:
-    """What a format sees of a source before it plans.
+class PriceSourceContext:
+    """What a price format knows of a source when it makes its plan.
 
     Attributes:
         head: the first bytes, and the path.
         columns: names of the source columns.
-        choices: what the user says.
+        choices: the user's options.
     """
 
     head: Head
@@ -49,12 +49,12 @@ class PriceSight:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Rows that are none of ours, counted and left out.
+    """Rows that do not belong in a price table, counted and left out.
 
     Attributes:
-        reason: what they are, in words.
+        reason: their description.
         skipped: true in such a row; over the text cells.
-        source: column whose words are told with the count; None tells none.
+        source: column whose values are shown with the count; None for no values.
     """
 
     reason: str
@@ -86,7 +86,7 @@ class PriceFormat:
         description: one line for lists.
         source: where such a file comes from.
         recognizes: returns the evidence that a file is of this format, or None.
-        plan: says how its rows become prices. Raises `InputError` where they cannot.
+        plan: returns how its rows become prices. Raises `InputError` if they cannot.
         open: brings a source into columns.
     """
 
@@ -94,17 +94,17 @@ class PriceFormat:
     description: str
     source: str
     recognizes: Callable[[Head], str | None]
-    plan: Callable[[PriceSight], PricePlan]
+    plan: Callable[[PriceSourceContext], PricePlan]
     open: Callable[[SourceStream], Rows] = open_table
 
 
-def need(sight: PriceSight, names: tuple[str, ...], format_name: str) -> None:
+def need(context: PriceSourceContext, names: tuple[str, ...], format_name: str) -> None:
     """Refuse a source that lacks a column. Raises `InputError` with the missing ones."""
-    missing = [name for name in names if name not in sight.columns]
+    missing = [name for name in names if name not in context.columns]
     if missing:
         raise InputError(
-            sight.head.path,
-            f"no column {', '.join(missing)}; found {', '.join(sight.columns[:12]) or 'none'}",
+            context.head.path,
+            f"no column {', '.join(missing)}; found {', '.join(context.columns[:12]) or 'none'}",
             expected=f"the columns of the format {format_name}: {', '.join(names)}",
             hint="leave out --source-format to detect it",
         )

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.price_formats.format import PriceSight
+from gpuplan.analysis.price_formats.format import PriceSourceContext
 from gpuplan.analysis.price_formats.schema import (
     LEAST_USD,
     MOST_USD,
@@ -25,7 +25,7 @@ DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 def rules(time: str, price: str) -> tuple[Rule, ...]:
     """Return the rules of every price, for a format with these source columns.
 
-    A free GPU is no offer, one of 10,000 dollars an hour is a placeholder, and a history that
+    A free GPU is not an offer, one of 10,000 dollars an hour is a placeholder, and a history that
     spans centuries has a mistyped year.
     """
     usd = pl.col(PRICE)
@@ -40,8 +40,8 @@ def rules(time: str, price: str) -> tuple[Rule, ...]:
     )
 
 
-def told(price: str) -> Rule:
-    """Return the rule that a row has a price or says how much there is."""
+def price_or_availability(price: str) -> Rule:
+    """Return the rule that a row has a price or an availability."""
     nothing = pl.col(PRICE).is_null() & pl.col("available").is_null()
     return Rule("missing", price, "a price, or a count of what is available", nothing)
 
@@ -51,25 +51,25 @@ def fixed(value: str) -> pl.Expr:
     return pl.repeat(value, pl.len(), dtype=pl.String())
 
 
-def same_time(sight: PriceSight) -> tuple[pl.Expr, str]:
-    """Return the one time of a list that has none in its rows, and a note that says it.
+def same_time(context: PriceSourceContext) -> tuple[pl.Expr, str]:
+    """Return the common time of a list without times in its rows, and a note about it.
 
     It is ``--as-of``, else a date in the name of the file or its folder.
 
     Raises:
         InputError: there is neither.
     """
-    moment, origin = sight.choices.as_of, "--as-of"
+    moment, origin = context.choices.as_of, "--as-of"
     if moment is None:
-        found = [_date(part) for part in sight.head.path.parts[:-3:-1]]
+        found = [_date(part) for part in context.head.path.parts[:-3:-1]]
         moment, origin = next((date for date in found if date), None), "the name of the file"
     if moment is None:
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "its prices have no date",
             hint="say when they held: --as-of 2026-01-05",
         )
-    note = f"prices as of {moment:%Y-%m-%d}, from {origin}: {sight.head.path.name}"
+    note = f"prices as of {moment:%Y-%m-%d}, from {origin}: {context.head.path.name}"
     return pl.repeat(moment, pl.len(), dtype=TIME_TYPE), note
 
 

@@ -1,7 +1,7 @@
 """The Prime Intellect price tracker: a line of JSON per snapshot of the offers of one GPU.
 
 Each provider of a snapshot becomes a price, the cheapest of its offers. Which of them are spot is
-not told, so all are of the kind marketplace. A provider that is missing has nothing to offer.
+unknown, so all are of the kind marketplace. A missing provider has no offers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from gpuplan.analysis.gpu_names import gpu_names
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, Skip
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, Skip
 from gpuplan.analysis.price_formats.plan import fixed, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Rows
@@ -23,7 +23,7 @@ from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "gpu_type", "provider", "min", "count")
 NO_OFFER: dict[str, dict[str, Any]] = {"": {}}
-"""Stands in a snapshot without an offer, so that it is counted; no provider has an empty name."""
+"""Provider of a snapshot without offers, so that it counts; real providers have a name."""
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -48,7 +48,7 @@ def _cells(record: dict[str, Any]) -> list[Cells]:
     ]
 
 
-def _plan(sight: PriceSight) -> PricePlan:
+def _plan(context: PriceSourceContext) -> PricePlan:
     is_empty = pl.all_horizontal(pl.col("provider", "min", "count").is_null())
     return PricePlan(
         ReadingPlan(
@@ -70,7 +70,7 @@ def _plan(sight: PriceSight) -> PricePlan:
 
 PRIME = PriceFormat(
     name="prime",
-    description="Prime Intellect tracker, JSON lines; cheapest offer per provider, snapshots",
+    description="Prime Intellect tracker, JSON lines; cheapest per provider, snapshots",
     source="summaries of the Prime Intellect price tracker",
     recognizes=lambda head: (
         "JSON with by_provider and gpu_type" if head.mentions("by_provider", "gpu_type") else None

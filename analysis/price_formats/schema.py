@@ -1,9 +1,9 @@
-"""The canonical price table: columns, kinds, and what is kept in the Parquet metadata.
+"""The canonical price table: columns, kinds, and the Parquet metadata.
 
-A row has a price, or says how much there is, or both.
+A row has a price, an availability, or both.
 
-A source gives prices in one of two ways. A *snapshot* says what was asked at an instant; nothing is
-known between two of them. A *change* says what is asked from an instant on, until the next change
+A source gives prices in one of two ways. A *snapshot* has the prices at one time; nothing is
+known between two of them. A *change* has a price that holds from then on, until the next change
 of the same series: such rows must be weighted by the time they are in force.
 """
 
@@ -44,16 +44,16 @@ FIRST_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 END_TIME = datetime(2100, 1, 1, tzinfo=UTC)
 
 LEAST_USD, MOST_USD = 1e-6, 1e4
-"""Prices lie between, per GPU-hour: a free GPU is no offer, and 10,000 dollars a placeholder."""
+"""Range of prices per GPU-hour: a free GPU is not an offer, and 10,000 dollars a placeholder."""
 
 MOST_AVAILABLE = 2**31 - 1
-"""GPUs that a row may say are available."""
+"""Range of the number of available GPUs in a row."""
 
 OFFER = ("provider", "gpu_type", "kind")
-"""What tells one source of GPUs from another; its regions are pooled."""
+"""Columns that identify a source of GPUs; its regions are pooled."""
 ZONE = (*OFFER, "region")
 SERIES = (*ZONE, "instance")
-"""What has one price at a time: instance types of one GPU have prices of their own."""
+"""Columns that identify a series with one price at a time; instance types have their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +83,12 @@ class PriceProvenance:
         sources: the input files.
         rows_read: rows found; read = kept + skipped + rejected.
         rows_kept: prices in the table.
-        rows_skipped: prices that are none of ours (another operating system, a machine without a
+        rows_skipped: prices that do not belong here (another operating system, a machine without a
             GPU) or that another source has too, by reason.
         rows_rejected: prices that cannot be used, by reason.
         change_series: the series (provider, GPU, kind, region, instance) whose rows are changes;
             all others are snapshots.
-        notes: what a reader of the prices should know, one sentence each.
+        notes: caveats for readers of the prices, one sentence each.
         schema_version: version of this table.
         gpuplan_version: version that wrote the file.
     """
@@ -109,11 +109,11 @@ class PriceProvenance:
 
     @classmethod
     def from_json(cls, text: str) -> PriceProvenance:
-        """Read the stored form. Raises ValueError or TypeError where it is not such a form."""
+        """Read the stored form. Raises ValueError or TypeError if it is malformed."""
         fields = stored_fields(text)
         fields["sources"] = tuple(PriceSource(**source) for source in fields.get("sources", ()))
         keys = fields.get("change_series", ())
-        # Tables of before instance types were told apart have no fifth part.
+        # Tables from older versions have no fifth part, the instance type.
         fields["change_series"] = tuple((*key, None)[: len(SERIES)] for key in keys)
         fields["notes"] = tuple(fields.get("notes", ()))
         return cls(**fields)

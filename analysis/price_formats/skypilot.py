@@ -1,6 +1,6 @@
 """SkyPilot's catalogues: one CSV per cloud with the on-demand and spot price of every instance.
 
-A row becomes two prices; one without a number of GPUs is told once. They are per instance and have
+A row becomes two prices; one without a number of GPUs counts once. They are per instance and have
 no time: it is that of the commit, given with ``--as-of`` or by a date in the file's name. A price
 of 99999999 or 0 means there is none.
 """
@@ -14,7 +14,13 @@ from functools import partial
 import polars as pl
 
 from gpuplan.analysis.gpu_names import gpu_name
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, Skip, need
+from gpuplan.analysis.price_formats.format import (
+    PriceFormat,
+    PricePlan,
+    PriceSourceContext,
+    Skip,
+    need,
+)
 from gpuplan.analysis.price_formats.plan import fixed, rules, same_time
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Batch, Rows
@@ -29,7 +35,7 @@ KIND, USD, AT = "kind", "Price or SpotPrice", "place in the batch"
 NO_GPU = r"^(?i:tpu|inferentia|trainium|gaudi)"
 MEMORY = r"SizeInMiB\D{1,4}(\d+)"
 USUAL_MEMORY_GB = {"A100": 40, "V100": 16, "H100": 80, "P100": 16}
-"""What a name without memory means in these catalogues, where the row does not tell it."""
+"""The memory meant by a name without memory in these catalogues, if the row has none."""
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -64,28 +70,28 @@ def _twofold(task: Callable[[], Batch]) -> Batch:
 
 
 def _gpus() -> pl.Expr:
-    """Return the GPUs of an instance; null for none, or for what is no number."""
+    """Return the GPUs of an instance; null for none or an invalid number."""
     gpus = pl.col("AcceleratorCount").cast(pl.Float64, strict=False)
     return pl.when(gpus.is_finite() & (gpus > 0)).then(gpus)
 
 
-def _plan(sight: PriceSight) -> PricePlan:
-    need(sight, COLUMNS, "skypilot")
-    time, note = same_time(sight)
+def _plan(context: PriceSourceContext) -> PricePlan:
+    need(context, COLUMNS, "skypilot")
+    time, note = same_time(context)
     usd = pl.col(USD).cast(pl.Float64, strict=False)
     name = pl.col("AcceleratorName")
     fields = [
-        Field("gpu_type", "AcceleratorName", _names(sight), required=True),
+        Field("gpu_type", "AcceleratorName", _names(context), required=True),
         Field("gpus", "AcceleratorCount", _gpus(), "a number of GPUs, above 0", True),
         Field(PRICE, USD, usd / _gpus(), number("", USD).expected, True),
         Field("kind", KIND, pl.col(KIND).cast(KIND_TYPE)),
     ]
-    if "Region" in sight.columns:
+    if "Region" in context.columns:
         fields.append(text("region", "Region"))
     return PricePlan(
         plan=ReadingPlan(
             fields=tuple(fields),
-            jobs={"timestamp": time, "provider": fixed(_provider(sight))},
+            jobs={"timestamp": time, "provider": fixed(_provider(context))},
             schema=PRICES,
             rules=rules(USD, USD),
             notes=(note, "SkyPilot prices are per instance, CPUs and memory included"),
@@ -100,12 +106,14 @@ def _plan(sight: PriceSight) -> PricePlan:
     )
 
 
-def _names(sight: PriceSight) -> pl.Expr:
-    """Return the GPU of a row; its memory from GpuInfo, else what the catalogue means by it."""
+def _names(context: PriceSourceContext) -> pl.Expr:
+    """Return the GPU of a row, with its memory from GpuInfo or the catalogue's default."""
     memory = pl.lit(None, pl.Float64)
-    if "GpuInfo" in sight.columns:
-        told = pl.col("GpuInfo").str.extract(MEMORY).cast(pl.Float64, strict=False)
-        memory = pl.when(told > 1024).then(told / 1024).otherwise(told)  # some clouds write GB
+    if "GpuInfo" in context.columns:
+        recorded = pl.col("GpuInfo").str.extract(MEMORY).cast(pl.Float64, strict=False)
+        memory = (
+            pl.when(recorded > 1024).then(recorded / 1024).otherwise(recorded)
+        )  # some clouds write GB
     both = pl.struct(pl.col("AcceleratorName").alias("name"), memory.alias("memory"))
     return both.map_batches(_name_each, return_dtype=pl.String())
 
@@ -119,11 +127,11 @@ def _name_each(cells: pl.Series) -> pl.Series:
     return pl.Series(cells.name, names, pl.String)
 
 
-def _provider(sight: PriceSight) -> str:
-    """Return the cloud: as the user says, or from ``aws/vms.csv`` or ``aws.csv``."""
-    if sight.choices.provider:
-        return sight.choices.provider
-    path = sight.head.path
+def _provider(context: PriceSourceContext) -> str:
+    """Return the cloud: from the user, or from ``aws/vms.csv`` or ``aws.csv``."""
+    if context.choices.provider:
+        return context.choices.provider
+    path = context.head.path
     stem = path.name.partition(".")[0]
     return path.absolute().parent.name if stem == "vms" else stem
 
@@ -136,7 +144,7 @@ def _recognizes(head: Head) -> str | None:
 
 SKYPILOT = PriceFormat(
     name="skypilot",
-    description="SkyPilot catalogue of one cloud, CSV; per instance, a snapshot without a time",
+    description="SkyPilot catalog of one cloud, CSV; per instance, one snapshot",
     source="catalogs/<version>/<cloud>/vms.csv of skypilot-catalog",
     recognizes=_recognizes,
     plan=_plan,

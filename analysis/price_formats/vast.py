@@ -1,7 +1,7 @@
-"""Vast.ai offers as community scrapers keep them: a row per offer and snapshot, asks or bids.
+"""Vast.ai offers as stored by community scrapers: a row per offer and snapshot, asks or bids.
 
 ``dph_total`` is US dollars per hour for the whole offer. Asks are on demand (kind marketplace);
-bids, told by the name of the file, can be interrupted (kind spot). Only what is not rented is
+bids, recognized by the name of the file, can be interrupted (kind spot). Only free machines are
 listed.
 """
 
@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_name
-from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSight, need
+from gpuplan.analysis.price_formats.format import PriceFormat, PricePlan, PriceSourceContext, need
 from gpuplan.analysis.price_formats.plan import fixed, rules
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
@@ -23,19 +23,19 @@ MB_ABOVE = 1024  # gpu_ram is in MB, but in GB where the command line wrote it
 BIDS = "bids"
 
 
-def _plan(sight: PriceSight) -> PricePlan:
-    need(sight, COLUMNS, "vast")
+def _plan(context: PriceSourceContext) -> PricePlan:
+    need(context, COLUMNS, "vast")
     per_gpu = pl.col("dph_total").cast(pl.Float64, strict=False) / _gpus()
     fields = [
         Field("timestamp", "timestamp", moment("timestamp", "UTC"), "an ISO time", True),
         Field(PRICE, "dph_total", per_gpu, number("", "dph_total").expected, True),
         count("available", "num_gpus"),
-        Field("gpu_type", *_gpu(sight), required=True),
+        Field("gpu_type", *_gpu(context), required=True),
     ]
-    if "geolocation" in sight.columns:
+    if "geolocation" in context.columns:
         place = pl.col("geolocation").str.split(",").list.last().str.strip_chars()
         fields.append(Field("region", "geolocation", place))
-    is_bid = BIDS in sight.head.path.name.lower()
+    is_bid = BIDS in context.head.path.name.lower()
     kind = "spot" if is_bid else "marketplace"
     return PricePlan(
         ReadingPlan(
@@ -53,20 +53,26 @@ def _gpus() -> pl.Expr:
     return pl.when(gpus > 0).then(gpus).otherwise(1.0)  # a bad count refuses the row by itself
 
 
-def _gpu(sight: PriceSight) -> tuple[str, pl.Expr]:
+def _gpu(context: PriceSourceContext) -> tuple[str, pl.Expr]:
     """Return the source column of the GPU, and its name with the memory of the offer."""
-    named = "gpu_name" in sight.columns
-    if not named and sight.choices.gpu is None:
+    named = "gpu_name" in context.columns
+    if not named and context.choices.gpu is None:
         raise InputError(
-            sight.head.path,
+            context.head.path,
             "names no GPU: no column gpu_name",
             hint="say which one it lists: --gpu RTX5090",
         )
-    written = pl.col("gpu_name") if named else fixed(str(sight.choices.gpu))
+    written = pl.col("gpu_name") if named else fixed(str(context.choices.gpu))
     memory = pl.lit(None, pl.Float64)
-    if "gpu_ram" in sight.columns:
-        told = pl.col("gpu_ram").cast(pl.Float64, strict=False)
-        memory = pl.when(told > MB_ABOVE).then(told / 1024).otherwise(told).round().fill_nan(None)
+    if "gpu_ram" in context.columns:
+        recorded = pl.col("gpu_ram").cast(pl.Float64, strict=False)
+        memory = (
+            pl.when(recorded > MB_ABOVE)
+            .then(recorded / 1024)
+            .otherwise(recorded)
+            .round()
+            .fill_nan(None)
+        )
     both = pl.struct(written.alias("name"), memory.alias("memory"))
     name = both.map_batches(_name_each, return_dtype=pl.String())
     return ("gpu_name" if named else "machine_id"), name

@@ -1,1 +1,1 @@
-"""GPU prices: histories brought into one table, what they say, and what a trace costs by them."""
+"""GPU prices: reading histories into one table, statistics, and the cost of a trace."""

@@ -9,8 +9,9 @@ import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.price_formats.schema import PRICE
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook
+from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.time_units import HOUR_US
 
 MAX_BINS = 160
 BIN_HOURS = (1, 2, 3, 6, 12, 24, 48, 168, 336, 672)
@@ -22,12 +23,12 @@ class PriceBand:
     """The offers of one GPU and kind over time, in bins of ``bin_h`` hours.
 
     Attributes:
-        gpu_type, kind: what they are of.
+        gpu_type, kind: the GPU and kind of the prices.
         start_h: start of each bin of which anything is known, hours of the Unix epoch; shape (n,).
         p25, median, p75: of the offers of all providers and regions in the bin, US dollars per
             GPU-hour; NaN where there is none; shape (n,).
         sources: providers with a price in the bin; shape (n,).
-        available: what they have, summed per snapshot, mean of the bin, NaN where not recorded;
+        available: available GPUs, summed per snapshot, mean of the bin, NaN if not recorded;
             None where it never is.
         bin_h: width of a bin, hours.
     """
@@ -53,10 +54,10 @@ def bands(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> tuple[PriceBand,
 
     A snapshot counts in the bin in which it was taken, a change in every hour it is in force.
     """
-    told = book.supply.select(_HOUR).to_series()
+    recorded = book.supply.select(_HOUR).to_series()
     spans = [(one.first_hour, one.first_hour + one.typical.size) for one in hourly]
-    if not told.is_empty():
-        spans.append((int(told[0]), int(told[-1]) + 1))
+    if not recorded.is_empty():
+        spans.append((int(recorded[0]), int(recorded[-1]) + 1))
     first, last = min(start for start, _ in spans), max(end for _, end in spans)
     bin_h = next((h for h in BIN_HOURS if (last - first) <= h * MAX_BINS), BIN_HOURS[-1])
     points = pl.concat([_snapshots(book), _changes(book, hourly)]).with_columns(
@@ -113,7 +114,7 @@ def _changes(book: PriceBook, hourly: tuple[HourlyPrices, ...]) -> pl.DataFrame:
 
 
 def _available(book: PriceBook, first: int, bin_h: int) -> pl.DataFrame:
-    """Return the mean over the snapshots of a bin of what all sources together have."""
+    """Return the mean availability of all sources together over the snapshots of a bin."""
     # Providers are seldom seen in the same instant, so each is averaged by itself and then added.
     per_instant = book.supply.group_by("gpu_type", "kind", "provider", "timestamp").agg(
         pl.col("available").sum()

@@ -14,7 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import readable, regular_file, sha256_of
+from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256_of
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.price_formats.schema import (
     KIND_TYPE,
@@ -35,12 +35,12 @@ from gpuplan.analysis.price_formats.schema import (
     is_plausible_time,
 )
 from gpuplan.analysis.schema import UNREADABLE
+from gpuplan.analysis.standard_error import silent_on
+from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.analysis.words import counted
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
-PARQUET_MAGIC = b"PAR1"
 HOLD_GAPS = 3
-HOUR_US = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class PriceBook:
 
     Attributes:
         prices: rows with a price: the columns of `PRICES` and ``is_change``; in order of time.
-        supply: rows that say how much is available, with a price or without; alike.
+        supply: rows with an availability, with or without a price; in the same order.
         path: the file.
         sha256: its hash.
         provenance: where the prices come from.
@@ -86,7 +86,7 @@ def read_prices(path: Path) -> PriceBook:
     """Read a price table, of ``gpuplan prices`` or of any tool that keeps its columns.
 
     Raises:
-        InputError: no such file, no price table, or a cell that is no price.
+        InputError: no such file, not a price table, or an invalid cell.
     """
     with readable(path), regular_file(path).open("rb") as stream:
         if stream.read(4) != PARQUET_MAGIC:
@@ -97,8 +97,9 @@ def read_prices(path: Path) -> PriceBook:
                 hint=f"bring prices into one: gpuplan prices {path} -o prices.parquet",
             )
     try:
-        provenance = _provenance(path)
-        prices = _canonical(path, pl.read_parquet(path, glob=False))
+        with silent_on(*UNREADABLE):
+            provenance = _provenance(path)
+            prices = _canonical(path, pl.read_parquet(path, glob=False))
     except UNREADABLE as error:
         reason = str(error).strip().partition("\n")[0]
         hint = "write it again with gpuplan prices"
@@ -123,11 +124,11 @@ def in_force(book: PriceBook) -> pl.DataFrame:
 
 
 def stretches(rows: pl.DataFrame, *levels: pl.Expr) -> pl.DataFrame:
-    """Return the stretches of time in which what rows of a book say holds, and what that is.
+    """Return the intervals of time in which the rows of a book hold, with their values.
 
     Args:
         rows: of `PriceBook.prices` or `PriceBook.supply`.
-        levels: what to say of the rows of one series and instant, each with a name.
+        levels: named values to compute from the rows of one series and time.
 
     Returns:
         As `in_force`, with these levels.
@@ -156,7 +157,7 @@ def stretches(rows: pl.DataFrame, *levels: pl.Expr) -> pl.DataFrame:
     held = pl.col("start_us") + pl.max_horizontal(HOLD_GAPS * gap, pl.lit(HOUR_US))
     snapshot_end = pl.min_horizontal(held, following.fill_null(pl.col("start_us") + gap))
     change_end = following.fill_null(pl.col("known_until"))
-    # A history of one change is taken to say the price of an hour: it must say something.
+    # A history of a single change is assumed to hold for an hour.
     alone = (pl.len().over(SERIES) == 1) & (change_end == pl.col("start_us"))
     return quotes.join(gaps, on=OFFER, how="left", nulls_equal=True, maintain_order="left").select(
         *SERIES,

@@ -1,6 +1,6 @@
 """Prices that come with gpuplan: the clouds of Allpass, Tables 2 and 3, as observed in 2025.
 
-A file of prices replaces all of it. Names of GPUs are the paper's: it does not tell their memory.
+A file of prices replaces all of it. GPU names are those of the paper, which omits their memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ListPrice:
 
     @property
     def is_start_up_tested(self) -> bool:
-        """Whether `STARTUP` has the start-up time of this GPU at this provider."""
+        """Return whether `STARTUP` has the start-up time of this GPU at this provider."""
         return self.provider in STARTUP and self.gpu_type == "A100"
 
 

@@ -30,16 +30,6 @@ class Lead:
     kind: str
     mean_usd_per_gpu_h: float
 
-    def summary(self) -> dict[str, Any]:
-        """Return the fields, instants as text."""
-        return {
-            "start": self.start.isoformat(),
-            "end": self.end.isoformat(),
-            "provider": self.provider,
-            "kind": self.kind,
-            "mean_usd_per_gpu_h": self.mean_usd_per_gpu_h,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
@@ -50,7 +40,7 @@ class Cheapest:
         hours: hours in which some source has a price.
         mean_usd_per_gpu_h: price of the cheapest, mean of these hours.
         shares: (provider, kind) and the share of these hours in which it leads, most first.
-        leads: stretches in order of time, split where nobody has a price.
+        leads: intervals in order of time, split where no source has a price.
     """
 
     gpu_type: str
@@ -58,19 +48,6 @@ class Cheapest:
     mean_usd_per_gpu_h: float
     shares: tuple[tuple[str, str, float], ...]
     leads: tuple[Lead, ...]
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {
-            "gpu_type": self.gpu_type,
-            "hours": self.hours,
-            "mean_usd_per_gpu_h": self.mean_usd_per_gpu_h,
-            "shares": [
-                {"provider": provider, "kind": kind, "share_hours": share}
-                for provider, kind, share in self.shares
-            ],
-            "leads": [lead.summary() for lead in self.leads],
-        }
 
 
 def cheapest_sources(hourly: Sequence[HourlyPrices]) -> tuple[Cheapest, ...]:

@@ -1,4 +1,4 @@
-"""Prices hour by hour, as arrays: what a replay or a bill of a trace needs."""
+"""Prices hour by hour, as arrays for replays and bills."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.arrays import FloatArray, IntArray
+from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import OFFER
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook, in_force
+from gpuplan.analysis.prices.book import PriceBook, in_force
+from gpuplan.analysis.steps import means_within
+from gpuplan.analysis.time_units import HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyPrices:
     """The price of one source of GPUs in each hour of the Unix epoch, US dollars per GPU-hour.
 
-    Within an hour a price counts by the time it is in force. NaN where nothing is known.
+    Within an hour a price counts by the time it is in force. NaN if unknown.
 
     Attributes:
-        provider, gpu_type, kind: what tells this source from others.
+        provider, gpu_type, kind: the identity of the source.
         first_hour: hours of the Unix epoch before the first element.
         typical: median of the median offers of its regions and instance types; shape (n,).
         lowest: the lowest offer of any of them; shape (n,).
@@ -55,7 +57,7 @@ def hourly_prices(book: PriceBook, gpu: str | None = None) -> tuple[HourlyPrices
 
     Args:
         book: the prices.
-        gpu: only sources whose GPU can be this one (see `same_gpu`).
+        gpu: only sources with a GPU that can be this one (see `same_gpu`).
     """
     groups = in_force(book).partition_by(OFFER, as_dict=True, maintain_order=True)
     names = sorted((str(p), str(g), str(k)) for p, g, k in groups)
@@ -103,26 +105,3 @@ def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) ->
     middle[some] = np.nanmedian(np.stack(typical)[:, some], axis=0)
     least[some] = np.nanmin(np.stack(lowest)[:, some], axis=0)
     return HourlyPrices(provider, gpu_type, kind, first, middle, least, np.max(cover, axis=0))
-
-
-def means_within(
-    edges: IntArray, start: IntArray, end: IntArray, *levels: FloatArray
-) -> tuple[FloatArray, tuple[FloatArray, ...]]:
-    """Return the share of each bin that is covered, and the mean of each level over that part.
-
-    Args:
-        edges: of the bins, ascending; shape (m + 1,).
-        start, end: stretches in order that do not overlap; shape (n,).
-        levels: values within the stretches; shape (n,).
-    """
-    lasting = (end - start).astype(np.float64)
-    times = np.stack([start, end], axis=1).ravel()
-
-    def within(value: FloatArray) -> FloatArray:
-        total = np.cumsum(np.stack([np.zeros_like(lasting), lasting * value], axis=1).ravel())
-        return np.diff(np.interp(edges, times, total))
-
-    cover = within(np.ones_like(lasting))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = tuple(np.where(cover > 0, within(level) / cover, np.nan) for level in levels)
-    return cover / np.diff(edges), means

@@ -1,6 +1,8 @@
 """Bring price lists and histories into one table: read, check, write, and account for every row.
 
 The prices of all sources are held in memory to be sorted: about 100 bytes each.
+
+Prices that overlapping sources share, such as two downloads of one history, are kept once.
 """
 
 from __future__ import annotations
@@ -10,40 +12,135 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.gpu_names import is_known_gpu
+from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.parquet import write_parquet
+from gpuplan.analysis.price_formats.canonical import COLUMNS
 from gpuplan.analysis.price_formats.format import (
     PriceChoices,
     PriceFormat,
     PricePlan,
-    PriceSight,
+    PriceSourceContext,
     Skip,
 )
-from gpuplan.analysis.price_formats.registry import PRICE_FORMATS, price_format_named
+from gpuplan.analysis.price_formats.registry import price_format_named, price_formats
 from gpuplan.analysis.price_formats.schema import (
     METADATA_KEY,
     PRICE,
     SERIES,
+    ZONE,
     PriceProvenance,
     PriceSource,
 )
-from gpuplan.analysis.prices.duplicates import SOURCE_NUMBER, without_repeats
-from gpuplan.analysis.prices.unknown_files import unknown_prices
 from gpuplan.analysis.reading.batch import Batch
 from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
+from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.outcome import apply
-from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.reading.rejects import RejectLog, rejects_path
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.reading.unreadable import odd_text
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.version import gpuplan_version
 
-MAX_WORDS_TOLD = 5
+
+def unknown_prices(head: Head) -> InputError:
+    """Return the error for a file that no format recognizes: a job log, odd text or any other."""
+    for log in formats():
+        if (sign := log.recognizes(head)) is not None:
+            return InputError(
+                head.path,
+                f"is a job log ({log.name}: {sign}); it has no prices",
+                expected="a price list",
+                hint=f"gpuplan ingest {head.path} -o trace.parquet",
+            )
+    known = {"canonical": (*COLUMNS, PRICE)}
+    return (
+        odd_text(head)
+        or header_error(head, known)
+        or InputError(
+            head.path,
+            f"unrecognized price format; it starts with {head.shown()}",
+            expected=f"one of {_names()}",
+            hint="force a format with --source-format NAME, or write a table with the columns "
+            "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour,available",
+        )
+    )
+
+
+def _names() -> str:
+    return ", ".join(known.name for known in price_formats())
+
+
+SOURCE_NUMBER = "source_number"
+NEAR_USD = 1.5e-6
+"""Tables derived from a history round its prices to a millionth, and its times to the second."""
+
+
+def without_repeats(prices: pl.DataFrame) -> pl.DataFrame:
+    """Return prices without those that an earlier source has too, in the same order.
+
+    Prices are the same if zone, second, price, availability and instance type are equal; the last
+    two are ignored if one lacks them, as derived tables do. Of such prices the one with an
+    availability stays. Equal prices within one source are several offers: their number is that of
+    the source with the most. Rows without a price are compared the same way.
+
+    Args:
+        prices: canonical columns and `SOURCE_NUMBER`, in order of the sources.
+    """
+    number = pl.col(SOURCE_NUMBER)
+    if prices[SOURCE_NUMBER].n_unique() < 2:
+        return prices
+    moment = ("series", "second")
+    names = (pl.col(name).cast(pl.String).fill_null("") for name in ZONE)
+    series = pl.concat_str(*names, separator="\0").cast(pl.Categorical).to_physical()
+    second = pl.col("timestamp").dt.epoch("s").alias("second")
+    usd = pl.col(PRICE)
+    is_priced = usd.is_not_null() | usd.shift().is_not_null()
+    is_new_price = (usd.diff() > NEAR_USD).fill_null(is_priced)
+    levels = (
+        prices.select(series.alias("series"), second, PRICE, "available", "instance", SOURCE_NUMBER)
+        .with_row_index("at")
+        .sort(*moment, PRICE, "at")
+        .with_columns((_is_new(moment) | is_new_price).cum_sum().alias("level"))
+    )
+    shared = (
+        levels.group_by("level")
+        .agg(
+            (number.min() < number.max()).alias("is_shared"),
+            pl.col("available", "instance").is_not_null().all().name.prefix("told_"),
+        )
+        .filter("is_shared")
+    )
+    recorded = ("available", "instance")
+    offer = ("level", *(f"compared_{name}" for name in recorded))
+    row = pl.int_range(pl.len())
+    first_row = pl.when(_is_new((*offer, SOURCE_NUMBER))).then(row).forward_fill()
+    repeats = (
+        levels.join(shared, on="level")
+        .with_columns(
+            pl.when(f"told_{name}").then(name).alias(f"compared_{name}") for name in recorded
+        )
+        .sort(*offer, SOURCE_NUMBER, pl.col("available").is_null(), "at")
+        .with_columns((row - first_row).alias("nth"))
+        .sort(*offer, "nth", pl.col("available").is_null(), "at")
+        .filter(~_is_new((*offer, "nth")))
+    )
+    return prices.filter(~row.is_in(repeats["at"].implode()))
+
+
+def _is_new(names: tuple[str, ...]) -> pl.Expr:
+    """Return where a row differs from the one before it; the first row does."""
+    differs = (pl.col(name).ne_missing(pl.col(name).shift()) for name in names)
+    return pl.any_horizontal(pl.int_range(pl.len()) == 0, *differs)
+
+
+MAX_WORDS_LISTED = 5
 ORDER = ("timestamp", "provider", "gpu_type", "kind", "region", "instance")
 REPEATED = "prices that another source has too"
 
@@ -54,7 +151,7 @@ class PricesResult:
 
     Attributes:
         prices: the table, sorted by time.
-        provenance: what is stored with it: sources, counts, notes.
+        provenance: facts stored with it: sources, counts, notes.
         output: the file.
         rejects_file: the rejected rows; None where there are none.
     """
@@ -63,34 +160,6 @@ class PricesResult:
     provenance: PriceProvenance
     output: Path
     rejects_file: Path | None
-
-    def summary(self) -> dict[str, Any]:
-        """Return the counts and facts; read = kept + skipped + rejected."""
-        told = self.provenance
-        times = self.prices["timestamp"]
-        return {
-            "rows_read": told.rows_read,
-            "rows_kept": told.rows_kept,
-            "rows_skipped": sum(told.rows_skipped.values()),
-            "rows_rejected": sum(told.rows_rejected.values()),
-            "rows_without_price": self.prices[PRICE].null_count(),
-            "skipped_by_reason": told.rows_skipped,
-            "rejected_by_reason": told.rows_rejected,
-            "first_time": times[0].isoformat(),
-            "last_time": times[-1].isoformat(),
-            "sources": [
-                {
-                    "path": source.name,
-                    "source_format": source.source_format,
-                    "sampling": source.sampling,
-                    "rows": source.rows,
-                }
-                for source in told.sources
-            ],
-            "output": str(self.output),
-            "rejects_file": None if self.rejects_file is None else str(self.rejects_file),
-            "notes": list(told.notes),
-        }
 
 
 def ingest_prices(
@@ -113,10 +182,10 @@ def ingest_prices(
             or ``-`` for standard input.
         output: the table; its name ends in ``.parquet``.
         source_format: name of the format of all; None detects that of each.
-        choices: what the user says that the sources do not.
+        choices: the user's options about facts missing in the sources.
         limit: how many rows may be rejected.
-        on_progress: told the share of the bytes read, 0 to 1.
-        on_read: given the prices before anything is written; where it raises, nothing is.
+        on_progress: called with the share of the bytes read, 0 to 1.
+        on_read: called with the prices before anything is written; if it raises, nothing is.
 
     Raises:
         InputError: a source cannot be used, or more rows than allowed are rejected.
@@ -125,19 +194,19 @@ def ingest_prices(
     """
     forced = None if source_format is None else price_format_named(source_format)
     rejects = rejects_path(output)
-    told = choices or PriceChoices()
+    recorded = choices or PriceChoices()
 
     def planned(known: PriceFormat, stream: SourceStream) -> None:
         head = Head(stream.path, stream.head)
-        known.plan(PriceSight(head, known.open(stream).columns, told))
+        known.plan(PriceSourceContext(head, known.open(stream).columns, recorded))
 
     def look(source: Source) -> bool:
-        return look_early(source, PRICE_FORMATS, unknown_prices, forced, planned)
+        return look_early(source, price_formats(), unknown_prices, forced, planned)
 
     with opened_inputs(sources, output, look) as inputs:
         log = RejectLog(rejects, inputs.spool, limit)
-        reading = _Reading(told, log)
-        lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
+        reading = _Reading(recorded, log)
+        lists, left_out = guesses(inputs, price_formats(), unknown_prices, forced)
         advance = share_of_bytes([one.source for one in lists], on_progress)
         reading.notes += left_out_notes(left_out)
         for one in lists:
@@ -154,7 +223,7 @@ def ingest_prices(
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
+    """The prices read so far."""
 
     choices: PriceChoices
     log: RejectLog
@@ -179,7 +248,7 @@ class _Reading:
             data = stream.head
             rows = known.open(stream)
             head = Head(path, data, stream.file)
-            plan = known.plan(PriceSight(head, rows.columns, self.choices))
+            plan = known.plan(PriceSourceContext(head, rows.columns, self.choices))
             is_change = plan.changes
             if self.choices.sampling is not None:
                 is_change = pl.lit(self.choices.sampling == "change")
@@ -219,7 +288,7 @@ class _Reading:
         return self.frames[0]
 
     def provenance(self) -> PriceProvenance:
-        """Return the account of what was read."""
+        """Return the counts of rows read."""
         changing = pl.concat(self.changing).unique().sort(SERIES)
         return PriceProvenance(
             sources=tuple(self.files),
@@ -233,7 +302,7 @@ class _Reading:
         )
 
     def _without_skipped(self, batch: Batch, skips: Sequence[Skip]) -> Batch:
-        """Return the batch without the rows that are none of ours, which are counted."""
+        """Return the batch without rows that do not belong here, which are counted."""
         kept, positions = batch.cells, None
         for skip in skips:
             drop = kept.select(skip.skipped.fill_null(False).alias("drop")).to_series()
@@ -254,14 +323,15 @@ class _Reading:
         yield from dict.fromkeys(self.notes)
         for reason, n in sorted(self.skipped.items()):
             words = self.skipped_words.get(reason)
-            yield f"left out, {reason}{_told(words) if words else ''}: {n:,}"
+            yield f"left out, {reason}{_most_common(words) if words else ''}: {n:,}"
         unknown: Counter[str] = Counter()
         for frame in self.frames:
             counted = frame["gpu_type"].value_counts()
             unknown.update({gpu: n for gpu, n in counted.rows() if not is_known_gpu(gpu)})
         if unknown:
             yield (
-                f"prices whose GPU is not in the table of names, kept as they are{_told(unknown)}: "
+                f"prices whose GPU is not in the table of names, kept as they are"
+                f"{_most_common(unknown)}: "
                 f"{unknown.total():,}"
             )
 
@@ -272,7 +342,7 @@ def _wanted(plan: PricePlan) -> list[str]:
     return list(dict.fromkeys([*plan.plan.sources(), *skipping]))
 
 
-def _told(words: Counter[str]) -> str:
-    most = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS_TOLD]
-    more = ", ..." if len(words) > MAX_WORDS_TOLD else ""
+def _most_common(words: Counter[str]) -> str:
+    most = sorted(words.items(), key=lambda item: (-item[1], item[0]))[:MAX_WORDS_LISTED]
+    more = ", ..." if len(words) > MAX_WORDS_LISTED else ""
     return f" ({', '.join(word for word, _ in most)}{more})"

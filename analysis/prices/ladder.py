@@ -1,7 +1,8 @@
-"""What a marketplace offers over time: how many GPUs, and the price of each, step by step."""
+"""Offers of a marketplace over time: the number of GPUs and the price of each, step by step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import PriceBook, stretches
-from gpuplan.analysis.prices.supply import availability_steps
+from gpuplan.analysis.prices.supply import AvailabilitySteps, availability_steps
+from gpuplan.analysis.steps import sum_between
 
 MOST_PRICES = 20_000_000
 
@@ -24,16 +26,16 @@ class TooManyOffers(ValueError):
 class Ladder:
     """Offers of one GPU each, in steps without gaps.
 
-    Where nothing is known for a time, what was last known holds on.
+    In unknown periods the last known values continue.
 
     Attributes:
-        edges_us: begin of each step and end of the last, microseconds of the Unix epoch;
+        edges_us: start of each step and end of the last, microseconds of the Unix epoch;
             ascending; shape (k + 1,).
-        offers: how many of the cheapest are kept; shape (k,).
-        offered: how many there are; shape (k,).
+        offers: number of the cheapest offers that are kept; shape (k,).
+        offered: number of all offers; shape (k,).
         price: US dollars per GPU-hour of each offer kept, step after step, ascending within one;
-            shape (offers.sum(),). None where the source has availability alone.
-        counted: whether they are as many as the source says; else all steps have one number.
+            shape (offers.sum(),). None if the source has only availability.
+        counted: whether the numbers are the source's; otherwise all steps have the same number.
     """
 
     edges_us: IntArray
@@ -56,20 +58,20 @@ def ladder_of(
 ) -> Ladder:
     """Return the offers of one source, all of its regions and instance types together.
 
-    Where n are available, the i-th cheapest asks the quantile (i - 1/2) / n of the prices in force,
-    which count by what is available at each, or alike where that is not told.
+    With n available, the i-th cheapest has the quantile (i - 1/2) / n of the prices in force,
+    weighted by the availability at each price, or equally if that is unknown.
 
     Args:
         book: the prices.
         gpu, provider, kind: the source; the GPU may be any that can be ``gpu`` (see `same_gpu`).
         region: one of its regions; None for all.
-        assumed: how many offers there are where the source does not say it.
-        recorded: whether to go by what the source says; else as many are assumed all along.
-        most: how many of the cheapest to keep; None for all.
+        assumed: number of offers if the source does not have it.
+        recorded: whether to use the recorded numbers; otherwise ``assumed`` at all times.
+        most: number of the cheapest to keep; None for all.
 
     Raises:
         TooManyOffers: all steps together have more than `MOST_PRICES`.
-        ValueError: the book has nothing of such a source.
+        ValueError: the book has no such source.
     """
     wanted = (pl.col("provider") == provider) & (pl.col("kind").cast(pl.String) == kind)
     if region is not None:
@@ -99,18 +101,15 @@ def ladder_of(
     return Ladder(edges, kept, offers, price, counted)
 
 
-def _counted(edges: IntArray, counts: list) -> IntArray:  # type: ignore[type-arg]
-    """Add up availability by step; carry it over steps in which none is known."""
-    change, known = np.zeros((2, edges.size), np.int64)
-    for steps in counts:
-        at = np.searchsorted(edges, steps.start_us), np.searchsorted(edges, steps.end_us)
-        np.add.at(change, at[0], steps.available)
-        np.add.at(change, at[1], -steps.available)
-        np.add.at(known, at[0], 1)
-        np.add.at(known, at[1], -1)
-    told = np.flatnonzero(known.cumsum()[:-1])
-    total: IntArray = change.cumsum()[_carried(told, edges.size - 1)]
-    return total
+def _counted(edges: IntArray, counts: Sequence[AvailabilitySteps]) -> IntArray:
+    """Add up availability by step; unknown steps take the last known value."""
+    start, end, available = (
+        np.concatenate([getattr(steps, name) for steps in counts])
+        for name in ("start_us", "end_us", "available")
+    )
+    total, known = sum_between(edges, start, end, available)
+    result: IntArray = total[_carried(np.flatnonzero(known), edges.size - 1)]
+    return result
 
 
 def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntArray) -> FloatArray:
@@ -125,11 +124,10 @@ def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntAr
     lists = lists.filter(pl.col("weights") > 0).sort("step", "prices")
     place, price = lists["step"].to_numpy(), lists["prices"].to_numpy()
     weight = lists["weights"].to_numpy().astype(np.float64)
-    if not place.size:  # prices of nothing: of what is never there
+    if not place.size:  # prices of GPUs that are never available
         return np.zeros(int(kept.sum()))
     total = np.concatenate(([0.0], np.cumsum(weight)))
-    told = np.unique(place)
-    source = _carried(told, edges.size - 1)
+    source = _carried(np.unique(place), edges.size - 1)
     low = total[np.searchsorted(place, source, side="left")]
     high = total[np.searchsorted(place, source, side="right")]
     number = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
@@ -139,7 +137,8 @@ def _prices(edges: IntArray, priced: pl.DataFrame, offers: IntArray, kept: IntAr
     return found
 
 
-def _carried(told: IntArray, steps: int) -> IntArray:
-    """Return, for each step, the last one that is told, or the first where none was before."""
-    found: IntArray = told[np.maximum(np.searchsorted(told, np.arange(steps), side="right") - 1, 0)]
+def _carried(known: IntArray, steps: int) -> IntArray:
+    """Return, for each step, the last known one up to it, or the first known one."""
+    last = np.searchsorted(known, np.arange(steps), side="right") - 1
+    found: IntArray = known[np.maximum(last, 0)]
     return found

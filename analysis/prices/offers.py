@@ -1,14 +1,13 @@
-"""What each source of GPUs asks: level, band and volatility of its price, and what it has.
+"""Offers of each source of GPUs: level, band and volatility of its price, and availability.
 
-Snapshots count alike, whenever they were taken. Changes count by the time they are in force, which
+All snapshots count equally. Changes count by the time they are in force, which
 several at one instant share.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +17,7 @@ from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
 from gpuplan.analysis.prices.book import PriceBook, in_force
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
 from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.time_units import DAY_S
 
 STALE_DAYS = 90.0
 HOURS_PER_DAY = 24
@@ -26,11 +26,11 @@ QUARTILES = (0.25, 0.5, 0.75)
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """What a source has, over its snapshots: the sum of ``available`` over regions and offers.
+    """Availability over the snapshots of a source, summed over regions and offers.
 
     Attributes:
         mean, least, most: of that sum.
-        none_share: share of the snapshots in which it has nothing.
+        none_share: share of the snapshots without available GPUs.
     """
 
     mean: float
@@ -44,8 +44,8 @@ class Offer:
     """A source of GPUs: one provider, GPU and kind. Prices are US dollars per GPU-hour.
 
     Attributes:
-        provider, gpu_type, kind: what tells it from others.
-        rows, regions: prices, and regions they are of (0 where none is told).
+        provider, gpu_type, kind: its identity.
+        rows, regions: number of prices, and of their regions (0 if unknown).
         sampling: ``snapshot``, ``change`` or ``list``.
         median, mean, least, most, p25, p75: of the price; None where not known.
         variation: standard deviation over mean.
@@ -53,11 +53,11 @@ class Offer:
             from one day to the next; None for less than two such changes.
         listed_share: share of the hours in which anything is known of this GPU in which this
             source has a price.
-        first, last: first price, and the time until which it is known to hold.
+        first, last: time of the first price, and end of the known prices.
         age_days: time from ``last`` to the date the prices are used for, at least 0; None without
             one.
         begins_after_days: time from that date to ``first``, at least 0; None without one.
-        available: what it has; None where that is not recorded.
+        available: its availability; None if not recorded.
         saving: 1 - mean / mean of the reference for this GPU, over the hours in which both have a
             price; None without one, and where there is no such hour.
     """
@@ -91,21 +91,12 @@ class Offer:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it is older than `STALE_DAYS`."""
+        """Return whether it is older than `STALE_DAYS`."""
         return self.age_days is not None and self.age_days > STALE_DAYS
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name, prices with their unit."""
-        fields = asdict(self)
-        for name in ("median", "mean", "least", "most", "p25", "p75"):
-            fields[f"{name}_usd_per_gpu_h"] = fields.pop(name)
-        for name in ("first", "last"):
-            fields[name] = fields[name] and fields[name].isoformat()
-        return fields | {"stale": self.is_stale}
 
 
 def listed_offers(as_of: datetime | None = None) -> tuple[Offer, ...]:
-    """Return the built-in catalogue as offers, their age told where ``as_of`` is."""
+    """Return the built-in catalogue as offers, with their age if ``as_of`` is given."""
     return tuple(_listed(one, as_of) for one in sorted(CATALOGUE, key=_order))
 
 
@@ -210,7 +201,7 @@ def _offer(
 
 
 def _quartiles(price: FloatArray, weight: FloatArray, weighted: bool) -> list[float]:
-    """Return P25, P50 and P75; by time the least price not exceeded for that share of it."""
+    """Return P25, P50 and P75; weighted by time, the least price not exceeded for that share."""
     if weighted:
         found = np.quantile(price, QUARTILES, weights=weight, method="inverted_cdf")
     else:
@@ -227,7 +218,7 @@ def _daily_volatility(hourly: HourlyPrices) -> float | None:
     total = np.bincount(at[known], (hourly.typical * hourly.cover)[known], days)
     with np.errstate(invalid="ignore", divide="ignore"):
         steps = np.diff(np.log(total / weight))
-    steps = steps[np.isfinite(steps)].round(12)  # what rounding leaves of a constant price is 0
+    steps = steps[np.isfinite(steps)].round(12)  # a constant price has steps of 0
     return float(steps.std()) if steps.size > 1 else None
 
 
@@ -242,7 +233,7 @@ def _availability(supply: pl.DataFrame) -> Availability:
 
 
 def _days(start: datetime | None, end: datetime | None) -> float | None:
-    """Return the days from one to the other, 0 where that is before; None where one is unknown."""
+    """Return the days from start to end, at least 0; None if one is unknown."""
     if start is None or end is None:
         return None
-    return max(0.0, (end - start).total_seconds() / 86400)
+    return max(0.0, (end - start).total_seconds() / DAY_S)

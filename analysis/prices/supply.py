@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.gpu_names import same_gpu
-from gpuplan.analysis.prices.book import HOUR_US, PriceBook, stretches
-
-DAY_US = 24 * HOUR_US
+from gpuplan.analysis.prices.book import PriceBook, stretches
+from gpuplan.analysis.steps import sum_between
+from gpuplan.analysis.time_units import DAY_US, HOUR_US
 
 
 @dataclass(frozen=True, slots=True)
 class AvailabilitySteps:
-    """What is available of one GPU in one region, as the source counts: a step function of time.
+    """Availability of one GPU in one region, in the source's unit: a step function of time.
 
     Steps are in order of time and do not overlap; between the end of one and the start of the next
-    nothing is known. Steps that touch have different levels.
+    nothing is known. Adjacent steps have different levels.
 
     Attributes:
-        provider, gpu_type, region, kind: whose it is; the region is None where none is told.
+        provider, gpu_type, region, kind: the source; the region is None if unknown.
         start_us, end_us: of each step, microseconds of the Unix epoch; shape (n,).
         available: within each step; shape (n,).
     """
@@ -43,9 +43,9 @@ class Supply:
     """How one GPU of one region comes and goes. It is there while anything is available.
 
     Attributes:
-        provider, gpu_type, region, kind: whose it is.
+        provider, gpu_type, region, kind: the source.
         known_days: time of which availability is known.
-        mean, most: of what is available; the mean by time.
+        mean, most: of the availability; the mean is weighted by time.
         available_share: share of the known time in which it is there.
         losses: how often it goes, from some to none.
         transitions_per_day: how often it comes or goes, per known day.
@@ -73,19 +73,15 @@ class Supply:
     median_unavailable_h: float | None
     longest_unavailable_h: float | None
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 def availability_steps(book: PriceBook, gpu: str | None = None) -> tuple[AvailabilitySteps, ...]:
-    """Return what is available of each provider, GPU, region and kind, in this order.
+    """Return the availability by provider, GPU, region and kind, in this order.
 
     A snapshot holds until the next of its series, but no longer than a price does (`in_force`).
     Offers of one instant and instance types of one region add up, as the source counts them.
 
     Args:
-        book: a price table; rows with a price and without count alike.
+        book: a price table; rows with and without a price count.
         gpu: only GPUs that can be this one (see `same_gpu`).
     """
     held = stretches(book.supply, pl.col("available").sum())
@@ -108,22 +104,20 @@ def _steps(
     """Add up stretches that may overlap; join those that touch at one level."""
     start, end = rows["start_us"].to_numpy(), rows["end_us"].to_numpy()
     level = rows["available"].to_numpy()
-    edges, place = np.unique(np.concatenate([start, end]), return_inverse=True)
-    rise, known = np.zeros((2, edges.size), np.int64)
-    np.add.at(rise, place, np.concatenate([level, -level]))
-    np.add.at(known, place, np.repeat([1, -1], start.size))
-    total, told = rise.cumsum()[:-1], known.cumsum()[:-1] > 0
-    is_new = told.copy()
-    is_new[1:] &= ~told[:-1] | (total[1:] != total[:-1])
-    is_last = told.copy()
-    is_last[:-1] &= ~told[1:] | is_new[1:]
+    edges = np.unique(np.concatenate([start, end]))
+    total, sources = sum_between(edges, start, end, level)
+    known = sources > 0
+    is_new = known.copy()
+    is_new[1:] &= ~known[:-1] | (total[1:] != total[:-1])
+    is_last = known.copy()
+    is_last[:-1] &= ~known[1:] | is_new[1:]
     return AvailabilitySteps(
         *(provider, gpu_type, region, kind), edges[:-1][is_new], edges[1:][is_last], total[is_new]
     )
 
 
 def supplies(book: PriceBook) -> tuple[Supply, ...]:
-    """Return how each GPU comes and goes, in order of GPU, provider, kind and region."""
+    """Return availability statistics in order of GPU, provider, kind and region."""
     found = (_supply(steps) for steps in availability_steps(book) if steps.start_us.size)
     return tuple(sorted(found, key=lambda s: (s.gpu_type, s.provider, s.kind, s.region or "")))
 

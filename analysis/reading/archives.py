@@ -1,4 +1,4 @@
-"""Archives, zip and tar: what they hold, and one of their members as a stream."""
+"""Archives, zip and tar: their members, and one member as a stream."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Member:
     Attributes:
         name: its name there.
         size: its bytes.
-        stored: bytes that it takes in the archive; for a packed tar archive those of all of it.
+        stored: its size in the archive; in a packed tar archive, the size of the archive.
         start: where its bytes begin in a tar archive, unpacked.
     """
 
@@ -60,7 +60,7 @@ class Member:
 
 
 def is_tar(data: bytes) -> bool:
-    """Whether the first bytes, decompressed, are those of a tar archive."""
+    """Return whether the first bytes, decompressed, are those of a tar archive."""
     return data[TAR_MAGIC_AT : TAR_MAGIC_AT + len(TAR_MAGIC)] == TAR_MAGIC
 
 
@@ -76,7 +76,7 @@ def archive_kind(file: Path) -> str | None:
                 with unpack(file) as packed:
                     start = packed.read(BLOCK_BYTES)
             except DAMAGE:
-                return None  # reading it tells what is wrong
+                return None  # reading it reports the error
     return "tar" if is_tar(start) else None
 
 
@@ -84,7 +84,7 @@ def members_of(path: Path, file: Path, kind: str) -> list[Member]:
     """Return the files in an archive in the order of their names.
 
     Raises:
-        InputError: the archive, which the user calls ``path``, is damaged, has no file in it, has
+        InputError: the archive at ``path`` is damaged, has no files, has
             too many, or holds more than its size can mean.
     """
     most = most_unpacked(file.stat().st_size)
@@ -133,16 +133,16 @@ def _zip_members(path: Path, file: Path) -> Iterator[Member]:
 
 
 def _directory_bytes(file: Path) -> int:
-    """Return the length of the directory of a zip archive, as the end of the file tells it."""
+    """Return the length of the directory of a zip archive, from the end of the file."""
     with file.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - ZIP_END_BYTES))
         end = stream.read()
     at = end.rfind(ZIP_END)
-    told = end[at + 12 : at + 16]
-    if at < 0 or len(told) < 4:
-        return 0  # opening it tells what is wrong
-    length = int.from_bytes(told, "little")
+    recorded = end[at + 12 : at + 16]
+    if at < 0 or len(recorded) < 4:
+        return 0  # opening it reports the error
+    length = int.from_bytes(recorded, "little")
     if length == 0xFFFFFFFF and (at := end.rfind(ZIP64_END)) >= 0:
         length = int.from_bytes(end[at + 40 : at + 48], "little")
     return length
@@ -176,7 +176,7 @@ def _unpacked(file: Path) -> BinaryIO:
 
 
 class _Bounded(io.RawIOBase):
-    """Unpacked data of which no one reads very much at once, as a forged header may ask for."""
+    """Unpacked data that limits each read, as a forged header may request a huge one."""
 
     def __init__(self, packed: io.BufferedIOBase) -> None:
         self._packed = packed

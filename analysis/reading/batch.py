@@ -1,4 +1,4 @@
-"""A piece of a source: its rows as text cells, and the rows that could not be read at all."""
+"""A piece of a source: its columns, its rows as text cells, and the rows that could not be read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Refused:
     Attributes:
         row: line of the file (1-based, where the row starts) or element of a JSON array.
         reason: short machine word.
-        column: source column at fault, where it is one.
-        found: what stands there.
+        column: source column at fault, if any.
+        found: its content.
         expected: what should.
-        raw: the row as it stands in the file.
+        raw: the row as written in the file.
     """
 
     row: int
@@ -38,8 +38,8 @@ class Batch:
 
     Attributes:
         cells: text columns under the source's names (null where a cell is empty), and `ROW`.
-        raw: gives the rows at positions in ``cells``, as they stand in the file.
-        refused: rows of this piece that could not be brought into columns.
+        raw: returns the rows at positions in ``cells``, as written in the file.
+        refused: rows of this piece that could not be split into columns.
     """
 
     cells: pl.DataFrame
@@ -61,3 +61,33 @@ class Rows:
     columns: tuple[str, ...]
     sample: tuple[dict[str, str | None], ...]
     batches: Callable[[Sequence[str]], Iterator[Callable[[], Batch]]]
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """Columns of a table and what separates their cells.
+
+    Attributes:
+        names: column names, each once.
+        separator: one ASCII character.
+    """
+
+    names: tuple[str, ...]
+    separator: str
+
+    @property
+    def width(self) -> int:
+        """Cells per line."""
+        return len(self.names)
+
+
+def wrong_width(row: int, found: int, shape: TableShape, line: str) -> Refused:
+    """Return a line with too few or too many cells as a refused row."""
+    what, expected = f"{found} fields", f"{shape.width} fields"
+    return Refused(row, "wrong_number_of_fields", None, what, expected, line)
+
+
+def not_text(row: int, line: bytes) -> Refused:
+    """Return a line that is not UTF-8 as a refused row."""
+    shown = line.decode("utf-8", "backslashreplace")
+    return Refused(row, "not_utf8", None, "bytes that are no UTF-8 text", "UTF-8 text", shown)

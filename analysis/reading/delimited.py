@@ -1,8 +1,8 @@
-"""Read delimited text into text columns, quickly where it is regular, exactly where it is not.
+"""Read delimited text into text columns, quickly if it is regular, otherwise line by line.
 
 A block of whole lines without a quote character, in which every line has the same number of
-separators, is parsed by polars. Any other block is taken apart line by line, so that each bad line
-is refused with its number and takes no good one with it.
+separators, is parsed by polars. Any other block is split line by line, so that each bad line is
+refused with its number and no good line is lost.
 """
 
 from __future__ import annotations
@@ -17,12 +17,141 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.reading.batch import (
+    ROW,
+    Batch,
+    Refused,
+    Rows,
+    TableShape,
+    not_text,
+    wrong_width,
+)
 from gpuplan.analysis.reading.limits import MOST_COLUMNS, MOST_LINE_BYTES, long_line
-from gpuplan.analysis.reading.quoted import read_quoted
-from gpuplan.analysis.reading.shape import TableShape, not_text, wrong_width
 from gpuplan.analysis.reading.source import Head, SourceStream, header_names
 from gpuplan.analysis.reading.unreadable import odd_text
+
+ROWS_TURNED = 500
+MAX_OPEN_QUOTE_BYTES = 1 << 20  # a quoted cell longer than this was never closed
+
+
+def read_quoted(
+    block: bytes, first: int, shape: TableShape, wanted: Sequence[str], last: bool
+) -> tuple[Batch, bytes]:
+    """Read a block of lines; returns its rows, and the start of a row that the block cuts.
+
+    A line with an unclosed quote would include the lines after it, so only that line is refused.
+
+    Args:
+        block: the lines.
+        first: number of the first one.
+        shape: columns of the table.
+        wanted: columns to return.
+        last: whether this is the last block, so that it cuts no row.
+    """
+    lines = [part + b"\n" for part in block.split(b"\n")]
+    if block.endswith(b"\n"):
+        lines.pop()
+    texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+    dialect, width, is_ascii = _dialect(shape.separator), shape.width, block.isascii()
+    columns = _Columns(shape, wanted)
+    begins: list[int] = []  # first line of each row, from 0, and the line after its last one
+    ends: list[int] = []
+    refused: list[Refused] = []
+    left = b""
+    at = 0
+    while at < len(texts):
+        start = at
+        reader = csv.reader(texts[start:] if start else texts, dialect=dialect)
+        try:
+            for cells in reader:
+                begin, at = at, start + reader.line_num
+                if len(cells) <= 1 and not any(cell.strip() for cell in cells):
+                    continue  # a blank line
+                if len(cells) == width and (is_ascii or _is_text(cells)):
+                    columns.add(cells)
+                    begins.append(begin)
+                    ends.append(at)
+                    continue
+                refused.append(_problem(first + begin, cells, _joined(texts, begin, at), shape))
+                if at > begin + 1:  # the quote may have been opened by mistake: try the next line
+                    at = begin + 1
+                    break
+        except csv.Error as error:
+            is_open = "unexpected end" in str(error)
+            tail = b"".join(lines[at:])
+            if is_open and not last and len(tail) <= MAX_OPEN_QUOTE_BYTES:
+                left = tail
+                break
+            what = "a quote that is not closed" if is_open else f"bad quoting ({error})"
+            raw = _printable(_joined(texts, at, at + 1))
+            refused.append(Refused(first + at, "bad_quoting", None, what, "quotes in pairs", raw))
+            at += 1
+    numbers = pl.Series(ROW, begins, pl.Int64) + first
+    frame = columns.to_frame().with_columns(numbers)
+
+    def as_written(positions: Sequence[int]) -> list[str]:
+        return [_joined(texts, begins[i], ends[i]) for i in positions]
+
+    return Batch(frame, as_written, refused), left
+
+
+class _Columns:
+    """The wanted cells of many rows, column by column.
+
+    Rows are turned in small groups: held as one list each, a million of them keep the garbage
+    collector busy for longer than their reading takes.
+    """
+
+    def __init__(self, shape: TableShape, wanted: Sequence[str]) -> None:
+        self._places = [shape.names.index(name) for name in wanted]
+        self._columns: dict[str, list[str | None]] = {name: [] for name in wanted}
+        self._rows: list[list[str]] = []
+
+    def add(self, cells: list[str]) -> None:
+        self._rows.append(cells)
+        if len(self._rows) == ROWS_TURNED:
+            self._turn()
+
+    def to_frame(self) -> pl.DataFrame:
+        self._turn()
+        return pl.DataFrame(self._columns, schema=dict.fromkeys(self._columns, pl.String))
+
+    def _turn(self) -> None:
+        for place, column in zip(self._places, self._columns.values(), strict=True):
+            column.extend([row[place] or None for row in self._rows])
+        self._rows.clear()
+
+
+def _problem(row: int, cells: list[str], raw: str, shape: TableShape) -> Refused:
+    if len(cells) != shape.width:
+        return wrong_width(row, len(cells), shape, _printable(raw))
+    return not_text(row, raw.encode("utf-8", "surrogateescape"))
+
+
+def _is_text(cells: list[str]) -> bool:
+    """Return whether all bytes were UTF-8: others have become surrogates."""
+    try:
+        "".join(cells).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _joined(texts: list[str], begin: int, end: int) -> str:
+    return "".join(texts[begin:end]).rstrip("\r\n")
+
+
+def _printable(raw: str) -> str:
+    return raw.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _dialect(separator: str) -> type[csv.Dialect]:
+    class Dialect(csv.excel):
+        delimiter = separator
+        strict = True
+
+    return Dialect
+
 
 BLOCK_BYTES = 1 << 23
 SAMPLE_BYTES = 8192
@@ -37,7 +166,7 @@ class Layout:
     Attributes:
         separator: one ASCII character between cells.
         names: column names of a file without a header line; None where the first line has them.
-        quotes: whether a cell may be quoted; otherwise a quote is a character like any other.
+        quotes: whether a cell may be quoted; otherwise a quote is an ordinary character.
         any_case: whether the names in the header are taken in lower case.
         clean: makes whole lines regular before they are read, and keeps the number of lines.
     """
@@ -57,10 +186,10 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
 
     Args:
         stream: the file.
-        layout: how its lines are laid out, or what tells that from the first line.
+        layout: the layout of its lines, or a function that finds it from the first line.
 
     Raises:
-        InputError: there is no header, or the text has an encoding or line ends of its own.
+        InputError: there is no header, or the encoding or the line ends are not supported.
     """
     if (odd := odd_text(Head(stream.path, stream.head))) is not None:
         raise odd
@@ -79,7 +208,7 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
         number -= 1
         rest = line + b"\n" + rest if line else rest
     elif not rest:
-        rest = stream.read(1)  # the head, or one byte where it is used up
+        rest = stream.read(1)  # the head, or one byte if it is used up
     shape = TableShape(tuple(names), layout.separator)
     return Rows(
         columns=shape.names,
@@ -111,7 +240,7 @@ def _sample(shape: TableShape, data: bytes) -> tuple[dict[str, str | None], ...]
     """Return the cells of the first rows that have the width of the shape."""
     lines = data[:SAMPLE_BYTES].decode("utf-8", "replace").splitlines(keepends=True)
     rows: list[dict[str, str | None]] = []
-    with suppress(csv.Error):  # this is only a look; the reading tells what is wrong
+    with suppress(csv.Error):  # only a preview; reading reports the error
         rows.extend(
             {name: cell or None for name, cell in zip(shape.names, cells, strict=True)}
             for cells in csv.reader(lines, delimiter=shape.separator)
@@ -157,7 +286,7 @@ def _batches(
 
 
 def _whole_lines(rest: bytes, chunk: bytes) -> tuple[bytes, bytes]:
-    """Return the whole lines of two pieces, and what is left; each byte is copied once."""
+    """Return the complete lines of two pieces, and the rest; each byte is copied once."""
     end = chunk.rfind(b"\n") + 1
     if end == 0:
         return b"", rest + chunk
@@ -201,7 +330,7 @@ def _read_plain(
 
 
 def _parse(block: bytes, shape: TableShape, wanted: Sequence[str]) -> pl.DataFrame:
-    """Return the wanted columns and the last one, which tells whether a line is too short."""
+    """Return the wanted columns and the last one, which shows whether a line is too short."""
     names = shape.names
     if not block:
         return pl.DataFrame(schema=dict.fromkeys(names, pl.String))
@@ -220,7 +349,7 @@ def _parse(block: bytes, shape: TableShape, wanted: Sequence[str]) -> pl.DataFra
 
 
 def _is_regular(block: bytes, cells: pl.DataFrame, lines: int, shape: TableShape) -> bool:
-    """Whether each line has as many cells as the table and none is blank."""
+    """Return whether each line has the number of cells of the table and none is blank."""
     separators = lines * (shape.width - 1)
     if cells.height != lines or _count(block, ord(shape.separator)) != separators:
         return False

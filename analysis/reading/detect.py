@@ -14,7 +14,7 @@ from gpuplan.analysis.reading.inputs import Inputs
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.words import a_log
 
-MAX_NAMES_TOLD = 3
+MAX_NAMES_LISTED = 3
 
 
 class Recognizer(Protocol):
@@ -39,7 +39,7 @@ class Guess(Generic[F]):
     Attributes:
         source: the source.
         format: its format.
-        evidence: the sign by which it was recognized; None where the user said it.
+        evidence: how it was recognized; None if the user named the format.
     """
 
     source: Source
@@ -70,21 +70,24 @@ def guesses(
     unknown: Callable[[Head], InputError],
     forced: F | None = None,
     fits: Callable[[Head], bool] = lambda head: False,
+    fallback: F | None = None,
 ) -> tuple[list[Guess[F]], list[Path]]:
     """Return the sources to read with their formats, and the files that are left out.
 
-    A file that the user named must be a log. Of what a folder or an archive holds, files that no
+    A file that the user named must be a log. In a folder or an archive, files that no
     format recognizes are left out, and with a forced format those that it does not recognize.
 
     Args:
-        inputs: what the user named.
+        inputs: the paths that the user named.
         formats: the known ones.
         unknown: makes the error for a file of no known format.
-        forced: the format that the user says.
-        fits: whether a file is of the forced format in another way than being recognized.
+        forced: the format that the user named.
+        fits: whether a file that is not recognized can still be of the forced format, or of
+            ``fallback``.
+        fallback: the format of a file that none recognizes; None where that is an error.
 
     Raises:
-        InputError: a file cannot be read, is of no format or of several, or none is left.
+        InputError: a file cannot be read, has no format or several, or none is left.
     """
     chosen: list[Guess[F]] = []
     left_out = list(inputs.left_out)
@@ -98,6 +101,8 @@ def guesses(
             chosen.append(Guess(source, found[0], found[1] if forced is None else None))
         elif forced is not None and fits(head):
             chosen.append(Guess(source, forced, None))
+        elif fallback is not None and (source.is_named or fits(head)):
+            chosen.append(Guess(source, fallback, None))
         elif source.is_named:
             raise unknown(head)
         else:
@@ -118,6 +123,7 @@ def look_early(
     unknown: Callable[[Head], InputError],
     forced: F | None,
     planned: Callable[[F, SourceStream], object],
+    fallback: F | None = None,
 ) -> bool:
     """Refuse a pipe by its first bytes where the rest of it, which may be endless, cannot help.
 
@@ -127,8 +133,9 @@ def look_early(
         source: the first bytes, as a file.
         formats: the known ones.
         unknown: makes the error for a file of no known format.
-        forced: the format that the user says.
-        planned: opens a source in the forced format and plans it; raises where it cannot.
+        forced: the format that the user named.
+        planned: opens a source in a format and plans it; raises where it cannot.
+        fallback: the format of a file that none recognizes; None where that is an error.
 
     Raises:
         InputError: it is of no format, of several, or not of the forced one.
@@ -138,29 +145,30 @@ def look_early(
     try:
         stream = SourceStream(source)
     except InputError:
-        return False  # packed, and cut here: all of it will tell
+        return False  # packed and truncated here: the full file decides
     with closing(stream):
         head = Head(source.path, stream.head)
         if head.is_parquet:
             return False
-        if forced is None:
-            if recognized(head, formats) is None:
+        if forced is None and recognized(head, formats) is None:
+            if fallback is None:
                 raise unknown(head)
-        else:
+            forced = fallback
+        if forced is not None:
             planned(forced, stream)
         return not (stream.is_packed or head.is_json)
 
 
 def left_out_notes(left_out: Sequence[Path]) -> list[str]:
-    """Return what to tell of the files that are not read: nothing, or one note."""
-    told = f"files left out, as they are no such log{_names(left_out)}: {len(left_out):,}"
-    return [told] if left_out else []
+    """Return the notes about files that are not read: none or one."""
+    recorded = f"files left out, as they are no such log{_names(left_out)}: {len(left_out):,}"
+    return [recorded] if left_out else []
 
 
 def _names(left_out: Sequence[Path]) -> str:
-    """Return a few names in parentheses, to follow what they are."""
-    names = ", ".join(map(str, left_out[:MAX_NAMES_TOLD]))
-    more = ", ..." if len(left_out) > MAX_NAMES_TOLD else ""
+    """Return a few names in parentheses."""
+    names = ", ".join(map(str, left_out[:MAX_NAMES_LISTED]))
+    more = ", ..." if len(left_out) > MAX_NAMES_LISTED else ""
     return f" ({names}{more})" if left_out else ""
 
 

@@ -1,4 +1,4 @@
-"""Tables whose header is not what a format looks for: told for what is wrong with it."""
+"""Errors for tables with a header that no format recognizes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WRITTEN = {"\t": r"\t"}
 
 
 def header_error(head: Head, formats: Mapping[str, Sequence[str]]) -> InputError | None:
-    """Return what to raise for a table of other separators, or without a header; else None.
+    """Return the error for a table with other separators, or without a header; else None.
 
     Args:
-        head: of a file that is of no format, or not of the one that the user says.
-        formats: name -> columns that a log of it must have.
+        head: of a file without a known format, or not of the one that the user named.
+        formats: name -> required columns of a log.
     """
     names = head.table_columns
     if head.line is None or len(names) < MIN_CELLS:
@@ -57,7 +57,7 @@ def _separated(head: Head, separator: str, name: str) -> InputError:
 
 
 def _is_data(cells: Sequence[str]) -> bool:
-    """Whether a first line holds values: a time among them, or numbers in half of the cells."""
+    """Return whether a first line has values: any time, or numbers in half of the cells."""
     numbers = sum(is_number(cell) for cell in cells)
     return 2 * numbers >= len(cells) or any(_is_time(cell) for cell in cells)
 

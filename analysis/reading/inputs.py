@@ -1,7 +1,7 @@
-"""What the user names as sources: files, folders, archives, pipes and standard input.
+"""The sources that a user can name: files, folders, archives, pipes and standard input.
 
-A folder or an archive stands for all files in it, in the order of their names. What can be read
-only once (``-``, a named pipe) is kept in a temporary file for as long as it is needed.
+A folder or an archive means all files in it, sorted by name. Sources that can be read only once
+(``-``, a named pipe) are copied to a temporary file while they are needed.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from gpuplan.analysis.reading.source import Source, copy
 from gpuplan.analysis.temporary import temporary_folder
 
 STANDARD_INPUT = Path("-")
-MACOS = "__MACOSX"  # what its archiver adds beside the files
+MACOS = "__MACOSX"  # files added by the archiver
 
 
 @dataclass(slots=True)
 class Inputs:
-    """What the arguments stand for.
+    """The files named by the arguments.
 
     Attributes:
         first: the first argument.
@@ -58,30 +58,31 @@ class Inputs:
 
 @contextmanager
 def opened_inputs(
-    paths: Sequence[Path], output: Path, look: Callable[[Source], bool]
+    paths: Sequence[Path], output: Path | None, look: Callable[[Source], bool]
 ) -> Iterator[Inputs]:
-    """Yield the files that the arguments stand for; temporary ones are removed at the end.
+    """Yield the files named by the arguments; temporary ones are removed at the end.
 
     Args:
         paths: files, folders, archives, pipes, or ``-`` for standard input.
-        output: the Parquet file to write; it must harm no source.
-        look: refuses the start of a pipe that cannot be what is wanted; returns whether it is plain
+        output: the Parquet file to write; it must harm no source. None where the caller makes
+            sure of that.
+        look: refuses the start of a pipe that cannot be a log; returns whether it is plain
             text in lines.
 
     Raises:
         InputError: a path is missing or cannot be read.
-        OutputError: the output is one of the sources, or there is no room for a pipe's bytes.
+        OutputError: the output is one of the sources, or the disk is too full for a pipe's bytes.
         UsageError: a source is given twice, none is given, or the output is not called Parquet.
     """
-    rejects = rejects_path(output)
+    written = () if output is None else (output, rejects_path(output))
     if not paths:
         raise UsageError("no source given; name at least one log")
     for path in paths:
         if (path == STANDARD_INPUT or is_pipe(path)) and paths.count(path) > 1:
             raise UsageError(f"{path}: given twice; it can be read only once")
-    for written in (output, rejects):
-        check_writable(written)
-    outputs = {os.path.realpath(output), os.path.realpath(rejects)}
+    for path in written:
+        check_writable(path)
+    outputs = set(map(os.path.realpath, written))
     try:
         spool = temporary_folder()
     except OSError as error:
@@ -93,7 +94,7 @@ def opened_inputs(
         inputs = Inputs(paths[0], spool.path)
         for number, path in enumerate(paths):
             _take(inputs, path, spool.path / str(number), outputs, look)
-        _check(inputs.sources, output)
+        _check(inputs.sources, written)
         yield inputs
     finally:
         spool.release()
@@ -123,7 +124,7 @@ def _take(
     outputs: set[str],
     look: Callable[[Source], bool],
 ) -> None:
-    """Add what one argument stands for."""
+    """Add the files of one argument."""
     if os.path.isdir(path):
         found: list[Source] = []
         for file in _files(path, inputs.left_out):
@@ -211,23 +212,23 @@ def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) ->
 
 
 def _shown(path: Path) -> Path:
-    """Return a path whose bytes that are no UTF-8 can be told: as ``\\xff``."""
+    """Return a path with bytes that are not UTF-8 shown as ``\\xff``."""
     return Path(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
 def _only_one_is_meant(found: list[Source]) -> list[Source]:
-    """Where there is only one file, the user means it: what is wrong with it is then told."""
+    """Mark a single file as named by the user, so that its errors are reported."""
     return [replace(found[0], is_named=True)] if len(found) == 1 else found
 
 
-def _check(sources: Sequence[Source], output: Path) -> None:
-    """Refuse what is given twice and an output that would harm a source."""
+def _check(sources: Sequence[Source], outputs: Sequence[Path]) -> None:
+    """Refuse sources given twice and an output that would overwrite a source."""
     seen = set()
     for source in sources:
         key = (source.file.resolve(), source.member)
         if key in seen:
             raise UsageError(f"{source.path}: given twice; every row of it would be a duplicate")
         seen.add(key)
-        for written in (output, rejects_path(output)):
+        for written in outputs:
             if same_file(written, source.file):
                 raise OutputError(f"{written}: is also a source; write to another file")

@@ -1,4 +1,4 @@
-"""Make one job of several rows that have its id: the parts and the runs of it."""
+"""Combine the rows of one job, its parts and its runs, which share an id."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Join:
     """How the rows of one id become one job.
 
     Attributes:
-        what: what is told of the rows beyond the first of each job.
-        reused: what is told of the jobs whose id another owner has too.
-        owner: whose job a row is, as text: rows of one id and two owners are two jobs.
-        columns: what it reads beside the canonical columns, over these and the fields.
+        what: note about the rows beyond the first of each job.
+        reused: note about jobs with an id that another owner has too.
+        owner: the owner of a job, as text: rows of one id and two owners are two jobs.
+        columns: columns it reads besides the canonical ones, from these and the fields.
         tallies: what to count among the jobs, not the rows; over the canonical columns and those
             that both ``columns`` and ``one_job_each`` have.
         one_job_each: takes all rows whose id occurs more than once, in the order of the sources,
@@ -66,7 +66,7 @@ class Parts:
     def joined(self, join: Join) -> tuple[pl.DataFrame, list[tuple[Path, Refused]]]:
         """Return one row per job, and the jobs that break a rule of the schema when joined.
 
-        Sums over the rows of a job may do so where none of its rows does.
+        Sums over the rows of a job may do so even if none of its rows does.
         """
         if not self._frames:
             return pl.DataFrame(), []
@@ -76,8 +76,8 @@ class Parts:
             for fault in rule.faults:
                 for job in jobs.filter(fault.broken).rows(named=True):
                     path, row = self._place(job[FIRST])
-                    told = {name: job[name] for name in CANONICAL}
-                    raw = json.dumps(told, default=str)
+                    recorded = {name: job[name] for name in CANONICAL}
+                    raw = json.dumps(recorded, default=str)
                     found = str(job[column])
                     refused.append(
                         (path, Refused(row, fault.reason, column, found, fault.expected, raw))

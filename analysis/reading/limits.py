@@ -26,7 +26,7 @@ MOST_DIRECTORY_BYTES = 16 * MIB
 """Length of the list of members that a zip archive ends with, which is read as a whole."""
 
 MOST_HEADER_BYTES = 16 * MIB
-"""Length of what a tar archive says about one member, which is read as a whole."""
+"""Length of the metadata of one member of a tar archive, which is read at once."""
 
 MOST_RATIO = 500
 """How many times its stored size packed data may have; logs reach 50, repeated bytes 1,000."""
@@ -38,9 +38,9 @@ FIRST_BYTES = MOST_LINE_BYTES + MIB
 """How much of a pipe is looked at before the rest is taken: a line that is too long shows."""
 
 MOST_PIPED_BYTES = 16 * GIB
-"""What a pipe or standard input may bring; larger logs are given as files."""
+"""Limit for a pipe or standard input; larger logs must be files."""
 
-SHARE_OF_ROOM = 0.5
+USABLE_SHARE_OF_DISK = 0.5
 """Share of the free space for temporary files that a source may take."""
 
 
@@ -49,9 +49,9 @@ def most_unpacked(stored: int) -> int:
     return max(UNPACKED_BYTES, MOST_RATIO * stored)
 
 
-def temporary_room() -> int:
+def usable_temporary_bytes() -> int:
     """Return how many bytes a source may take in the folder for temporary files."""
-    return int(SHARE_OF_ROOM * shutil.disk_usage(tempfile_folder()).free)
+    return int(USABLE_SHARE_OF_DISK * shutil.disk_usage(tempfile_folder()).free)
 
 
 def shown_size(size: int) -> str:

@@ -1,4 +1,4 @@
-"""The offsets that a log writes with its times: which zone it is of, and whether they agree."""
+"""The UTC offsets in the times of a log: the zone they imply, and whether they agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.reading.times import offset_s
 
-TAIL = 8  # characters of a cell that tell its offset; of a date alone they tell none
+TAIL = 8  # last characters of a cell, with its offset; a date alone has none
 OFFSET = re.compile(r"(?:Z|UTC|[+-]\d\d:?\d\d|(?<!-\d\d)[+-]\d\d)$")
 Offsets = Counter[tuple[str, str | None]]
 """(column, offset such as ``+08:00``; None where a cell has none) -> cells."""
@@ -20,40 +20,40 @@ def offsets_of(cells: pl.DataFrame, columns: Sequence[str]) -> Offsets:
     """Count the offsets in text columns of times."""
     found: Offsets = Counter()
     for column in columns:
-        told = cells[column]
-        count = len(told) - told.null_count()
+        recorded = cells[column]
+        count = len(recorded) - recorded.null_count()
         if not count:
             continue
-        first = told.item(told.is_not_null().arg_max() or 0)
+        first = recorded.item(recorded.is_not_null().arg_max() or 0)
         match = OFFSET.search(first)
         # Where all cells end as the first does, which is most often so, one look is enough.
-        if match is not None and told.str.ends_with(match[0]).sum() == count:
+        if match is not None and recorded.str.ends_with(match[0]).sum() == count:
             found[column, _shown(offset_s(match[0]))] += count
             continue
-        for tail, some in told.str.tail(TAIL).drop_nulls().value_counts().iter_rows():
+        for tail, some in recorded.str.tail(TAIL).drop_nulls().value_counts().iter_rows():
             match = OFFSET.search(tail)
             found[column, None if match is None else _shown(offset_s(match[0]))] += some
     return found
 
 
 def zone_of(found: Offsets, column: str, zone: str | None) -> str | None:
-    """Return the most common offset of a column; ``zone`` where that is none, or the same."""
+    """Return the most common offset of a column; ``zone`` if it has none, or the same."""
     mine = Counter({offset: count for (name, offset), count in found.items() if name == column})
     offset = max(mine, key=lambda one: (mine[one], str(one)), default=None)
     return zone if offset is None or (zone == "UTC" and offset == "+00:00") else offset
 
 
 def mixed_note(found: Offsets, zone: str | None) -> str | None:
-    """Return what to tell where times have several offsets; None where they have not."""
+    """Return a note if times have several offsets; otherwise None."""
     total = Counter[str]()
     for (_, offset), count in found.items():
         total[offset or "none"] += count
     if len(total) < 2:
         return None
-    told = ", ".join(
+    recorded = ", ".join(
         f"{offset} ({count:,})" for offset, count in sorted(total.items(), key=lambda o: (-o[1], o))
     )
-    return f"times of several offsets: {told}; hours of the day are those of {zone}"
+    return f"times of several offsets: {recorded}; hours of the day are those of {zone}"
 
 
 def _shown(offset: int) -> str:

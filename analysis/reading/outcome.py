@@ -1,4 +1,4 @@
-"""What a plan makes of a batch: its jobs, and the rows it refuses with their reasons.
+"""Apply a plan to a batch: the jobs, and the refused rows with their reasons.
 
 Every cell is parsed from text; rows with a cell that cannot be read or that break a rule are
 refused, the rest are canonical jobs.
@@ -30,11 +30,11 @@ class BatchOutcome:
         jobs: kept rows in the canonical columns.
         rows: row number of each kept row.
         batch: where they come from.
-        positions: place of each kept row in the batch; None where all are kept.
+        positions: position of each kept row in the batch; None if all are kept.
         refused: rows that are not kept, in no particular order.
         tallies: how often each of the plan's ``counted`` occurs.
         id_column: source column of the ids; None where they are made.
-        beside: what the plan's join reads beside the canonical columns.
+        extra: columns that the plan's join reads besides the canonical ones.
         lost: jobs that a refused row belongs to, where the plan joins rows (see `joins.KEY`).
     """
 
@@ -45,7 +45,7 @@ class BatchOutcome:
     refused: list[Refused]
     tallies: tuple[int, ...]
     id_column: str | None
-    beside: pl.DataFrame | None = None
+    extra: pl.DataFrame | None = None
     lost: pl.DataFrame | None = None
 
 
@@ -63,12 +63,12 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
     broken = known.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)
     )
-    beside = None
+    extra = None
     if plan.join is not None:
-        beside = known.select(plan.join.owner.alias("owner"), *plan.join.columns)
+        extra = known.select(plan.join.owner.alias("owner"), *plan.join.columns)
     if not bad and not any(column.any() for column in broken.iter_columns()):
         tallies = left_out + _tally(plan.tallies, known)
-        return BatchOutcome(jobs, cells[ROW], batch, None, refused, tallies, ids, beside)
+        return BatchOutcome(jobs, cells[ROW], batch, None, refused, tallies, ids, extra)
     problems: dict[int, tuple[str, str, str]] = {}
     for f, reason, positions in bad:
         for position in positions:
@@ -91,8 +91,8 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
         refused,
         left_out + _tally(plan.tallies, known.filter(keep)),
         ids,
-        None if beside is None else beside.filter(keep),
-        None if beside is None else jobs.hstack(beside)[at].select(KEY).drop_nulls("job_id"),
+        None if extra is None else extra.filter(keep),
+        None if extra is None else jobs.hstack(extra)[at].select(KEY).drop_nulls("job_id"),
     )
 
 
@@ -130,7 +130,7 @@ def _bad_cells(
 ) -> list[tuple[Field, str, pl.Series]]:
     """Return, per field and reason, the positions of cells that refuse their row.
 
-    Counts of nulls, sums and minima tell cheaply whether there is any.
+    Counts of nulls, sums and minima show cheaply whether there are any.
     """
     bad = []
     for f in plan.fields:
@@ -195,8 +195,8 @@ def _source_of(plan: ReadingPlan, name: str) -> str:
     """Return the source column to name for a canonical one, which may follow from others."""
     roots = plan.jobs[name].meta.root_names() if name in plan.jobs else []
     source = {f.name: f.source for f in plan.fields}
-    told = [source[known] for known in (name, *roots) if known in source]
-    return told[0] if told else plan.fields[0].source
+    recorded = [source[known] for known in (name, *roots) if known in source]
+    return recorded[0] if recorded else plan.fields[0].source
 
 
 def _tally(tallies: Sequence[Tally], known: pl.DataFrame) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from gpuplan.analysis.casts import PER_S, kind_in_words
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.source import SourceStream
+from gpuplan.analysis.time_units import DAY_S
 
 if TYPE_CHECKING:
     from pyarrow import Array, ChunkedArray, RecordBatch, Table
@@ -24,9 +25,8 @@ SAMPLE_ROWS = 20
 DAMAGE = (ValueError, LookupError, OSError, MemoryError, NotImplementedError,
           pl.exceptions.PolarsError, pl.exceptions.PanicException)  # fmt: skip
 """What reading a damaged Parquet file raises; the errors of pyarrow are of these."""
-SECONDS_PER_DAY = 86_400
-CALENDAR_S = (-9_000 * 366 * SECONDS_PER_DAY, 9_000 * 366 * SECONDS_PER_DAY)
-"""Seconds after 1970 between which a time can be written; beyond are no times of jobs."""
+CALENDAR_S = (-9_000 * 366 * DAY_S, 9_000 * 366 * DAY_S)
+"""Range of seconds after 1970 that can be written as a time; other times are invalid."""
 NOT_TEXT = "bytes that are no UTF-8 text"
 
 
@@ -77,7 +77,7 @@ def _batches(
 
 
 def _frame(part: Table | RecordBatch) -> pl.DataFrame:
-    """Return columns of pyarrow, checked, as polars takes text that is no UTF-8 on trust.
+    """Return columns of pyarrow, checked, as polars does not validate UTF-8 text.
 
     They go one by one, without the metadata of the schema, which it does not check either.
     """
@@ -111,17 +111,17 @@ def _as_text(schema: pl.Schema | dict[str, pl.DataType]) -> list[pl.Expr]:
 
 
 def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
-    """Return a column as text. What its type holds but cannot be written is told as a number."""
+    """Return a column as text. Times that cannot be written become numbers."""
     column = pl.col(name)
     number = column.to_physical().cast(pl.String)
     if isinstance(kind, pl.Datetime):
         form = "%Y-%m-%d %H:%M:%S%.6f" + ("Z" if kind.time_zone else "")
         utc = column.dt.convert_time_zone("UTC") if kind.time_zone else column
         least, most = (second * PER_S[kind.time_unit] for second in CALENDAR_S)
-        told = _within(utc, least, most, kind).dt.to_string(form)
-        return told.fill_null(number + f" {kind.time_unit} after 1970")
+        recorded = _within(utc, least, most, kind).dt.to_string(form)
+        return recorded.fill_null(number + f" {kind.time_unit} after 1970")
     if kind == pl.Date():
-        least, most = (second // SECONDS_PER_DAY for second in CALENDAR_S)
+        least, most = (second // DAY_S for second in CALENDAR_S)
         return (
             _within(column, least, most, kind)
             .cast(pl.String)
@@ -131,10 +131,10 @@ def _text_of(name: str, kind: pl.DataType) -> pl.Expr:
         return (column.to_physical() / PER_S[kind.time_unit]).cast(pl.String)
     if _has_no_text(kind):
         return pl.lit(None, pl.String)
-    told = column.cast(pl.String)
+    recorded = column.cast(pl.String)
     if kind == pl.Binary():
-        told = column.map_batches(_decoded, return_dtype=pl.String)
-    return pl.when(told != "").then(told)  # an empty cell is none, as in other sources
+        recorded = column.map_batches(_decoded, return_dtype=pl.String)
+    return pl.when(recorded != "").then(recorded)  # an empty cell is null, as in other sources
 
 
 def _decoded(cells: pl.Series) -> pl.Series:

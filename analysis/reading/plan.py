@@ -1,4 +1,4 @@
-"""What a format says about its rows, as data: how cells are read, which rules hold, what to count.
+"""The description of a format as data: how to read cells, which rules hold, what to count.
 
 `gpuplan.analysis.reading.outcome.apply` reads a batch by it.
 """
@@ -28,9 +28,9 @@ class Field:
         name: canonical name, or any other for a value that only expressions use.
         source: source column.
         value: its reading; null where the cell is empty or cannot be read.
-        expected: what a cell should be, for the message about one that is not.
-        required: whether an empty cell refuses the row.
-        zone: zone of a local time, to tell a time that its clock skips.
+        expected: what a cell should be, for messages.
+        required: whether a row with an empty cell is refused.
+        zone: zone of a local time, to detect a time that its clock skips.
         least: the smallest number that is allowed, for a count.
         thorough: a slower reading, for a batch in which ``value`` cannot read a cell.
     """
@@ -52,7 +52,7 @@ class Rule:
     Attributes:
         reason: short machine word.
         source: source column to name and quote.
-        expected: what should stand there.
+        expected: what the cell should be.
         broken: true where the rule is broken; over fields and canonical columns.
     """
 
@@ -70,17 +70,17 @@ class ReadingPlan:
         fields: values read from cells.
         jobs: canonical column -> expression over fields. A column that is not here is the field
             of its name; where there is none it is the default of the schema.
-        schema: columns of the result; jobs unless said otherwise.
+        schema: columns of the result; those of jobs by default.
         rules: in order; the first broken one gives the reason.
         tallies: what to count among the kept rows.
-        notes: what to tell in any case.
+        notes: notes about any log of the format.
         time_zone: zone or offset of the source's times; None where they are relative.
-        zone_columns: source columns of times whose offsets tell the zone, the submissions first.
+        zone_columns: source columns of times whose offsets determine the zone, submissions first.
         relative_time: whether times count from the start of the log.
-        made_ids: whether the log has no ids, so that equal rows are told and kept.
-        nothing: words that stand for an empty cell, in any column.
-        left_out: lines that are no rows, such as the steps of a job: over source columns. They are
-            told in a note, and are neither kept nor rejected.
+        made_ids: whether the log has no ids, so that equal rows are noted and kept.
+        nothing: words that mean an empty cell, in any column.
+        left_out: lines that are not jobs, such as the steps of a job: over source columns. They are
+            counted in a note, and are neither kept nor rejected.
         join: how the rows of one job become one; None where a second row of an id is a mistake.
     """
 
@@ -99,7 +99,7 @@ class ReadingPlan:
     join: Join | None = None
 
     def counted(self) -> tuple[str, ...]:
-        """Return what an `outcome.Outcome` counts, in the order of its counts."""
+        """Return the names of the counts of an `outcome.Outcome`, in their order."""
         return tuple(tally.what for tally in self.left_out + self.tallies)
 
     def sources(self) -> list[str]:

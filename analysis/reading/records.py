@@ -27,12 +27,12 @@ JSON_WORDS: dict[type, str] = {
     **{list: "an array", str: "a text", bool: "true or false"},
     **{int: "a number", float: "a number", type(None): "null"},
 }
-"""What a JSON value that is no object is called."""
+"""Names of JSON values that are not objects."""
 
 Cell = str | None
 Cells = dict[str, Cell]
 Flatten = Callable[[dict[str, Any]], Cells | list[Cells]]
-"""Turns a record into cells of one row or several; raises ValueError with what was found where it
+"""Turns a record into cells of one row or several; raises ValueError with the value found if it
 cannot."""
 Record = tuple[int, Any, str]
 """Number, parsed JSON (or `_NoJson`) and text of one record."""
@@ -42,7 +42,7 @@ Flat = tuple[int, tuple[Cell, ...], str]
 
 @dataclass(frozen=True, slots=True)
 class _NoJson:
-    """Stands for a record that cannot be parsed."""
+    """Marks a record that cannot be parsed."""
 
     problem: str
 
@@ -92,7 +92,7 @@ def open_rows(
 def text(value: Any) -> str | None:
     """Return a JSON value as a text cell; null and empty text are an empty cell.
 
-    Raises `ValueError` where it is nested too deeply to be written.
+    Raises `ValueError` if it is nested too deeply to be written.
     """
     if value is None or value == "":
         return None
@@ -107,7 +107,7 @@ def text(value: Any) -> str | None:
 def parsed(text: str) -> Any:
     """Return parsed JSON; a whole number too long for Python to convert is a float.
 
-    Raises `ValueError` where it is no JSON, and `RecursionError` where it is too deep.
+    Raises `ValueError` if it is not JSON, and `RecursionError` if it is too deep.
     """
     try:
         return DECODER.decode(text)
@@ -118,7 +118,7 @@ def parsed(text: str) -> Any:
 
 
 def plain(cell: Cell) -> Cell:
-    """Return a cell that can be written: lone surrogates, which JSON may hold, are no text."""
+    """Return a cell that can be written: JSON may have lone surrogates, which are not text."""
     if cell is None or cell.isascii():
         return cell
     return cell.encode("utf-8", "replace").decode("utf-8")
@@ -251,7 +251,7 @@ def text_lines(stream: SourceStream) -> Iterator[tuple[int, bytes]]:
 
 
 def _line(line: bytes) -> tuple[Any, str]:
-    """Return the element in a line and its text; what is wrong instead where it is none."""
+    """Return the element in a line and its text, or the problem instead."""
     raw = line.decode("utf-8", "backslashreplace").rstrip("\r")
     try:
         element = parsed(line.decode("utf-8"))
@@ -267,7 +267,7 @@ def _broken(stream: SourceStream, number: int, problem: str, expected: str) -> I
 
 
 class _Decoded:
-    """The text of a stream with a place in it; what lies before the place is forgotten."""
+    """The text of a stream with a current position; the text before it is discarded."""
 
     def __init__(self, stream: SourceStream) -> None:
         self._stream = stream
@@ -278,7 +278,7 @@ class _Decoded:
         self.taken = ""  # text of the last element
 
     def next_letter(self) -> str:
-        """Return the next character that is no space, without taking it; empty at the end."""
+        """Return the next character that is not a space, without consuming it; empty at the end."""
         while True:
             self._at += len(SPACES.match(self._text, self._at)[0])  # type: ignore[index]
             if self._at < len(self._text):
@@ -287,7 +287,7 @@ class _Decoded:
                 return ""
 
     def skip(self, letter: str) -> None:
-        """Take the next character that is no space, which is ``letter``."""
+        """Consume the next character that is not a space, which must be ``letter``."""
         if self.next_letter() != letter:
             raise _broken(self._stream, 1, "is not a JSON array", f"{letter!r}")
         self._at += 1
@@ -305,11 +305,11 @@ class _Decoded:
                     decoder = LENIENT
                     continue
                 if len(self._text) - self._at > MOST_RECORD_BYTES or not self._more(size):
-                    problem = f"is no JSON ({_message(error)})"
+                    problem = f"is not JSON ({_message(error)})"
                     raise _broken(self._stream, number, problem, "a JSON object") from error
                 size *= 2  # a record longer than a chunk is decoded again few times
                 continue
-            # A number may go on in the next chunk; objects, which we want, have an end.
+            # A number may continue in the next chunk; objects, which we want, have an end.
             self.taken, self._at = self._text[self._at : end], end
             return value
 

@@ -1,11 +1,10 @@
-"""The rows that are not in the trace: collected, counted, limited, and written beside it."""
+"""Rejected rows: collected, counted, limited, and written next to the trace."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +13,7 @@ from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.reading.batch import Refused
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.words import counted
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -29,52 +29,6 @@ FOUND_LETTERS = 80
 REJECTS = ".rejects.parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How many rows may be rejected: a share of the rows, or a count.
-
-    Attributes:
-        text: as the user wrote it.
-        share: of the rows read; None where it is a count.
-        rows: a count; None where it is a share.
-    """
-
-    text: str
-    share: float | None = None
-    rows: int | None = None
-
-    @classmethod
-    def of(cls, text: str) -> Limit:
-        """Read ``1%`` or ``0.01`` (shares; a point makes it one) or ``20`` (rows).
-
-        Raises `UsageError`.
-        """
-        try:
-            if text.endswith("%"):
-                limit = cls(text, share=float(text[:-1]) / 100)
-            elif "." in text:
-                limit = cls(text, share=float(text))
-            else:
-                limit = cls(text, rows=int(text))
-        except ValueError:
-            limit = cls(text, share=-1.0)
-        value = limit.share if limit.rows is None else limit.rows
-        if value is None or not value >= 0 or (limit.share is not None and limit.share > 1):
-            raise UsageError(
-                f"--max-rejects {text}: expected a share such as 1% or 0.01, or a count such as 20"
-            )
-        return limit
-
-    def allows(self, rejected: int, read: int) -> bool:
-        """Whether so many rejected rows of those read are within the limit."""
-        if self.rows is not None:
-            return rejected <= self.rows
-        return self.share is not None and rejected <= self.share * read
-
-
-DEFAULT_LIMIT = Limit("1%", share=0.01)
-
-
 class RejectLog:
     """The rejected rows of one ingest, in the order of the sources.
 
@@ -87,7 +41,7 @@ class RejectLog:
         """Start empty.
 
         Args:
-            path: where the rows are to be written.
+            path: the file for the rows.
             spool: folder for temporary files, which must outlive the log.
             limit: how many may be rejected.
             taken_for: source -> its guessed format and the evidence, which may be wrong.
@@ -109,7 +63,7 @@ class RejectLog:
 
         Raises:
             InputError: far more than a count allows; a share is of all rows, known at the end.
-            OutputError: there is no room for them.
+            OutputError: the disk is full.
         """
         batch = sorted(refused, key=lambda row: row.row)
         self._held += [(str(path), row) for row in batch]
@@ -131,9 +85,9 @@ class RejectLog:
         path, first = self._first
         found = "nothing" if first.found is None else repr(_short(first.found))
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(self.by_reason.items()))
-        format_doubt = "check --source-format"
+        format_hint = "check --source-format"
         if path in self._taken_for:
-            format_doubt = (
+            format_hint = (
                 f"say what it is with --source-format (it is taken for {self._taken_for[path]})"
             )
         raise InputError(
@@ -143,7 +97,7 @@ class RejectLog:
             column=first.column,
             expected=f"{first.expected}; {len(self):,} of {counted(read, 'row')} cannot be used "
             f"({reasons}), more than --max-rejects {self._limit.text}",
-            hint=f"correct the log, {format_doubt}, or raise --max-rejects; "
+            hint=f"correct the log, {format_hint}, or raise --max-rejects; "
             f"{self.leave()}, and nothing else was written",
         )
 
@@ -160,17 +114,16 @@ class RejectLog:
 
         A file of an earlier run is replaced or removed. Raises `OutputError`.
         """
-        if not len(self):
-            self._path.unlink(missing_ok=True)
-            return
-        with atomic_output(self._path) as aside, _room(self._path), aside.open("wb") as file:
-            parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
-            pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
+        write_rejects([self], self._path)
+
+    def rows(self) -> list[pl.LazyFrame]:
+        """Return the rejected rows, in the columns of `SCHEMA`."""
+        return [*(pl.scan_parquet(part, glob=False) for part in self._parts), self._frame().lazy()]
 
     def _set_aside(self) -> None:
         """Move the rows held into a temporary file."""
         part = self._spool / f"rejects-{len(self._parts)}.parquet"
-        with _room(self._path):
+        with _disk_full_error(self._path):
             write_parquet(self._frame(), part)
         self._parts.append(part)
         self._held = []
@@ -180,9 +133,18 @@ class RejectLog:
         return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
+def write_rejects(logs: Sequence[RejectLog], path: Path) -> None:
+    """Write the rejected rows of several logs to one file, as `RejectLog.write` does for one."""
+    if not any(map(len, logs)):
+        path.unlink(missing_ok=True)
+        return
+    with atomic_output(path) as aside, _disk_full_error(path), aside.open("wb") as file:
+        pl.concat([rows for log in logs for rows in log.rows()]).sink_parquet(file)
+
+
 @contextmanager
-def _room(path: Path) -> Iterator[None]:
-    """Turn a full disk into an error about the file that is to be written."""
+def _disk_full_error(path: Path) -> Iterator[None]:
+    """Turn a full disk into an error about the file to write."""
     try:
         yield
     except (OSError, pl.exceptions.PolarsError) as error:

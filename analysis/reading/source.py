@@ -1,4 +1,4 @@
-"""A source as a stream of bytes: decompressed, hashed while it is read, told by its head."""
+"""A source as a stream of bytes: decompressed, hashed while read, recognized by its head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import MOST_SMALL_BYTES, not_a_device, readable, too_large
+from gpuplan.analysis.files import (
+    MOST_SMALL_BYTES,
+    PARQUET_MAGIC,
+    not_a_device,
+    readable,
+    too_large,
+)
 from gpuplan.analysis.reading.archives import (
     DAMAGE,
     GZIP_MAGIC,
@@ -22,13 +28,12 @@ from gpuplan.analysis.reading.archives import (
     open_member,
     unpacks_to_too_much,
 )
-from gpuplan.analysis.reading.limits import most_unpacked, shown_size, temporary_room
+from gpuplan.analysis.reading.limits import most_unpacked, shown_size, usable_temporary_bytes
 from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 HEAD_BYTES = 1 << 16
 COPY_BYTES = 1 << 20
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-PARQUET_MAGIC = b"PAR1"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "TABs", "|": "vertical bars"}
 
@@ -42,10 +47,10 @@ class Source:
             a folder given, or ``archive.zip!member``.
         file: the file that holds it.
         size: bytes that reading it takes from the disk or out of its archive.
-        member: what it is in the archive ``file``; None where it is the file itself.
-        is_named: whether the user means this very file; what a folder or an archive of several
+        member: its name in the archive ``file``; None for the file itself.
+        is_named: whether the user named this file; a file from a folder or an archive of several
             holds need not be a log.
-        archive: ``zip`` or ``tar`` where it is a member.
+        archive: ``zip`` or ``tar`` if it is a member.
     """
 
     path: Path
@@ -75,7 +80,7 @@ class SourceStream:
     """
 
     def __init__(self, source: Source, on_bytes: Callable[[int], None] | None = None) -> None:
-        """Open a source; ``on_bytes`` is told how many of its bytes have been read.
+        """Open a source; ``on_bytes`` is called with the number of its bytes read so far.
 
         Raises:
             InputError: it is damaged or cannot be read.
@@ -85,7 +90,7 @@ class SourceStream:
         self._packing = source.archive
         self._unpacked: Held | None = None
         self._left = most_unpacked(source.stored)
-        with self._told():
+        with self._locating_errors():
             self._disk = _HashedFile(source.open(), on_bytes)
             magic = self._disk.peek()
         self._text: BinaryIO = cast(BinaryIO, self._disk)
@@ -111,7 +116,7 @@ class SourceStream:
 
     @property
     def is_packed(self) -> bool:
-        """Whether its bytes are unpacked while they are read."""
+        """Return whether its bytes are unpacked while they are read."""
         return bool(self._packing)
 
     @property
@@ -129,7 +134,7 @@ class SourceStream:
             ahead, self._ahead = self._ahead, b""
             return ahead
         parts = []
-        with self._told():
+        with self._locating_errors():
             while size > 0 and (part := self._text.read(size)):
                 parts.append(part)
                 size -= len(part)
@@ -148,7 +153,7 @@ class SourceStream:
             try:
                 self._unpacked = temporary_file(Path(tempfile_folder()))
             except OSError as error:
-                raise _no_room(self.path, str(error.strerror or error)) from error
+                raise _disk_full(self.path, str(error.strerror or error)) from error
             with self._unpacked.path.open("wb") as plain:
                 copy(self.read, plain, self.path, self._left + COPY_BYTES)
         return self.file
@@ -160,12 +165,12 @@ class SourceStream:
             self._unpacked.release()
 
     def sha256(self) -> str:
-        """Return the hash of all its bytes as they are stored, reading what is left of them."""
-        with self._told():
+        """Return the hash of all its bytes as stored, reading the rest of them."""
+        with self._locating_errors():
             return self._disk.sha256()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _locating_errors(self) -> Iterator[None]:
         """Turn what reading may raise into an error that names the source."""
         try:
             yield
@@ -190,7 +195,7 @@ def read_unpacked(path: Path, most: int = MOST_SMALL_BYTES) -> bytes:
 
 
 def read_all(stream: SourceStream, most: int = MOST_SMALL_BYTES) -> bytes:
-    """Return what is left of a stream that cannot be large. Raises `InputError`."""
+    """Return the rest of a stream that cannot be large. Raises `InputError`."""
     parts, size = [], 0
     while part := stream.read(COPY_BYTES):
         size += len(part)
@@ -205,15 +210,15 @@ def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path, most: int) 
 
     Raises:
         InputError: they cannot be read, or are more than ``most``.
-        OutputError: there is no room for them.
+        OutputError: the disk is full.
     """
-    room, size = temporary_room(), 0
+    limit, size = usable_temporary_bytes(), 0
     while True:
         with readable(path):
             data = read(COPY_BYTES)
         size += len(data)
-        if size > room:
-            raise _no_room(path, f"it takes over half of the free space, {shown_size(room)}")
+        if size > limit:
+            raise _disk_full(path, f"it takes over half of the free space, {shown_size(limit)}")
         if size > most:
             raise InputError(
                 path, f"is longer than {shown_size(most)}", hint="give a longer log as a file"
@@ -224,10 +229,10 @@ def copy(read: Callable[[int], bytes], plain: IO[bytes], path: Path, most: int) 
                 plain.flush()
                 return
         except OSError as error:
-            raise _no_room(path, str(error.strerror or error)) from error
+            raise _disk_full(path, str(error.strerror or error)) from error
 
 
-def _no_room(path: Path, problem: str) -> OutputError:
+def _disk_full(path: Path, problem: str) -> OutputError:
     try:
         where = tempfile_folder()
     except OSError:
@@ -277,7 +282,7 @@ class _HashedFile(io.RawIOBase):
 
 @dataclass(frozen=True)
 class Head:
-    """What the first bytes of a file show; formats are recognized by it.
+    """The first bytes of a file, from which formats are recognized.
 
     Attributes:
         path: what messages call it.
@@ -291,24 +296,24 @@ class Head:
 
     @property
     def is_parquet(self) -> bool:
-        """Whether it is a Parquet file."""
+        """Return whether it is a Parquet file."""
         return self.data.startswith(PARQUET_MAGIC)
 
     @property
     def is_json(self) -> bool:
-        """Whether the text starts like a JSON array or object."""
+        """Return whether the text starts like a JSON array or object."""
         return self.data.lstrip()[:1] in (b"[", b"{")
 
     @cached_property
     def line(self) -> str | None:
-        """The first line that is not blank; None where it is no UTF-8 text."""
+        """The first line that is not blank; None if it is not UTF-8 text."""
         line = self.data.lstrip().partition(b"\n")[0].rstrip()
         if b"\0" in line:
             return None
         try:
             return line.decode("utf-8")
         except UnicodeDecodeError as error:
-            # The head may cut the last character of a very long line.
+            # The head may truncate the last character of a very long line.
             return line[: error.start].decode() if error.start > len(line) - 4 > 0 else None
 
     @cached_property
@@ -326,7 +331,7 @@ class Head:
         return tuple(header_names(self.line.encode(), likely_separator(self.line)))
 
     def mentions(self, *keys: str) -> bool:
-        """Whether it is JSON with all of these keys in its first bytes."""
+        """Return whether it is JSON with all of these keys in its first bytes."""
         return self.is_json and all(f'"{key}"'.encode() in self.data for key in keys)
 
     def shown(self) -> str:
@@ -352,7 +357,7 @@ def header_names(line: bytes, separator: str) -> list[str]:
 
 
 def likely_separator(line: str) -> str:
-    """Return what separates the most cells of a header: a comma, ``;``, a TAB or ``|``."""
+    """Return the separator with the most cells in a header: a comma, ``;``, a TAB or ``|``."""
     return max(SEPARATORS, key=lambda separator: len(split_line(line.encode(), separator)))
 
 

@@ -1,4 +1,4 @@
-"""Things a plan counts among the rows it keeps, for the notes of an ingest."""
+"""Counts of kept rows for the notes of an ingest."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import polars as pl
 
 EARLY = "jobs that start before their submission (no wait recorded)"
-"""What a `Tally` of waits below 0 is called."""
+"""The name of the `Tally` of negative waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Something to count over the kept rows and to tell in a note, ``<what>: <count>``.
+    """A condition to count over the kept rows, reported in a note ``<what>: <count>``.
 
     Attributes:
-        what: what is counted.
+        what: the description of the rows.
         counted: true in the rows to count; over fields and canonical columns.
     """
 

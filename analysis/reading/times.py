@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.schema import SUBMIT_TYPE
+from gpuplan.analysis.time_units import MICROS
 
 ISO = re.compile(
     r"^\d{4}(?P<dash>[-/])\d{2}[-/]\d{2}"
@@ -49,19 +50,19 @@ def moment(column: str, zone: str | None = None) -> pl.Expr:
 
 
 def moment_after(column: str, earlier: str, zone: str | None = None) -> pl.Expr:
-    """Return instants as `moment` does, but after those of another text column where that can be.
+    """Return times as `moment` does, but after those of another text column if possible.
 
     A local time before the earlier one means the second time that its hour happens in autumn, where
     that puts it after.
     """
 
     def read(cells: pl.Series) -> pl.Series:
-        told = cells.struct.field(column)
-        found = read_moments(told, zone)
+        recorded = cells.struct.field(column)
+        found = read_moments(recorded, zone)
         starts = read_moments(cells.struct.field(earlier), zone)
         if not (found < starts).any():
             return found
-        late = read_moments(told, zone, "latest")
+        late = read_moments(recorded, zone, "latest")
         is_meant = ((found < starts) & (late >= starts)).fill_null(False)
         return late.zip_with(is_meant, found)
 
@@ -72,7 +73,7 @@ def seconds(column: str, unit: Literal["s", "ms"] = "s") -> pl.Expr:
     """Return the instants of a text column with seconds (or milliseconds) after 1970 or 0."""
     factor = 1e6 if unit == "s" else 1e3
     number = pl.col(column).cast(pl.Float64, strict=False)
-    # Beyond the year 9999 a number is no time; it would not fit the calendar.
+    # Numbers beyond the year 9999 are not times; they would not fit the calendar.
     fits = number.is_between(-6e10 * 1e6 / factor, 2.5e11 * 1e6 / factor)
     micros = pl.when(fits).then((number * factor).round()).cast(pl.Int64, strict=False)
     return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
@@ -81,13 +82,13 @@ def seconds(column: str, unit: Literal["s", "ms"] = "s") -> pl.Expr:
 def seconds_between(later: str, earlier: str) -> pl.Expr:
     """Return the seconds from one instant column to another, as a float."""
     micros = pl.col(later).to_physical() - pl.col(earlier).to_physical()
-    return micros.cast(pl.Float64) / 1e6
+    return micros.cast(pl.Float64) / MICROS
 
 
 def read_moments(cells: pl.Series, zone: str | None, twice: Twice = "earliest") -> pl.Series:
-    """Return the instants of text cells (see `moment`); ``twice`` says which of two readings.
+    """Return the times of text cells (see `moment`); ``twice`` selects one of two readings.
 
-    The layout of the first cell, its offset included, is tried on all of them at once, which is
+    The layout of the first cell, including its offset, is applied to all cells at once, which is
     many times as fast as reading an offset per cell; other layouts get the cells that are left.
     """
     result: pl.Series | None = None
@@ -115,9 +116,9 @@ class _Layout:
     """How a time is written.
 
     Attributes:
-        form: its chrono format, with the offset as it stands there.
+        form: its chrono format, with the offset as written.
         shape: pattern of all cells written in this way.
-        offset_s: seconds east of UTC; None where there is no offset.
+        offset_s: seconds east of UTC; None without an offset.
     """
 
     form: str
@@ -143,7 +144,7 @@ class _Layout:
         """Return the instants of the cells of this layout; null for every other cell."""
         naive = cells.str.to_datetime(self.form, time_unit="us", strict=False, cache=False)
         if self.offset_s is not None:
-            micros = naive.to_physical() - self.offset_s * 1_000_000
+            micros = naive.to_physical() - self.offset_s * MICROS
             return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
         if zone is None:
             return naive.clear(len(cells)).dt.replace_time_zone("UTC")
@@ -161,13 +162,13 @@ def offset_s(offset: str) -> int:
 
 
 def is_skipped(cell: str, zone: str) -> bool:
-    """Whether a cell is a local time that the clocks of ``zone`` skip."""
+    """Return whether a cell is a local time that the clocks of ``zone`` skip."""
     cells = pl.Series([cell])
     return read_moments(cells, zone)[0] is None and read_moments(cells, "UTC")[0] is not None
 
 
 def is_number(cell: str | None) -> bool:
-    """Whether a cell is a plain number."""
+    """Return whether a cell is a plain number."""
     try:
         float(cell or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Text that no reader here can take: told for what it is, with how to make it plain."""
+"""Errors for encodings and packings that cannot be read, with how to convert them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKED = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive",
     b"Rar!": "a rar archive",
 }
-"""First bytes -> what is packed so; bare zip archives are read, and do not come here."""
+"""First bytes -> kind of packed file; plain zip archives are read and not listed here."""
 UNPACK = {"a tar archive": "tar xf", "a bzip2 file": "bunzip2 -k", "an xz file": "unxz -k"}
 WIDE_MARKS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 LOOK_BYTES = 512
@@ -59,7 +59,7 @@ def odd_text(head: Head) -> InputError | None:
 
 
 def _packed(head: Head) -> InputError | None:
-    """Return what to raise for what is packed in a way that is not read here."""
+    """Return the error for a packing that is not supported."""
     what = "a tar archive" if is_tar(head.data) else None
     for magic, name in PACKED.items():
         if head.data.startswith(magic):

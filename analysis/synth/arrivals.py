@@ -3,7 +3,7 @@
 Busy time runs fast in busy hours: it is the integral of the relative rate of arrivals, hour of the
 day times day of the week in the source's zone (the time change of a non-homogeneous process,
 Cinlar, "Introduction to Stochastic Processes", 1975, section 4.7). In busy time the gaps are
-stationary: a share of zeros and a curve of positive gaps, put in the order of scores with memory
+stationary: a share of zeros and a curve of positive gaps, in the order of scores with memory
 (see `synth.dependence`), so that short gaps follow short gaps: bursts, and lulls between them.
 
 Bending and whole seconds change the moments, so knobs are turned on the path drawn until C^2, the
@@ -22,7 +22,7 @@ import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
-from gpuplan.analysis.characterize.clock import US, is_zone
+from gpuplan.analysis.characterize.clock import is_zone
 from gpuplan.analysis.synth.curve import fit_curve
 from gpuplan.analysis.synth.dependence import (
     MOST_SHARED,
@@ -35,8 +35,8 @@ from gpuplan.analysis.synth.dependence import (
 from gpuplan.analysis.synth.hours import Pattern, dispersion, fit_hours, hourly_counts, regroup
 from gpuplan.analysis.synth.model import ArrivalModel
 from gpuplan.analysis.synth.week import Busy, Clock, busy_time, clock_of, local_day
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 
-HOUR_S = 3600
 ROUNDS = 40
 TRIAL_ROUNDS = 8
 SCV_CLOSE = 0.02
@@ -45,7 +45,7 @@ SHAPE_CLOSE = 0.02
 SHAPE_STEP = 0.35
 """Power of the raking factors: whole ones would overshoot, as later bursts move along."""
 MOST_BENT = 4.0
-"""A rate may be turned to at most this many times what it was, and to one such part of it."""
+"""A rate may grow or shrink by at most this factor."""
 MEMORY_ROUNDS = 6
 MEMORY_CLOSE = 0.05
 MEMORY_FACTORS = (0.1, 6.0)
@@ -54,10 +54,10 @@ LEAST_BURSTING = 0.05
 LEAST_LONG = 0.05
 POWERS = (0.2, 4.0)
 FIRST_RISE = 2.0
-"""Guessed rise of log(C^2) with the power, until two points tell it."""
+"""Assumed rise of log(C^2) with the power, until two points determine it."""
 LULLS_FROM = 0.9
 LATEST_S = 900.0
-STEPS_US = (60 * US, US, 1000, 1)
+STEPS_US = (60 * MICROS, MICROS, 1000, 1)
 
 _Path = Callable[[float, float, "Busy"], IntArray]
 
@@ -77,7 +77,7 @@ def clock_over(arrivals: ArrivalModel, first_s: float, last_s: float) -> Clock:
 def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> ArrivalModel:
     """Return the arrival process of ascending submissions; shape (n,), n >= 1."""
     zone = (zone if is_zone(zone) else "UTC") if calendar else None
-    start = local_day(submit_us[0] / US, zone) if calendar else None
+    start = local_day(submit_us[0] / MICROS, zone) if calendar else None
     step_s = clock_step_s(submit_us)
     gaps = interarrival(submit_us)
     model = ArrivalModel(
@@ -89,12 +89,12 @@ def fit_arrivals(submit_us: IntArray, zone: str | None, *, calendar: bool) -> Ar
         start=start,
         step_s=step_s,
     )
-    if not gaps.mean_s:  # one job, or all at once: there is no rate
+    if not gaps.mean_s:  # one job, or all at once: no rate is defined
         return replace(model, mean_gap_s=None)
     if calendar:
         by_hour, by_weekday = _weekly_shape(submit_us, model)
         model = replace(model, by_hour=by_hour, by_weekday=by_weekday)
-    real_s = submit_us / US
+    real_s = submit_us / MICROS
     clock = clock_over(model, real_s[0], real_s[-1])
     busy = np.diff(busy_time(clock, rates_of(model), real_s[0]).into(real_s))
     busy[np.diff(submit_us) == 0] = 0.0
@@ -120,7 +120,7 @@ def _bursting(memory: tuple[float, ...], submit_us: IntArray) -> float | None:
 def hourly_dispersion(submit_us: IntArray) -> float:
     """Return variance over mean of the hourly counts of ascending submissions; 1 for Poisson.
 
-    Hours run from the first submission on, the last one included whole.
+    Hours run from the first submission on; the last one counts as a full hour.
     """
     hour, counts = hourly_counts(submit_us)
     return dispersion(counts, int(hour[-1]) + 1)
@@ -130,7 +130,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
     """Return the process with its memory scaled until hourly counts disperse as the original's.
 
     Autocorrelation of the scores alone understates it: zero gaps are ties there. Trials with fixed
-    seeds, of up to `TRIAL_JOBS` jobs in all, tell what a scale of the memory gives.
+    seeds, of up to `TRIAL_JOBS` jobs in all, show the effect of a scale of the memory.
     """
     wanted = hourly_dispersion(submit_us)
     weight = sum(model.memory)
@@ -148,7 +148,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
                 draw_submissions(
                     scaled,
                     count,
-                    submit_us[0] / US,
+                    submit_us[0] / MICROS,
                     span_s,
                     np.random.default_rng(trial),
                     rounds=TRIAL_ROUNDS,
@@ -168,7 +168,7 @@ def _with_dispersion(model: ArrivalModel, submit_us: IntArray) -> ArrivalModel:
 
 def clock_step_s(micros: IntArray) -> float:
     """Return the largest of a minute, a second, a millisecond, 1 us that divides all values."""
-    return next(step for step in STEPS_US if not (micros % step).any()) / US
+    return next(step for step in STEPS_US if not (micros % step).any()) / MICROS
 
 
 def _weekly_shape(
@@ -179,7 +179,7 @@ def _weekly_shape(
     A count of an hour has a variance of about C^2 times its mean, so that it is worth 1 / C^2 of
     the jobs in it: each rate is shrunk as if max(1, C^2) further jobs had come at the mean rate.
     """
-    real_s = submit_us / US
+    real_s = submit_us / MICROS
     clock = clock_over(arrivals, real_s[0], real_s[-1])
     counts = np.bincount(clock.slots(real_s), minlength=7 * 24).reshape(7, 24)
     expected = clock.watched_s(real_s[0], real_s[-1]) / (arrivals.mean_gap_s or 1.0)
@@ -209,21 +209,21 @@ def draw_submissions(
         arrivals: the process.
         count: jobs, at least 1.
         first_s: the earliest submission may be up to one mean gap later.
-        span_s: first to last submission; 0 puts all at once.
+        span_s: time from the first to the last submission; 0 submits all at once.
         rng: source of randomness.
         rounds: of the calibration at most; None for `ROUNDS`.
     """
-    step_us = round(arrivals.step_s * US)
+    step_us = round(arrivals.step_s * MICROS)
     offset_s = float(rng.random()) * (span_s / max(count - 1, 1))
     origin_s = first_s + offset_s
     if count == 1 or span_s <= 0 or arrivals.zero_share >= 1:
-        return np.full(count, int(origin_s * US) // step_us * step_us)
+        return np.full(count, int(origin_s * MICROS) // step_us * step_us)
     place = np.argsort(
         memory_scores(arrivals.memory, count - 1, rng, arrivals.bursting).astype(np.float32)
     )
     levels_seed = int(rng.integers(2**63))
     grouped = arrivals.hours if span_s > 2 * HOUR_S else None
-    if grouped is not None and grouped.dispersion <= 1:  # no hour stands out
+    if grouped is not None and grouped.dispersion <= 1:  # all hours are equal
         grouped = None
     by_pattern = grouped is not None
     shape = ArrivalShape(arrivals, origin_s, origin_s + span_s, by_pattern=by_pattern)
@@ -243,8 +243,8 @@ def draw_submissions(
             real_s = regroup(
                 real_s, grouped, shape.pattern(), np.random.default_rng((levels_seed, 1))
             )
-        return int(origin_s * US) // step_us * step_us + step_us * _on_clock(
-            real_s * (US / step_us), min(LATEST_S, span_s / 100) * US / step_us
+        return int(origin_s * MICROS) // step_us * step_us + step_us * _on_clock(
+            real_s * (MICROS / step_us), min(LATEST_S, span_s / 100) * MICROS / step_us
         )
 
     return _calibrated(path, arrivals, shape, rounds or ROUNDS)
@@ -274,7 +274,7 @@ class ArrivalShape:
         """Return the larger distance of a path's shares to the wanted ones, and turn the rates."""
         if not self.turned:
             return 0.0
-        counts = np.bincount(self.hours.slots(submit_us / US), minlength=7 * 24)
+        counts = np.bincount(self.hours.slots(submit_us / MICROS), minlength=7 * 24)
         found = _shares(counts.reshape(7, 24).astype(np.float64))
         apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, found, strict=True)]
         for number in range(1 + self.weekly):
@@ -300,7 +300,7 @@ class ArrivalShape:
         )
 
     def turn(self) -> None:
-        """Set the clock to the rates as they have been turned; a pattern needs no other clock."""
+        """Set the clock to the adjusted rates; a pattern needs no other clock."""
         if self.turned and not self.by_pattern:
             by_hour, by_weekday = self.factors
             rates = self.rates * np.outer(by_weekday, by_hour)
@@ -308,8 +308,11 @@ class ArrivalShape:
 
 
 def _shares(weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the shares of the hours of the day and of the days of the week; of shape (7, 24)."""
-    total = weights.sum()
+    """Return the shares of the hours of the day and of the days of the week; of shape (7, 24).
+
+    Of weights that are all 0, as for a span of no time, all shares are 0.
+    """
+    total = weights.sum() or 1.0
     return weights.sum(axis=0) / total, weights.sum(axis=1) / total
 
 
@@ -330,7 +333,7 @@ def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
 
 
 def _calibrated(path: _Path, arrivals: ArrivalModel, shape: ArrivalShape, rounds: int) -> IntArray:
-    """Return the path whose C^2, zero gaps, hours and weekdays come nearest to the wanted ones."""
+    """Return the path with C^2, zero gaps, hours and weekdays closest to the wanted ones."""
     zero_share, power = arrivals.zero_share, 1.0
     best: IntArray | None = None
     least = np.inf

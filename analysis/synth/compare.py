@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.characterize.arrivals import find_bursts, interarrival
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.characterize.durations import share_at_most, spread
 from gpuplan.analysis.characterize.gpu_time import longest_share
 from gpuplan.analysis.characterize.load import Load, load
 from gpuplan.analysis.characterize.seasonality import seasonality
 from gpuplan.analysis.jobs import JobArrays, known_ascending
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import STATES
-from gpuplan.analysis.synth.arrivals import HOUR_S, hourly_dispersion
+from gpuplan.analysis.synth.arrivals import hourly_dispersion
 from gpuplan.analysis.synth.model import Reference
 from gpuplan.analysis.synth.week import local_hours
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
 FEW_JOBS = 5000
-"""Below this many jobs the tolerances grow with the square root of what is missing."""
+"""Below this many jobs the tolerances grow with the square root of the shortfall."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Statistic:
         key: name in the results.
         label: what people read.
         unit: of the values: ``s``, ``gpus``, ``gpu_h``, ``share``, ``jobs``, ``1``.
-        tolerance: largest difference that passes; None where it is shown only.
+        tolerance: largest difference that passes; None if it is only shown.
         relative: the tolerance is a share of the original's value, not a difference.
     """
 
@@ -82,8 +83,8 @@ SMALL = {"s": 1.0, "1": 0.05, "share": 0.0, "gpus": 0.0, "gpu_h": 0.0, "jobs": 1
 """By unit: a difference up to this passes whatever the relative tolerance, as of rounding."""
 
 CHANCE = 2.0
-"""A difference beyond its tolerance, but of up to this many times what chance alone makes, tells
-nothing: a few long wide jobs decide the GPU time, a few bursts the hours and days."""
+"""A difference beyond its tolerance, but of up to this many standard errors, proves nothing: a few
+long wide jobs decide the GPU time, a few bursts the hours and days."""
 
 FEWEST_JOBS = 500
 """Below this many jobs no statistic is judged."""
@@ -93,11 +94,36 @@ FLAT_SHARE = 0.5
 
 
 class Verdict(StrEnum):
-    """What a difference tells."""
+    """The judgment of a difference."""
 
     within = "within"
     outside = "outside"
     too_few_data = "too_few_data"
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticRow:
+    """A statistic of the synthetic trace beside that of the original.
+
+    Attributes:
+        statistic: its name.
+        unit: of its values.
+        original: value of the original.
+        synthetic: value of the synthetic trace.
+        difference: how far apart they are, in the unit of the tolerance.
+        allowed: the tolerance; null where there is none.
+        explained_by_chance: the largest difference that so few data explain.
+        verdict: what the difference tells; null without a tolerance.
+    """
+
+    statistic: str
+    unit: str
+    original: float
+    synthetic: float
+    difference: float
+    allowed: float | None
+    explained_by_chance: float
+    verdict: Verdict | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +134,7 @@ class ComparedStatistic:
         statistic: which one.
         original: its value there; 0 for distances.
         synthetic: its value here.
-        allowed: largest difference that passes; None where there is no tolerance.
+        allowed: largest difference that passes; None without a tolerance.
         explained: largest difference that so few data explain.
         few: the synthetic trace has too few jobs to judge anything.
     """
@@ -127,7 +153,7 @@ class ComparedStatistic:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What the difference tells; None where there is no tolerance."""
+        """The judgment of the difference; None without a tolerance."""
         if self.allowed is None:
             return None
         apart = abs(self.difference)
@@ -135,18 +161,23 @@ class ComparedStatistic:
             return Verdict.too_few_data
         return Verdict.within if apart <= self.allowed else Verdict.outside
 
+    def results(self) -> StatisticRow:
+        """Return one flat row as JSON has it."""
+        return StatisticRow(
+            statistic=self.statistic.key,
+            unit=self.statistic.unit,
+            original=self.original,
+            synthetic=self.synthetic,
+            difference=self.difference,
+            allowed=self.allowed,
+            explained_by_chance=self.explained,
+            verdict=self.verdict,
+        )
+
     def summary(self) -> dict[str, Any]:
-        """Return one flat row."""
-        return {
-            "statistic": self.statistic.key,
-            "unit": self.statistic.unit,
-            "original": self.original,
-            "synthetic": self.synthetic,
-            "difference": self.difference,
-            "allowed": self.allowed,
-            "explained_by_chance": self.explained,
-            "verdict": self.verdict,
-        }
+        """Return one flat row of plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def measure(
@@ -166,12 +197,12 @@ def measure(
     timed = jobs.timed_gpu()
     held = load(jobs) if with_load else Load()
     found: dict[str, float | None] = {
-        **{f"duration_s.{k}": v for k, v in spread(ascending).summary().items() if k != "jobs"},
+        **{f"duration_s.{k}": v for k, v in plain(spread(ascending)).items() if k != "jobs"},
         "short_jobs.under_60s": share_at_most(ascending, 60.0),
         "short_jobs.under_600s": share_at_most(ascending, 600.0),
         "gpus.mean": float(jobs.num_gpus[wide].mean()) if wide.any() else None,
         "gpus.cpu_only_share": float(1 - np.count_nonzero(wide) / jobs.jobs),
-        **{f"interarrival.{k}": v for k, v in interarrival(jobs.submit_us).summary().items()},
+        **{f"interarrival.{k}": v for k, v in plain(interarrival(jobs.submit_us)).items()},
         **{f"queue_s.{k}": v for k, v in _waits(jobs).items()},
         **_bursts(jobs, zone),
         "load.p95_gpus": held.p95_gpus,
@@ -180,7 +211,7 @@ def measure(
     }
     gpu_s = float(jobs.gpu_s[timed].sum())
     if gpu_s > 0:
-        found["gpu_time.gpu_hours_per_job"] = gpu_s / 3600 / np.count_nonzero(timed)
+        found["gpu_time.gpu_hours_per_job"] = gpu_s / HOUR_S / np.count_nonzero(timed)
         found["gpu_time.top10pct_longest_share"] = longest_share(
             jobs.duration_s[timed], jobs.gpu_s[timed], 10
         )
@@ -200,7 +231,7 @@ def measure(
 def compare(
     jobs: JobArrays, users: int | None, zone: str | None, to: Reference
 ) -> list[ComparedStatistic]:
-    """Return the statistics that the reference has, beside those of the synthetic jobs.
+    """Return the statistics of the reference next to those of the synthetic jobs.
 
     A distance is the largest difference of two distribution functions at the reference's points,
     or half the sum of the differences of shares (hours, days, states).
@@ -256,12 +287,12 @@ def _chance(jobs: JobArrays, here: Reference) -> dict[str, float]:
     """Return the differences to expect of chance alone.
 
     Of the GPU time, its standard error. Of hours and days, the mean of half the sum of |normal|
-    errors whose variance is that of a count with the dispersion of hourly (daily) counts.
+    errors with the variance of a count that has the dispersion of hourly (daily) counts.
     """
     gpu_s = jobs.gpu_s[jobs.timed_gpu()]
     error = float(gpu_s.std() / gpu_s.mean()) / gpu_s.size**0.5 if gpu_s.any() else 0.0
     found = {"gpu_time.gpu_hours_per_job": error, "gpu_time_cdf.distance": error}
-    at_s = (jobs.submit_us - jobs.submit_us[0]) // US
+    at_s = (jobs.submit_us - jobs.submit_us[0]) // MICROS
     for name, shares, bin_s in (
         ("by_hour", here.by_hour, HOUR_S),
         ("by_weekday", here.by_weekday, 24 * HOUR_S),
@@ -289,7 +320,7 @@ def _bursts(jobs: JobArrays, zone: str | None) -> dict[str, float | None]:
 
 
 def _waits(jobs: JobArrays) -> dict[str, float | None]:
-    summary = spread(known_ascending(jobs.queue_s)).summary()
+    summary = plain(spread(known_ascending(jobs.queue_s)))
     return {name: summary[name] for name in ("mean", "p50", "p90")}
 
 
@@ -297,7 +328,7 @@ def _pattern(jobs: JobArrays, zone: str | None) -> tuple[tuple[float, ...], tupl
     """Return the shares of submissions by hour and weekday; empty without a calendar."""
     if zone is None:
         return (), ()
-    hours, counts = np.unique(jobs.submit_us // (HOUR_S * US), return_counts=True)
+    hours, counts = np.unique(jobs.submit_us // HOUR_US, return_counts=True)
     hour, weekday = local_hours(hours, zone)
     return (
         tuple(float(x) for x in np.bincount(hour, counts, minlength=24) / jobs.jobs),

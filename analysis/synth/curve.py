@@ -1,13 +1,13 @@
 """A distribution of seconds: a smoothed quantile function with a bounded Pareto tail.
 
 The body runs through quantiles, linear in ``log(x + step)`` between them. Beyond its last quantile
-stands a Pareto law cut at ``cap``,
+is a Pareto tail truncated at ``cap``,
 
     P(X > x) = (x^-a - H^-a) / (L^-a - H^-a),  L <= x <= H,
 
 the bounded Pareto of Harchol-Balter, "Performance Modeling and Design of Computer Systems" (2013),
 chapter 20. Its index ``a`` is the one that gives the whole curve the mean it is fitted to (a
-matched moment: it exists for every sample, and the mean is what a few long jobs decide). A
+matched moment: it exists for every sample, and a few long jobs decide the mean). A
 negative index is allowed; the tail then thickens towards its end.
 """
 
@@ -35,7 +35,7 @@ class DurationCurve:
         values_s: seconds at them, ascending.
         cap_s: end of the tail, at probability 1.
         index: Pareto index of the tail.
-        step_s: clock resolution; what the logarithm adds so that 0 is a value like any other.
+        step_s: clock resolution; added inside the logarithm so that 0 has a value.
     """
 
     levels: tuple[float, ...]
@@ -70,7 +70,7 @@ def fit_curve(ascending: FloatArray, step_s: float) -> DurationCurve:
 
     The body has a quantile every 1 %, and more of them towards its end (one every 4 values of a
     small sample); the tail holds the largest 0.1 % (the largest 10 values of a small sample, at
-    most half of it). The longest value is not kept: the tail ends at two of its digits, rounded up.
+    most half of it). The longest value is not stored: the tail ends at its two digits, rounded up.
     """
     count = ascending.size
     start = 1 - min(0.5, max(TAIL_SHARE, TAIL_VALUES / count))
@@ -90,7 +90,7 @@ def curve_through(
     mean_s: float,
     step_s: float,
 ) -> DurationCurve:
-    """Return the curve through quantiles whose tail gives it a mean, as near as the ends allow."""
+    """Return the curve through quantiles with a tail that gives the mean, as far as possible."""
     levels, values = (tuple(float(x) for x in row) for row in (levels, values_s))
     floor, rest = values[-1] + step_s, 1 - levels[-1]
     wanted = (mean_s - body_mean(levels, values, step_s)) / rest + step_s

@@ -1,4 +1,4 @@
-"""Exact margins, dependent values: draw by strata, then put the draws in the order of scores.
+"""Exact margins, dependent values: draw by strata, then arrange the draws by scores.
 
 Every quantity (gaps, sizes, durations, waits) is drawn with one value per stratum of its curve, so
 that means and percentiles hardly vary from seed to seed, and is then rearranged to have the ranks
@@ -7,7 +7,7 @@ inducing rank correlation among input variables", Communications in Statistics 1
 scores of successive gaps are a mix of autoregressions of several memories, of which the long ones
 may switch between two levels, burst and lull; those of jobs have a part common to their user and a
 part common to their run (the two-level random-effects model), and are then bent to the law that
-jobs of their crowd have: of the times at which as many other jobs come.
+jobs of their crowd have: the times with a similar number of other jobs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Shared:
         user: of two jobs of one user.
         run: what two successive jobs of one run have in common beyond that.
         crowd: scores of the jobs in each of equally many crowds, the loneliest first, at the
-            quantiles whose normal scores are `CROWD_SCORES`; empty where crowds do not matter.
+            quantiles at the normal scores `CROWD_SCORES`; empty if crowds do not matter.
     """
 
     user: float = 0.0
@@ -89,7 +89,7 @@ def long_weight(weights: tuple[float, ...]) -> float:
 def memory_scores(
     weights: tuple[float, ...], count: int, rng: np.random.Generator, bursting: float | None = None
 ) -> FloatArray:
-    """Return ``count`` stationary scores of mean 0 and variance 1 whose memory is the fitted mix.
+    """Return ``count`` stationary scores of mean 0 and variance 1 with the fitted memory.
 
     Args:
         weights: of each memory.
@@ -219,7 +219,7 @@ def shared_scores(
 ) -> FloatArray:
     """Return scores with a part of the user and a part of the run, as in their crowd.
 
-    Codes are from 0; ``crowd`` is of as many crowds as ``shared`` has, and unused if it has none.
+    Codes count from 0; ``crowd`` has the crowds of ``shared``, and is unused if that has none.
     """
     scores = rng.standard_normal(user.size)
     scores *= np.sqrt(1 - shared.user - shared.run)
@@ -235,7 +235,7 @@ def even_scores(
 ) -> FloatArray:
     """Return scores in the same order within each part, there spread as evenly as a normal law.
 
-    Without it, a rare wide cell whose few runs share long durations would upset the GPU time.
+    Without it, a rare wide cell with few runs of long durations would distort the GPU time.
 
     Args:
         scores: shape (n,).
@@ -261,8 +261,8 @@ def fit_shifts(
     """Return the shift of each cell on one curve that gives it its share of the GPU time.
 
     A job's duration is the curve at the rank of a normal score around the shift of its cell, so
-    the curve of all jobs stays what it is whatever the shifts. They are found by moving each in
-    proportion to the logarithm of what it lacks; arrays have shape (cells,).
+    the curve of all jobs is the same for all shifts. They are found by moving each in proportion
+    to the logarithm of its shortfall; arrays have shape (cells,).
     """
     shift = np.zeros(num_gpus.size)
     if num_gpus.size == 1:

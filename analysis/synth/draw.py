@@ -10,7 +10,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.jobs import JobArrays
 from gpuplan.analysis.schema import CANONICAL, STATES
 from gpuplan.analysis.synth.arrivals import draw_submissions
@@ -25,6 +24,7 @@ from gpuplan.analysis.synth.dependence import (
 )
 from gpuplan.analysis.synth.fit import zipf_shares
 from gpuplan.analysis.synth.model import Habits, Owners, WorkloadModel
+from gpuplan.analysis.time_units import MICROS
 
 RUNNING = STATES.index("running")
 TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")
@@ -37,7 +37,7 @@ class Drawn:
     Attributes:
         submit_us: microseconds since 1970-01-01 UTC, ascending.
         owner: position of the user (or group), most active first.
-        group: position of the group; empty where owners are groups or nobody is recorded.
+        group: position of the group; empty if owners are groups or no owners are recorded.
         cell: position in `WorkloadModel.cells`.
         holding: position in `WorkloadModel.holdings`.
         duration_s, queue_s: seconds; NaN where there is none.
@@ -62,7 +62,7 @@ class Drawn:
         return Drawn(**{name: a[order] if a.size else a for name, a in arrays.items()})
 
     def job_arrays(self) -> JobArrays:
-        """Return what the statistics of `characterize` take; running jobs have no duration."""
+        """Return the jobs as arrays for `characterize`; running jobs have no duration."""
         censored = self.state == RUNNING
         duration_s = np.where(censored, np.nan, self.duration_s)
         timed = ~np.isnan(duration_s)
@@ -81,7 +81,7 @@ class Drawn:
 def draw(model: WorkloadModel, count: int, first_s: float, span_s: float, seed: int) -> Drawn:
     """Return ``count`` jobs submitted over ``span_s`` seconds from ``first_s`` (UTC) on.
 
-    Every part has its own stream of randomness, so that one does not disturb another.
+    Every part has its own random stream, so that one does not affect another.
     """
     when, who, what, long, wait, fate, held, group_of, among = (
         np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(9)
@@ -134,7 +134,7 @@ def _draw_owners(
 ) -> tuple[IntArray, IntArray]:
     """Return the owner of each job and the run it is in."""
     count = submit_us.size
-    gap = np.diff(submit_us) / US
+    gap = np.diff(submit_us) / MICROS
     mean = float(gap.mean()) if gap.size else 0.0
     kind = np.where(gap == 0, 0, np.where(gap <= owners.short * mean, 1, 2))
     fresh = np.ones(count, dtype=bool)
@@ -199,7 +199,7 @@ def _draw_states(
 ) -> NDArray[np.uint8]:
     states = model.states
     rows = np.array([*states.gpu, *states.cpu, states.untimed])
-    place = np.searchsorted(states.edges_s, duration_s, side="left")  # NaN stands last
+    place = np.searchsorted(states.edges_s, duration_s, side="left")  # NaN sorts last
     place[~wide] += len(states.gpu)
     place[np.isnan(duration_s)] = len(rows) - 1
     return _choose(rows, place, rng).astype(np.uint8)
@@ -229,14 +229,14 @@ def _choose(rows: FloatArray, place: IntArray, rng: np.random.Generator) -> IntA
 def _censored(drawn: Drawn, running: int, rng: np.random.Generator) -> Drawn:
     """Return the jobs with up to ``running`` of them still running at the last submission.
 
-    Those that end last of the ones that run past it; they keep the time they have run by then.
-    What they lose goes to jobs of their cell without a duration, with its state: durations are
+    These are the last to end of those that run past it; their durations are the times run by then.
+    Their full durations and states go to jobs of their cell without a duration: durations are
     drawn for the jobs that have ended alone, and must not lack the longest.
     """
     if not running:
         return drawn
-    snapshot_s = drawn.submit_us[-1] / US
-    start_s = drawn.submit_us / US + np.nan_to_num(drawn.queue_s)
+    snapshot_s = drawn.submit_us[-1] / MICROS
+    start_s = drawn.submit_us / MICROS + np.nan_to_num(drawn.queue_s)
     end_s = np.nan_to_num(start_s + drawn.duration_s)
     past = np.flatnonzero((end_s > snapshot_s) & (start_s < snapshot_s))
     last = past[np.argsort(-end_s[past], kind="stable")[:running]]

@@ -34,6 +34,7 @@ from gpuplan.analysis.synth.model import (
     Waits,
     WorkloadModel,
 )
+from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace
 
 COLUMNS = (
@@ -65,12 +66,12 @@ OTHER = "other"
 def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
     """Return the model of a trace read with at least the columns `COLUMNS`.
 
-    Jobs still running are kept out of the durations, as in a characterization.
+    Durations exclude jobs still running, as in a characterization.
     """
     jobs = job_arrays(trace.jobs, include_running=False)
     frame = trace.jobs
-    told = trace.provenance
-    arrivals = fit_arrivals(jobs.submit_us, told.time_zone, calendar=not told.relative_time)
+    facts = trace.provenance
+    arrivals = fit_arrivals(jobs.submit_us, facts.time_zone, calendar=not facts.relative_time)
     kind = owner_kind(frame)
     owner = _codes(frame[kind]) if kind else np.zeros(jobs.jobs, dtype=np.int64)
     owners, run = _fit_owners(frame, jobs, owner, kind)
@@ -112,7 +113,7 @@ def fit_model(trace: Trace, *, source: str | None = None) -> WorkloadModel:
 
 
 def owner_kind(frame: pl.DataFrame) -> str | None:
-    """Return the column that says whose a job is: user, else group, else None."""
+    """Return the column of the owner of a job: user, else group, else None."""
     return next((name for name in ("user", "group") if frame[name].null_count() < len(frame)), None)
 
 
@@ -132,7 +133,7 @@ def _step_of(values: FloatArray) -> float:
     known = values[~np.isnan(values)]
     if not known.size or not known.any():
         return 1.0
-    return clock_step_s(np.rint(known * 1e6).astype(np.int64))
+    return clock_step_s(np.rint(known * MICROS).astype(np.int64))
 
 
 def _fit_owners(
@@ -196,7 +197,7 @@ def zipf_shares(count: int, exponent: float) -> FloatArray:
 
 
 def _classes(names: pl.Series) -> pl.Series:
-    """Return the classes, all but the most frequent `MOST_CLASSES` as one."""
+    """Return the classes, with all but the `MOST_CLASSES` most frequent ones as one."""
     counts = names.drop_nulls().value_counts(sort=True, name="jobs")
     if counts.height <= MOST_CLASSES:
         return names
@@ -213,7 +214,7 @@ def _fit_cells(
     """Return cells, their curves and the cell of each job.
 
     A cell of `OWN_CURVE_JOBS` timed jobs has a curve of its own. Others share one per class, or
-    per GPU count, where together they are that many, and one for all that remain; a cell stands on
+    per GPU count, if together they have that many, and one for all that remain; a cell uses
     a shared curve with the shift that gives it its share of the GPU time (CPU-only jobs count as
     one GPU), or, where very many share it, with its mean normal score.
     """
@@ -282,7 +283,7 @@ def _shifts(
 
 
 def _curve_of(table: pl.DataFrame) -> IntArray:
-    """Return the curve of each cell, numbered from 0; -1 where nothing is timed."""
+    """Return the curve of each cell, numbered from 0; -1 without timed jobs."""
     names: list[Any] = [None] * table.height
     rows = list(table.iter_rows(named=True))
     waiting = [row for row in rows if row["timed"]]
@@ -345,7 +346,7 @@ def _fit_states(jobs: JobArrays) -> States:
 
 
 def _shares(state: Any, otherwise: tuple[float, ...] | None) -> tuple[float, ...]:
-    """Return the shares of the states; ``otherwise`` (or unknown) where there is no job."""
+    """Return the shares of the states; ``otherwise`` (or unknown) without any job."""
     if not state.size:
         unknown = tuple(float(name == "unknown") for name in STATES)
         return unknown if otherwise is None else otherwise
@@ -356,7 +357,7 @@ def _shares(state: Any, otherwise: tuple[float, ...] | None) -> tuple[float, ...
 def _fit_waits(jobs: JobArrays) -> tuple[tuple[Waits, ...], FloatArray]:
     """Return waits by band of GPU counts, and their normal scores within the bands."""
     band = np.searchsorted(WAIT_BANDS, jobs.num_gpus, side="left")
-    queue_s = np.round(jobs.queue_s, 6)  # submissions have microseconds: less is no wait
+    queue_s = np.round(jobs.queue_s, 6)  # submissions have microseconds: less counts as 0
     known = ~np.isnan(queue_s)
     step_s = _step_of(queue_s)
     waits = []

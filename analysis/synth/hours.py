@@ -16,15 +16,15 @@ import numpy as np
 from gpuplan.analysis.arrays import FloatArray, IntArray
 from gpuplan.analysis.synth.curve import DurationCurve, fit_curve
 from gpuplan.analysis.synth.dependence import strata
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US
 
-HOUR_S = 3600.0
 SPREADS = (0.05, 20.0)
 TAIL_FROM = 0.9
 RAKED = 40
 RAKED_CLOSE = 0.01
 RAKING = 0.3
 FEW = 10
-"""Fewer submissions than this have no pattern for more than twice as many: they spread evenly."""
+"""Fewer submissions give no pattern for more than twice as many, which then spread evenly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Hours:
 
 def hourly_counts(submit_us: IntArray) -> tuple[IntArray, IntArray]:
     """Return the hours with a submission, from the first one (0) on, and their submissions."""
-    hour = (submit_us - submit_us[0]) // (int(HOUR_S) * 1_000_000)
+    hour = (submit_us - submit_us[0]) // HOUR_US
     first = np.flatnonzero(np.diff(hour, prepend=-1))
     return hour[first], np.diff(first, append=hour.size)
 
@@ -120,12 +120,12 @@ class Pattern:
 def regroup(
     real_s: FloatArray, law: Hours, pattern: Pattern | None, rng: np.random.Generator
 ) -> FloatArray:
-    """Return submissions whose hourly counts are drawn from a law, in the ranks of those given.
+    """Return submissions with hourly counts from a distribution, in the ranks of the given ones.
 
     Args:
-        real_s: ascending submissions in seconds; shape (n,), n >= 2. First and last stay.
+        real_s: ascending submissions in seconds; shape (n,), n >= 2. The ends do not move.
         law: of the counts.
-        pattern: what the hours of the week should have; None for no pattern.
+        pattern: weights of the hours of the week; None for no pattern.
         rng: draws the counts, ties and places within hours without a pattern.
     """
     offset = real_s - real_s[0]
@@ -148,7 +148,7 @@ def regroup(
             np.concatenate(pair) for pair in ((at, extra), (seen, none), (first, none))
         )
         near = np.concatenate([near, none])
-    # Hours of equal counts are ranked by the hours beside them, and then at random.
+    # Hours of equal counts are ranked by their neighbors, and then at random.
     weight = np.log(seen + near / (near + 1 + near.max()) + 1e-3 * rng.random(at.size) + 0.1)
     wanted = _ranked(
         weight,
@@ -156,7 +156,7 @@ def regroup(
         np.concatenate([np.zeros(at.size - counts.size, dtype=np.int64), counts]),
         pattern,
     )
-    for end in np.flatnonzero((at == 0) | (at == hour[-1])):  # first and last submission stay
+    for end in np.flatnonzero((at == 0) | (at == hour[-1])):  # these do not move
         if wanted[end] == 0:
             least = np.flatnonzero((wanted > 0) & (at > 0) & (at < hour[-1]))
             other = least[np.argmin(wanted[least])]

@@ -19,8 +19,8 @@ class ArrivalModel:
     """When jobs are submitted.
 
     Attributes:
-        mean_gap_s: mean gap between submissions; None where the source has no rate.
-        scv: C^2 of the gaps; None where it is undefined.
+        mean_gap_s: mean gap between submissions; None if the source has no rate.
+        scv: C^2 of the gaps; None if undefined.
         zero_share: share of gaps that are zero.
         gap: positive gaps in busy time (see `synth.arrivals`); only its shape counts.
         memory: weight of each memory in `MEMORY_JOBS`.
@@ -53,14 +53,14 @@ class Owners:
     """Who submits: a Zipf law of activity and runs of one owner.
 
     Attributes:
-        kind: canonical column of the owner, ``user`` or ``group``; None where none is recorded.
+        kind: canonical column of the owner, ``user`` or ``group``; None if not recorded.
         count: distinct owners.
         exponent: share of the owner of rank r is proportional to ``r ** -exponent``.
         stay: chance that a job has the owner of the one before for that reason alone, after a
             zero, a short and a long gap.
         short: longest short gap, in mean gaps.
         pause: gap that ends a run, in mean gaps.
-        groups: distinct groups of users; 0 where none is recorded or groups are the owners.
+        groups: distinct groups of users; 0 if not recorded or if groups are the owners.
         group_exponent: Zipf exponent of the groups by jobs.
         loyalty: share of a user's jobs in its main group.
     """
@@ -81,11 +81,11 @@ class JobMixCell:
     """Jobs of one class and GPU count.
 
     Attributes:
-        job_class: class; None where none is recorded.
+        job_class: class; None if not recorded.
         num_gpus: GPUs held.
         share: share of all jobs.
         timed: share of its jobs that have a duration.
-        curve: position of its duration curve in `WorkloadModel.durations`; -1 where none is timed.
+        curve: position of its duration curve in `WorkloadModel.durations`; -1 without timed jobs.
         shift: how much longer than others on that curve its jobs run, as a normal score.
     """
 
@@ -135,7 +135,7 @@ class Waits:
     Attributes:
         num_gpus: upper end of the band.
         known: share of the jobs with a recorded wait.
-        curve: waits, zeros included; None where none is recorded.
+        curve: waits, zeros included; None if not recorded.
     """
 
     num_gpus: float
@@ -145,7 +145,7 @@ class Waits:
 
 @dataclass(frozen=True, slots=True)
 class Habits:
-    """What jobs of one user, of one run and of equally busy times have in common."""
+    """Dependence between jobs of one user, of one run and of equally busy times."""
 
     size: Shared = field(default_factory=Shared)
     duration: Shared = field(default_factory=Shared)
@@ -154,7 +154,7 @@ class Habits:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the synthetic trace is held against.
+    """The statistics that a synthetic trace is compared with.
 
     Attributes:
         statistics: name -> value, of those in `synth.compare`.
@@ -179,7 +179,7 @@ class WorkloadModel:
     """A workload from which jobs can be drawn; only numbers and names of classes and GPU types.
 
     Attributes:
-        source: what it describes, for the reader.
+        source: description of the original.
         jobs: jobs of the original.
         arrivals, owners, habits, states: its parts.
         cells: classes and GPU counts, in the order of `synth.fit.cell_order`; shares add up to 1.

@@ -1,4 +1,4 @@
-"""Models from published figures: what they say is met, what they leave open is assumed and said.
+"""Models from published figures: these are reproduced, all else is assumed and stated.
 
 Durations follow the published distribution function; how long jobs of each GPU count run follows
 from their shares of jobs and of GPU time.
@@ -24,7 +24,7 @@ from gpuplan.analysis.synth.model import (
     WorkloadModel,
 )
 from gpuplan.analysis.synth.published import PUBLISHED, Published
-from gpuplan.analysis.time_units import DAY_S
+from gpuplan.analysis.time_units import DAY_S, HOUR_S
 
 PRESETS = tuple(sorted(PUBLISHED))
 
@@ -45,16 +45,16 @@ def preset_model(name: str) -> WorkloadModel:
     """Return the model of a preset; ``name`` is one of `PRESETS` (a ValueError otherwise)."""
     if name not in PUBLISHED:
         raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
-    told = PUBLISHED[name]
-    curve = _durations(told)
-    counts, jobs, times = (np.array(column) for column in zip(*told.gpus, strict=True))
+    facts = PUBLISHED[name]
+    curve = _durations(facts)
+    counts, jobs, times = (np.array(column) for column in zip(*facts.gpus, strict=True))
     shares = np.diff(jobs, prepend=0.0) / 100
     shifts = fit_shifts(curve, counts, shares, np.diff(times, prepend=0.0) / 100)
     return WorkloadModel(
-        source=f"preset {name}: {told.title}",
-        jobs=told.jobs,
-        arrivals=_arrivals(told),
-        owners=Owners("user", told.users or USERS, 1.0, (0.8, 0.7, 0.1)),
+        source=f"preset {name}: {facts.title}",
+        jobs=facts.jobs,
+        arrivals=_arrivals(facts),
+        owners=Owners("user", facts.users or USERS, 1.0, (0.8, 0.7, 0.1)),
         habits=HABITS,
         cells=tuple(
             JobMixCell(None, float(count), float(share), 1.0, 0, float(shift))
@@ -65,50 +65,50 @@ def preset_model(name: str) -> WorkloadModel:
             Holding(float(count), 1.0, num_workers=int(-(-count // GPUS_PER_NODE)))
             for count in counts
         ),
-        states=_states(told, curve, counts, shares, shifts),
-        waits=_waits(told),
+        states=_states(facts, curve, counts, shares, shifts),
+        waits=_waits(facts),
         duration_step_s=1.0,
-        reference=_reference(told),
-        notes=(*told.notes, *ASSUMED),
+        reference=_reference(facts),
+        notes=(*facts.notes, *ASSUMED),
     )
 
 
-def _arrivals(told: Published) -> ArrivalModel:
+def _arrivals(facts: Published) -> ArrivalModel:
     """Return gaps of a lognormal law, with the rate, the C^2 and the zeros of the figures."""
     from scipy.special import ndtri
 
-    positive_scv = (1 - told.zero_share) * (told.scv + 1) - 1
+    positive_scv = (1 - facts.zero_share) * (facts.scv + 1) - 1
     spread = np.log1p(positive_scv) ** 0.5
     levels = np.concatenate([[0.0], np.arange(0.02, 0.99, 0.02), [0.99, 0.999]])
     values = np.exp(spread * ndtri(np.maximum(levels, 1e-4)))
     cap = float(np.exp(spread * 4.5))
     mean = float(np.exp(spread**2 / 2))
     return ArrivalModel(
-        mean_gap_s=told.days * DAY_S / told.jobs,
-        scv=told.scv,
-        zero_share=told.zero_share,
+        mean_gap_s=facts.days * DAY_S / facts.jobs,
+        scv=facts.scv,
+        zero_share=facts.zero_share,
         gap=curve_through(levels, values, cap, mean, 1e-6),
         memory=MEMORY,
         by_hour=BY_HOUR,
         by_weekday=BY_WEEKDAY,
-        time_zone=told.time_zone,
-        start=told.start,
+        time_zone=facts.time_zone,
+        start=facts.start,
     )
 
 
-def _durations(told: Published) -> DurationCurve:
+def _durations(facts: Published) -> DurationCurve:
     """Return the curve through the published points, its tail the one with the published mean."""
-    points = [(share / 100, seconds) for seconds, share in told.duration_cdf]
-    body = [(p, s) for p, s in points if 0 < p <= TAIL_FROM] or list(told.quantiles)
-    if told.duration_cdf:
+    points = [(share / 100, seconds) for seconds, share in facts.duration_cdf]
+    body = [(p, s) for p, s in points if 0 < p <= TAIL_FROM] or list(facts.quantiles)
+    if facts.duration_cdf:
         least = max((s for p, s in points if p == 0), default=0.0)
-        body = sorted([(0.0, least), *body, (0.5, told.median_s)])
+        body = sorted([(0.0, least), *body, (0.5, facts.median_s)])
     levels, values = zip(*body, strict=True)
-    return curve_through(levels, values, told.longest_s, told.mean_s, 1.0)
+    return curve_through(levels, values, facts.longest_s, facts.mean_s, 1.0)
 
 
 def _states(
-    told: Published,
+    facts: Published,
     curve: DurationCurve,
     counts: FloatArray,
     shares: FloatArray,
@@ -117,17 +117,17 @@ def _states(
     """Return the states by duration that give them their shares of jobs and of GPU time.
 
     The odds of a state grow or fall exponentially with the normal score of the duration; level and
-    growth of each are found by moving them in proportion to the logarithm of what it lacks.
+    growth of each are found by moving them in proportion to the logarithm of its shortfall.
     """
-    names = list(told.states) or ["unknown"]
-    wanted = np.array([told.states.get(name, 1.0) for name in names])
+    names = list(facts.states) or ["unknown"]
+    wanted = np.array([facts.states.get(name, 1.0) for name in names])
     wanted /= wanted.sum()
     edges, jobs, time = _bins(curve, counts, shares, shifts)
     level, growth = np.log(wanted), np.zeros(wanted.size)
-    by_time = np.array([told.states_by_time.get(name, 0.0) for name in names])
+    by_time = np.array([facts.states_by_time.get(name, 0.0) for name in names])
     rows = np.tile(wanted, (jobs.size, 1))
     middle = _middles(jobs)
-    for _ in range(STATE_ROUNDS if told.states_by_time else 0):
+    for _ in range(STATE_ROUNDS if facts.states_by_time else 0):
         odds = np.exp(level + np.outer(middle, growth))
         rows = odds / odds.sum(axis=1, keepdims=True)
         lack = np.log(by_time / by_time.sum() / (time @ rows))
@@ -160,33 +160,33 @@ def _middles(shares: FloatArray) -> FloatArray:
     return result
 
 
-def _waits(told: Published) -> tuple[Waits, ...]:
+def _waits(facts: Published) -> tuple[Waits, ...]:
     """Return waits with the published median and mean, log-linear below the median."""
     curve = None
-    if told.wait_mean_s is not None and told.wait_median_s is not None:
-        ends = (0.0, told.wait_median_s)
-        curve = curve_through((0.0, 0.5), ends, LONGEST_WAIT_S, told.wait_mean_s, 1.0)
+    if facts.wait_mean_s is not None and facts.wait_median_s is not None:
+        ends = (0.0, facts.wait_median_s)
+        curve = curve_through((0.0, 0.5), ends, LONGEST_WAIT_S, facts.wait_mean_s, 1.0)
     return (Waits(float(2**40), float(curve is not None), curve),)
 
 
-def _reference(told: Published) -> Reference:
+def _reference(facts: Published) -> Reference:
     known = {
-        "duration_s.mean": told.mean_s,
-        "duration_s.p50": told.median_s,
-        "duration_s.p90": told.p90_s,
-        "gpus.mean": told.mean_gpus,
-        "interarrival.mean_s": told.days * DAY_S / told.jobs,
-        "queue_s.mean": told.wait_mean_s,
-        "queue_s.p50": told.wait_median_s,
-        "users": told.users,
+        "duration_s.mean": facts.mean_s,
+        "duration_s.p50": facts.median_s,
+        "duration_s.p90": facts.p90_s,
+        "gpus.mean": facts.mean_gpus,
+        "interarrival.mean_s": facts.days * DAY_S / facts.jobs,
+        "queue_s.mean": facts.wait_mean_s,
+        "queue_s.p50": facts.wait_median_s,
+        "users": facts.users,
     }
-    if told.gpu_time_s is not None:
-        known["gpu_time.gpu_hours_per_job"] = told.gpu_time_s / 3600 / told.jobs
-    several = len(told.gpus) > 1
+    if facts.gpu_time_s is not None:
+        known["gpu_time.gpu_hours_per_job"] = facts.gpu_time_s / HOUR_S / facts.jobs
+    several = len(facts.gpus) > 1
     return Reference(
         statistics={key: float(value) for key, value in known.items() if value is not None},
-        duration_cdf=tuple((seconds, share / 100) for seconds, share in told.duration_cdf),
-        gpu_cdf=tuple((gpus, jobs / 100) for gpus, jobs, _ in told.gpus) if several else (),
-        gpu_time_cdf=tuple((gpus, time / 100) for gpus, _, time in told.gpus) if several else (),
-        states=told.states,
+        duration_cdf=tuple((seconds, share / 100) for seconds, share in facts.duration_cdf),
+        gpu_cdf=tuple((gpus, jobs / 100) for gpus, jobs, _ in facts.gpus) if several else (),
+        gpu_time_cdf=tuple((gpus, time / 100) for gpus, _, time in facts.gpus) if several else (),
+        states=facts.states,
     )

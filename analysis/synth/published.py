@@ -8,7 +8,7 @@ Sources:
 * AcmeTrace: Hu et al., "Characterization of Large Language Model Development in the Datacenter",
   NSDI 2024, and the summary and figures released with its trace (CC BY 4.0): GPU jobs of Seren,
   Kalos, Philly and Helios; their duration CDF at powers of 2, GPU counts by jobs and by GPU time
-  (neighbouring rare counts are put together here), mean waits and rates of the states. Its figures
+  (neighboring rare counts are merged here), mean waits and rates of the states. Its figures
   of Seren show the public table, of which a re-analysis gives states and GPU time.
 * Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads",
   ATC 2019 (Philly), and Hu et al., "Characterization and Prediction of Deep Learning Workloads in
@@ -25,17 +25,17 @@ Triples = tuple[tuple[float, float, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What is known of a workload.
+    """Published figures of a workload.
 
     Attributes:
-        title: what it is, and which of its jobs.
+        title: its name, and the jobs covered.
         jobs: jobs of that kind.
         days: days they were submitted in.
         start: first day.
         time_zone: zone of its clock.
         users: distinct users; None where not published.
         duration_cdf: (seconds, percent of jobs of at most that); empty where not published.
-        quantiles: (probability, seconds) that are published or assumed where there is no CDF.
+        quantiles: published or assumed (probability, seconds), without a CDF.
         mean_s, median_s, p90_s: durations; P90 None where not published.
         longest_s: longest duration.
         gpus: (GPUs, percent of jobs and percent of GPU time with at most that many).

@@ -24,7 +24,7 @@ from gpuplan.analysis.synth.week import local_midnight_s
 TRIAL_JOBS = 100
 MOST_SHOWN = 40  # characters of a value in an error
 LEAVES = {float: "a number", int: "a whole number", str: "a text"}
-"""What the fields of a model hold, for errors."""
+"""Descriptions of the fields of a model, for errors."""
 
 
 def read_model(path: Path) -> WorkloadModel:
@@ -45,7 +45,7 @@ def read_model(path: Path) -> WorkloadModel:
     except UnicodeDecodeError as error:
         raise _no_model(path, "is no text") from error
     except json.JSONDecodeError as error:
-        raise _no_model(path, f"is no JSON ({error})") from error
+        raise _no_model(path, f"is not JSON ({error})") from error
     except ValueError as error:
         raise _no_model(path, f"{problem} ({error})") from error
     except (TypeError, LookupError, ArithmeticError, AttributeError, RecursionError,
@@ -104,7 +104,7 @@ def _check(model: WorkloadModel) -> None:
         raise ValueError(f"unknown time zone {zone!r}")
     if start is not None:
         local_midnight_s(start, zone)
-    with np.errstate(all="raise"):  # what the rules above miss shows when jobs are drawn
+    with np.errstate(all="raise"):  # errors that the rules above miss show up when jobs are drawn
         to_frame(model, draw(model, TRIAL_JOBS, 0.0, float(TRIAL_JOBS), seed=0), 0, TRIAL_JOBS)
 
 

@@ -1,4 +1,4 @@
-"""The week of a source: which hour of it an instant is in, and time that runs with its rates.
+"""The week of a source: the hour of the week of a time, and time scaled by its rates.
 
 Zones change their offset a few times a year. Between two changes the week repeats itself, so all
 that depends on the hour of the week is found from 168 numbers, however long the time is.
@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.arrays import FloatArray, IntArray
-from gpuplan.analysis.characterize.clock import US, local_time
+from gpuplan.analysis.characterize.clock import local_time
+from gpuplan.analysis.time_units import HOUR_S, HOUR_US, MICROS
 
-HOUR_S = 3600
 DAY_H, WEEK_H = 24, 168
 WEEK_S = WEEK_H * HOUR_S
 KEPT_DAYS = 64
@@ -48,7 +48,7 @@ class Clock:
         return slots
 
     def watched_s(self, first_s: float, last_s: float) -> FloatArray:
-        """Return how long each hour of the week lasts between two instants; shape (7, 24)."""
+        """Return the time spent in each hour of the week between two times; shape (7, 24)."""
         inside = (self.start_s > first_s) & (self.start_s < last_s)
         begin = np.concatenate([[first_s], self.start_s[inside]])
         at = self.stretch(begin)
@@ -91,7 +91,7 @@ def _clock(zone: str, first_h: int, last_h: int) -> Clock:
 
 def _shift(hours: IntArray, zone: str) -> IntArray:
     """Return by how many whole hours local time is ahead at whole UTC hours, rounded down."""
-    local = local_time(pl.Series(hours * (HOUR_S * US)), zone)
+    local = local_time(pl.Series(hours * HOUR_US), zone)
     wall_s = local.dt.replace_time_zone(None).dt.epoch("s").to_numpy()
     ahead: IntArray = wall_s // HOUR_S - hours
     return ahead
@@ -102,7 +102,7 @@ class Busy:
     """Busy time from an instant on: real time weighted by the rate of the hour of the week.
 
     Attributes:
-        clock: where the local week stands.
+        clock: position of the local week.
         upto_s: busy seconds since Monday at each whole hour; shape (169,), ascending from 0.
         begin_s: busy seconds at the start of each stretch of the clock; shape (k,), ascending.
     """
@@ -158,7 +158,7 @@ def busy_time(clock: Clock, rates: FloatArray, first_s: float) -> Busy:
 
 def local_hours(hours: IntArray, zone: str) -> tuple[IntArray, IntArray]:
     """Return hour of the day and day of the week (Monday 0) at whole UTC hours since 1970."""
-    local = local_time(pl.Series(hours * (HOUR_S * US)), zone)
+    local = local_time(pl.Series(hours * HOUR_US), zone)
     hour, weekday = local.dt.hour().to_numpy(), local.dt.weekday().to_numpy() - 1
     return hour.astype(np.int64), weekday.astype(np.int64)
 
@@ -179,6 +179,6 @@ def local_day(second: float, zone: str | None) -> str:
 
 
 def _wall_s(second: int, zone: str | None) -> int:
-    """Return what the wall clock of a zone shows, as seconds since 1970-01-01 there."""
-    local = local_time(pl.Series([second * US]), zone or "UTC")
+    """Return the local time of a zone, as seconds since 1970-01-01 there."""
+    local = local_time(pl.Series([second * MICROS]), zone or "UTC")
     return int(local.dt.replace_time_zone(None).dt.epoch("s").item())

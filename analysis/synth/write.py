@@ -12,18 +12,18 @@ import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from gpuplan.analysis.characterize.clock import US
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.schema import CANONICAL, FIRST_SUBMIT, METADATA_KEY, Provenance, SourceFile
-from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict, compare
+from gpuplan.analysis.synth.compare import ComparedStatistic, StatisticRow, Verdict, compare
 from gpuplan.analysis.synth.draw import Drawn, draw, to_frame
 from gpuplan.analysis.synth.model import Reference, WorkloadModel
 from gpuplan.analysis.synth.week import local_midnight_s
+from gpuplan.analysis.time_units import DAY_S, MICROS
 from gpuplan.analysis.trace import LAST_INSTANT_US
 from gpuplan.analysis.version import gpuplan_version
 
-DAY_S = 86400
 CHUNK_ROWS = 250_000
 LONGEST_DAYS = 200 * 366
 RECORDED = ("submit_time", "duration_s", "num_gpus", "job_class")
@@ -56,16 +56,53 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class SynthResults:
+    """A synthetic trace beside its original.
+
+    Attributes:
+        output: the trace.
+        jobs: its jobs.
+        span_s: seconds from its first submission to the last.
+        source: what the model comes from.
+        original_jobs: jobs of the original.
+        time_zone: of the original; null where it has no calendar.
+        relative_time: whether it has no calendar.
+        compared: its statistics beside those of the original.
+        statistics_compared: how many have a tolerance.
+        statistics_within: how many are within it.
+        statistics_too_few_data: how many have too few data to tell.
+        statistics_outside: how many are outside.
+        rows_moved: drawn rows that equaled a recorded one and were changed.
+        notes: what the model assumes.
+    """
+
+    output: str
+    jobs: int
+    span_s: float
+    source: str
+    original_jobs: int
+    time_zone: str | None
+    relative_time: bool
+    compared: tuple[StatisticRow, ...]
+    statistics_compared: int
+    statistics_within: int
+    statistics_too_few_data: int
+    statistics_outside: int
+    rows_moved: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Synthesis:
     """A synthetic trace that was written.
 
     Attributes:
         output: the file.
-        model: what it was drawn from.
-        request: what was asked for.
-        provenance: what the file says of itself.
-        span_s: first to last submission.
-        compared: statistics beside those of the original.
+        model: the model of the trace.
+        request: the requested size.
+        provenance: the metadata of the file.
+        span_s: time from the first to the last submission.
+        compared: statistics next to those of the original.
         moved: drawn rows that equalled a recorded one and were changed by a step of the clock.
     """
 
@@ -80,30 +117,35 @@ class Synthesis:
     @property
     def outside(self) -> tuple[ComparedStatistic, ...]:
         """Statistics that differ by more than their tolerance."""
-        return self.told(Verdict.outside)
+        return self.facts(Verdict.outside)
 
-    def told(self, verdict: Verdict) -> tuple[ComparedStatistic, ...]:
+    def facts(self, verdict: Verdict) -> tuple[ComparedStatistic, ...]:
         """Return the statistics with a verdict."""
         return tuple(row for row in self.compared if row.verdict == verdict)
 
+    def results(self) -> SynthResults:
+        """Return the numbers as JSON has them."""
+        return SynthResults(
+            output=str(self.output),
+            jobs=self.request.jobs,
+            span_s=self.span_s,
+            source=self.model.source,
+            original_jobs=self.model.jobs,
+            time_zone=self.provenance.time_zone,
+            relative_time=self.provenance.relative_time,
+            compared=tuple(row.results() for row in self.compared),
+            statistics_compared=sum(row.verdict is not None for row in self.compared),
+            statistics_within=len(self.facts(Verdict.within)),
+            statistics_too_few_data=len(self.facts(Verdict.too_few_data)),
+            statistics_outside=len(self.outside),
+            rows_moved=self.moved,
+            notes=(*self.model.notes, *self.model.warnings),
+        )
+
     def summary(self) -> dict[str, Any]:
-        """Return the ``results`` of the JSON output."""
-        return {
-            "output": str(self.output),
-            "jobs": self.request.jobs,
-            "span_s": self.span_s,
-            "source": self.model.source,
-            "original_jobs": self.model.jobs,
-            "time_zone": self.provenance.time_zone,
-            "relative_time": self.provenance.relative_time,
-            "compared": [row.summary() for row in self.compared],
-            "statistics_compared": sum(row.verdict is not None for row in self.compared),
-            "statistics_within": len(self.told(Verdict.within)),
-            "statistics_too_few_data": len(self.told(Verdict.too_few_data)),
-            "statistics_outside": len(self.outside),
-            "rows_moved": self.moved,
-            "notes": [*self.model.notes, *self.model.warnings],
-        }
+        """Return the numbers as plain values."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
 def synthesize(
@@ -118,21 +160,21 @@ def synthesize(
 
     Args:
         model: fitted, published or read.
-        request: how much of it.
+        request: the requested size.
         output: the trace; its name ends in ``.parquet``.
         sources: files the model comes from, for the provenance.
         recorded: rows of the original (`RECORDED`); a drawn row that equals one in submission,
             duration and GPUs (without a duration: in submission, GPUs and class) is moved.
 
     Raises:
-        UsageError: the length cannot be told, or the times leave the calendar.
+        UsageError: the length is undefined, or the times leave the calendar.
         OutputError: the file cannot be written.
     """
     if output.suffix != ".parquet":
         raise UsageError(f"{output}: a trace is Parquet; give it a name that ends in .parquet")
     span_s = _span_s(model, request)
     first_s = _first_s(model, request)
-    if (first_s + span_s + DAY_S) * US > LAST_INSTANT_US:
+    if (first_s + span_s + DAY_S) * MICROS > LAST_INSTANT_US:
         raise UsageError("the last submission would be past the year 9999; choose --start, --days")
     if first_s < FIRST_SUBMIT.timestamp():
         raise UsageError(
@@ -168,7 +210,7 @@ def synthesize(
         model=model,
         request=request,
         provenance=provenance,
-        span_s=float(drawn.submit_us[-1] - drawn.submit_us[0]) / US,
+        span_s=float(drawn.submit_us[-1] - drawn.submit_us[0]) / MICROS,
         compared=tuple(compared),
         moved=moved,
     )
@@ -199,7 +241,7 @@ def _first_s(model: WorkloadModel, request: Request) -> float:
 
 
 def _reference(model: WorkloadModel, request: Request, span_s: float) -> Reference:
-    """Return what can be compared: no rate where another is asked for, no users of more jobs.
+    """Return the comparable statistics: no rate if another is requested, no users of more jobs.
 
     Hours of the day are compared from two days on, days of the week from two weeks on; what depends
     on the rate and the length (bursts, GPUs held) where the rate is the original's and there are
@@ -224,7 +266,7 @@ def _reference(model: WorkloadModel, request: Request, span_s: float) -> Referen
 
 
 def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) -> tuple[Drawn, int]:
-    """Return the jobs without a recorded row among them, and how many had to be moved.
+    """Return the jobs without copies of recorded rows, and the number that had to be moved.
 
     A row that equals a recorded one in submission, duration and GPUs gets one clock step more. One
     without a duration that equals a recorded one in submission, GPUs and class comes half a step
@@ -244,7 +286,7 @@ def _apart(drawn: Drawn, recorded: pl.DataFrame | None, model: WorkloadModel) ->
     ).with_row_index("at")
     known = recorded.with_columns(pl.col("submit_time").dt.epoch("us"))
     timed = pl.col("duration_s").is_not_null()
-    later_us = max(1, round(model.arrivals.step_s * US / 2))
+    later_us = max(1, round(model.arrivals.step_s * MICROS / 2))
     longer = _moved(
         rows.filter(timed), known.filter(timed), TIMED_KEY, "duration_s", model.duration_step_s
     )
@@ -261,7 +303,7 @@ def _moved(
 ) -> pl.DataFrame:
     """Return the rows (``at`` and ``column``) whose ``column`` had to grow by steps.
 
-    It grows until the row's key is none of the known ones.
+    It grows until the key of the row is new.
     """
     moved = hit = _among(rows, known, key)
     while hit.height:

@@ -13,16 +13,16 @@ from gpuplan.analysis.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.words import listed
 
-Rule = tuple[str, pl.Expr]  # what a cell must be, the test for it
+Rule = tuple[str, pl.Expr]  # the requirement in words, and its test
 
 
 @dataclass(frozen=True, slots=True)
 class CsvCells:
-    """A table as it stands in its file.
+    """A table as written in its file.
 
     Attributes:
         path: the file.
-        raw: every cell as text, null where it is empty; the first row is row 2 of the file.
+        raw: every cell as text, null if empty; the first row is row 2 of the file.
     """
 
     path: Path
@@ -32,7 +32,7 @@ class CsvCells:
         """Return the table with ``row`` and these columns, where present, as numbers.
 
         Raises:
-            InputError: a cell is no number or breaks its rule.
+            InputError: a cell is not a number or breaks its rule.
         """
         names = [name for name in rules if name in self.raw.columns]
         table = self.raw.with_row_index("row", 2).with_columns(
@@ -43,7 +43,7 @@ class CsvCells:
         return table
 
     def refuse(self, table: pl.DataFrame, column: str, expected: str, holds: pl.Expr) -> None:
-        """Raise on the first row where a rule does not hold, with the cell as it stands there."""
+        """Raise on the first row that breaks a rule, with the cell as written."""
         bad = table.filter(~holds.fill_null(False)).head(1)
         if bad.height:
             row = int(bad["row"].item())
@@ -55,10 +55,10 @@ class CsvCells:
 def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> CsvCells:
     """Read a CSV file that has at least the columns ``required`` and one row of ``rows``.
 
-    The column ``job_class`` is stripped of blanks.
+    Blanks around the values of ``job_class`` are removed.
 
     Raises:
-        InputError: no such file, no text or CSV, a column missing, no row, or a class without a
+        InputError: no such file, not text or CSV, a column missing, no rows, or a class without a
             name.
     """
     data = read_unpacked(path)
@@ -93,7 +93,7 @@ def check_shares(path: Path, epochs: pl.DataFrame, *, off: float = 0.02) -> None
         path: the file.
         epochs: one row per epoch: ``row``, ``job_class``, ``work_share``; all shares are 1 where
             none were given.
-        off: what rounding, as in three times 0.33, may take from a sum of 1.
+        off: tolerance for rounded shares, as in three times 0.33.
     """
     for (name,), rows in epochs.group_by("job_class", maintain_order=True):
         total = float(rows["work_share"].sum())

@@ -1,4 +1,4 @@
-"""Read a user's table of what it takes to save and to load the jobs of each class."""
+"""Read a user's table of the times to save and to load jobs of each class."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES: dict[str, Rule] = {
 def read_checkpoints(path: Path) -> dict[str, tuple[float, float]]:
     """Read a CSV of job_class and either checkpoint_s, restore_s or state_gb, gb_per_s.
 
-    With the latter both take state_gb / gb_per_s. The class ``*`` stands for every other one.
+    With the latter both take state_gb / gb_per_s. The class ``*`` means all other classes.
 
     Returns:
         Class -> seconds to save and to load a job of it.

@@ -39,16 +39,19 @@ def _answer(number: int, frame: object) -> None:
     stopped.append(number)
     if State.running and len(stopped) == 1:
         raise KeyboardInterrupt
+    descriptor = 2
     if State.running:
+        from gpuplan.analysis.standard_error import terminal
         from gpuplan.analysis.temporary import release_all
 
         release_all()
-    os.write(2, b"error: interrupted\n")
+        descriptor = terminal()
+    os.write(descriptor, b"error: interrupted\n")
     os._exit(128 + stopped[0])
 
 
 def _again_if_swallowed(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise an interrupt again that met code which can raise nothing, such as a finalizer."""
+    """Raise an interrupt again that occurred in code that cannot raise, such as a finalizer."""
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return

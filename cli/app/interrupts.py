@@ -1,4 +1,4 @@
-"""What the entry point and the application know of signals; it imports nothing."""
+"""State of signals shared by the entry point and the application; it imports nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ stopped: list[int] = []
 
 
 class State:
-    """Whether a command runs, which can be left in order."""
+    """Whether a command is running, which can be stopped in an orderly way."""
 
     running = False

@@ -9,38 +9,46 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gpuplan.cli.app.help_pages import show_program_help
+
 COMMANDS = {
-    "ingest": "Bring a job log into the canonical schema, and account for every row of it.",
-    "prices": "Bring GPU price lists and histories into one table, and say what GPUs cost.",
-    "characterize": (
-        "Say what a workload is: durations, GPU time, arrivals, load, groups, and its cost."
-    ),
-    "pareto": "Show what mean job completion time each GPU budget buys, and with which widths.",
-    "sweep": "Replay a trace under many serverless thresholds: cost against completion time.",
-    "simulate": "Replay a trace under one policy: what each job waits and costs.",
-    "compare": "Compare policies on one trace: what each costs and how soon jobs are done.",
-    "report": (
-        "Run several studies of a trace and write them as a page, a comment, JSON and test cases."
-    ),
-    "diff": (
-        "Say what changed between two results: workload, cost, completion time, every number."
-    ),
-    "synth": ("Draw a synthetic trace with the statistics of a real one, and say how near it is."),
-    "init": "Write a commented scenario that runs as it is, for gpuplan run.",
-    "run": "Run the studies of a scenario file, write its documents, check its gates.",
-    "list": (
-        "List what is built in: log formats, policies, speedups, methods, baselines, providers."
-    ),
-    "demo": ("Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep."),
+    "ingest": "Read a job log into a trace, and account for every row.",
+    "prices": "Read GPU price lists and histories into one price table.",
+    "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
+    "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
+    "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
+    "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
+    "compare": "Replay a trace under several policies, and compare cost and completion times.",
+    "profile": "Choose the batch size and GPU share of each service from a measured table.",
+    "share": "Show how many GPUs services and training need if they share cards.",
+    "calibrate": "Show how well a Slurm site's own rules explain the waits in its log.",
+    "whatif": "Show what a change of a Slurm site would do to waits, and how sure that is.",
+    "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
+    "diff": "Show what changed between two results: workload, cost, and completion times.",
+    "synth": "Make a synthetic trace with the statistics of a real one.",
+    "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
+    "run": "Run the studies of a scenario file, write its documents, and check its gates.",
+    "list": "List log formats, policies, speedups, methods, baselines, and providers.",
+    "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
 }
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""
 
+GROUPS = {
+    "Get data in": ("ingest", "prices", "synth"),
+    "Understand a workload": ("characterize",),
+    "Plan: how many GPUs, and which": ("pareto", "sweep", "profile", "share"),
+    "Replay: what another scheduler would do": ("simulate", "compare", "calibrate", "whatif"),
+    "Report, automate, track changes": ("report", "init", "run", "diff"),
+    "Find out more": ("demo", "list"),
+}
+"""Question -> the commands that answer it, as ``gpuplan --help`` shows them."""
+
 MODULES = {"list": "listing"}
-"""The module of a command in `gpuplan.cli.commands`, where it is not named like the command."""
+"""The module of a command in `gpuplan.cli.commands`, if its name differs from the command."""
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are in `COMMANDS`, each imported when it is asked for."""
+    """A group with the commands of `COMMANDS`, each imported when it is used."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -57,15 +65,11 @@ class LazyGroup(TyperGroup):
         return command_named(cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, which names every command and needs none of them."""
-        self._brief = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._brief = False
+        """Write the help, which lists every command without importing any."""
+        show_program_help(self, GROUPS, COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Return what may follow, also without importing a command."""
+        """Return the possible completions, also without importing a command."""
         self._brief = True
         try:
             return super().shell_complete(ctx, incomplete)
@@ -76,12 +80,17 @@ class LazyGroup(TyperGroup):
 @cache
 def command_named(name: str) -> Any:
     """Return a command of `COMMANDS` with its options; its module is imported now."""
-    module = import_module(f"gpuplan.cli.commands.{MODULES.get(name, name)}")
+    module = module_of(name)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.callback()(_nothing)  # so that one command stays a command of a group
     module.register(app)
     return typer.main.get_group(app).commands[name]
 
 
+def module_of(name: str) -> Any:
+    """Return the module of a command of `COMMANDS`, imported now."""
+    return import_module(f"gpuplan.cli.commands.{MODULES.get(name, name)}")
+
+
 def _nothing() -> None:
-    """Stand for the options of the group that a single command is built in."""
+    """Provide the options of the group for a single command."""

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from gpuplan.analysis import plugins
 from gpuplan.analysis.errors import GpuplanError, brief
 from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
@@ -37,7 +38,7 @@ PLAIN = (
     ("%Y-%m-%d", "2026-01-31"),
     ("%H:%M:%S", "08:30:00"),
 )
-"""What the parser of the command line says, and what it means."""
+"""Messages of the command-line parser, and our words for them."""
 
 CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
 
@@ -45,8 +46,7 @@ app = typer.Typer(
     cls=LazyGroup,
     name="gpuplan",
     help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
-    epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
-    no_args_is_help=True,
+    epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan characterize LOG[/cyan]",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -71,19 +71,22 @@ def _program(
 
 def execute(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; what goes wrong is raised."""
-    code = app(args=arguments, prog_name="gpuplan", standalone_mode=False)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    code = app(args=words, prog_name="gpuplan", standalone_mode=False)
     if code == INTERRUPTED:  # newer versions of typer turn the interrupt into this code
         raise KeyboardInterrupt
     return code if isinstance(code, int) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, say on stderr what went wrong, and return the exit code.
+    """Run one command, report errors on stderr, and return the exit code.
 
     0 done; 1 a gate tripped; 2 usage; 3 the input is unusable; 4 infeasible; 130 interrupted;
     70 a bug of ours.
     """
     messages.manners.reset()  # of a command before it in the same process
+    is_completing = "_GPUPLAN_COMPLETE" in os.environ  # a warning would stand in the prompt
+    plugins.tell_problems_to(_pass_over if is_completing else messages.warn)
     try:
         return execute(arguments)
     except GpuplanError as error:
@@ -94,13 +97,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told(brief(usage_message(error)), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
-    except BaseException as error:  # a panic of polars is no Exception
+    except BaseException as error:  # a panic of polars is not an Exception
         if _was_interrupted(error):
             return _told("interrupted", INTERRUPTED)
-        if isinstance(error, OSError):  # of the system: no room, no permission, a failing disk
+        if isinstance(error, OSError):  # system errors: full disk, no permission, failing disk
             return _told(_of_system(error), UNUSABLE)
+        if (failure := plugins.failure_of_package(error)) is not None:
+            return _told(str(failure), failure.exit_code)
         problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+
+
+def _pass_over(problem: str) -> None:
+    """Say nothing."""
 
 
 def run() -> None:
@@ -111,7 +120,7 @@ def run() -> None:
     try:
         State.running = True
         code = main()
-    except KeyboardInterrupt:  # while the outcome was told
+    except KeyboardInterrupt:  # while the outcome was reported
         code = _told("interrupted", INTERRUPTED)
     State.running = False
     try:
@@ -145,13 +154,13 @@ def _told(message: str, code: int) -> int:
 
 
 def _of_system(error: OSError) -> str:
-    """Return what the system refused, and for which file."""
+    """Return the error of the system and its file."""
     where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
     return f"{where}{error.strerror or error}"
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
-    """Return whether an interrupt is behind an error, as where it met a kernel."""
+    """Return whether an interrupt caused an error, as it does in a kernel."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -160,9 +169,9 @@ def _was_interrupted(error: BaseException | None) -> bool:
 
 
 def usage_message(error: Exception) -> str:
-    """Return what the parser of the command line says, in plain words, and the next step."""
+    """Return the message of the command-line parser in plain words, and the next step."""
     message: str = error.format_message()  # type: ignore[attr-defined]
-    message = " ".join(message.split())  # what may be chosen comes one to a line
+    message = " ".join(message.split())  # choices are on separate lines
     for said, plain in PLAIN:
         message = message.replace(said, plain)
     if (choice := CHOICE.search(message)) is not None:
@@ -170,6 +179,11 @@ def usage_message(error: Exception) -> str:
 
         meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
         message = f"{message.removesuffix('.')}{meant}"
+    if option := getattr(error, "option_name", ""):
+        from gpuplan.cli.app.removed_options import removed_hint
+
+        if hint := removed_hint(option):
+            return f"No such option: {option}{hint}"
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "gpuplan"
     return f"{message}\n  next: {command} --help"

@@ -1,6 +1,6 @@
-"""The manual ``docs/cli.md``, made of what the commands say of themselves.
+"""The manual ``docs/cli.md``, generated from the help texts of the commands.
 
-``python -m gpuplan.cli.app.manual > docs/cli.md`` writes it; a test tells where it is out of date.
+``python -m gpuplan.cli.app.manual > docs/cli.md`` writes it; a test checks that it is up to date.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
-from datetime import datetime
-from enum import Enum
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from gpuplan.cli.app.lazy import COMMANDS, command_named
+from gpuplan.cli.app.option_text import (
+    OptionText,
+    arguments_of,
+    by_panel,
+    options_of,
+    usage_of,
+)
 
 HEAD = """\
 # The command line
@@ -26,6 +30,9 @@ What all commands share (output forms, exit codes, gates) is in [output.md](outp
 gpuplan COMMAND [OPTIONS] ...
 gpuplan --help | --version | --install-completion | --show-completion
 ```
+
+`gpuplan COMMAND --help` shows the options that most runs need, and an example.
+`--help-all` shows every option, as this page does.
 
 ## Completion
 
@@ -46,8 +53,6 @@ seen enough, as in `gpuplan list formats | head -3`, the command ends quietly.
 ## Commands
 """
 MARKUP = re.compile(r"\[/?(?:bold|cyan)\]")
-FALLBACK = "Options"
-VALUES = {int: "N", float: "NUMBER", Path: "FILE", datetime: "TIME"}
 
 
 def manual() -> str:
@@ -61,21 +66,14 @@ def manual() -> str:
 
 
 def _command(command: Any) -> Iterator[str]:
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option"]
-    words = " ".join(_argument(one) for one in arguments)
     yield from (f"## gpuplan {command.name}", "", "```")
-    yield f"gpuplan {command.name} {words + ' ' if words else ''}[OPTIONS]"
+    yield usage_of(command, f"gpuplan {command.name}")
     yield from ("```", "", _plain(inspect.cleandoc(command.help)), "")
-    if arguments:
+    if arguments := arguments_of(command):
         yield from ("**Arguments**", "")
-        yield from (f"- `{_name(one)}`: {_plain(one.help)}" for one in arguments)
+        yield from (f"- `{one.value}`: {_plain(one.help)}" for one in arguments)
         yield ""
-    panels: dict[str, list[Any]] = {}
-    for one in options:
-        if one.name != "help" and not getattr(one, "hidden", False):
-            panels.setdefault(getattr(one, "rich_help_panel", None) or FALLBACK, []).append(one)
-    for panel, members in panels.items():
+    for panel, members in by_panel(options_of(command)).items():
         yield from (f"**{panel}**", "")
         yield from (_option(one) for one in members)
         yield ""
@@ -83,58 +81,14 @@ def _command(command: Any) -> Iterator[str]:
     yield from ("**Example**", "", "```", example, "```", "")
 
 
-def _argument(parameter: Any) -> str:
-    name = _name(parameter) + (
-        "..." if parameter.nargs == -1 and not _name(parameter).endswith("...") else ""
-    )
-    return name if parameter.required else f"[{name}]"
-
-
-def _name(parameter: Any) -> str:
-    return str(parameter.metavar or "|".join(_choices(parameter)) or parameter.name.upper())
-
-
-def _kind(parameter: Any) -> Any:
-    """Return the Python type of one value of a parameter."""
-    annotation = parameter.type_descriptor.annotation
-    return (get_args(annotation) or (annotation,))[0]
-
-
-def _choices(parameter: Any) -> list[str]:
-    """Return the values of a parameter that has a fixed set of them."""
-    kind = _kind(parameter)
-    if not (isinstance(kind, type) and issubclass(kind, Enum)):
-        return []
-    return [str(one.value) for one in kind]
-
-
-def _option(option: Any) -> str:
-    flags = ", ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
-    value = "" if option.is_flag else f" `{_value(option)}`"
-    return f"- {flags}{value}: {' '.join([_plain(option.help), *_remarks(option)])}"
-
-
-def _value(option: Any) -> str:
-    if option.metavar:
-        return str(option.metavar)
-    if choices := _choices(option):
-        return "|".join(choices)
-    return VALUES.get(_kind(option), "TEXT")
-
-
-def _remarks(option: Any) -> Iterator[str]:
-    if option.required:
-        yield "Required."
-    low, high = (option.min, option.max)
-    if low is not None:
-        yield f"At least {low:,.10g}." if high is None else f"From {low:,.10g} to {high:,.10g}."
-    default = getattr(option.default, "value", option.default)
-    if option.show_default and not option.is_flag and default not in (None, [], (), ""):
-        yield f"Default: {default}."
+def _option(option: OptionText) -> str:
+    flags = ", ".join(f"`{flag}`" for flag in option.flags)
+    value = f" `{option.value}`" if option.value else ""
+    return f"- {flags}{value}: {' '.join([_plain(option.help), *option.remarks])}"
 
 
 def _plain(text: str) -> str:
-    """Return a help text without the markup of the terminal; its line breaks are no meaning."""
+    """Return a help text without the markup of the terminal and without its line breaks."""
     plain = MARKUP.sub("`", text).replace("\\[", "[").replace("<", "\\<")
     paragraphs = plain.split("\n\n")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)

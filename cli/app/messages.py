@@ -1,7 +1,8 @@
-"""What the command line says beside its result: notes, warnings and progress, all on stderr."""
+"""Messages besides the result: notes, warnings and progress, all on stderr."""
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ Advance = Callable[[float], None]
 
 @dataclass(slots=True)
 class Manners:
-    """How much the program says; set once per run from the command's options."""
+    """Verbosity of the program; set once per run from the command's options."""
 
     quiet: bool = False
     verbose: bool = False
@@ -33,8 +34,25 @@ class Manners:
 manners = Manners()
 
 
+class _Listener(logging.Handler):
+    """Shows what the library reports while it works: warnings, and the rest as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        (warn if record.levelno >= logging.WARNING else note)(record.getMessage())
+
+
+def listen() -> None:
+    """Show the messages of the library from now on; a second call has no effect."""
+    log = logging.getLogger("gpuplan")
+    if not any(isinstance(one, _Listener) for one in log.handlers):
+        log.addHandler(_Listener())
+        log.setLevel(logging.INFO)
+        log.propagate = False
+    log.disabled = False  # another library's logging configuration may have switched it off
+
+
 def say(message: str) -> None:
-    """Write a line to standard error; where nothing can be written there, nothing is said."""
+    """Write a line to standard error; ignored if that is closed."""
     try:
         sys.stderr.write(escape.message(f"{message}\n"))
         sys.stderr.flush()
@@ -45,14 +63,14 @@ def say(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Say something useful but not essential; silenced by ``--quiet``."""
+    """Print a useful but not essential note; silenced by ``--quiet``."""
     if not manners.quiet:
         say(message)
 
 
 @contextmanager
 def effort(what: str) -> Iterator[None]:
-    """Say with ``--verbose`` what the work inside the block took."""
+    """With ``--verbose``, print the time and memory of the work inside the block."""
     started = time.perf_counter()
     yield
     if manners.verbose:
@@ -71,7 +89,7 @@ def _peak_memory() -> str:
 
 
 def warn(message: str) -> None:
-    """Say what the reader must know to use the result; never silenced."""
+    """Print a warning; never silenced."""
     say(f"warning: {message}")
 
 
@@ -79,8 +97,8 @@ def warn(message: str) -> None:
 def progress(what: str) -> Iterator[Advance]:
     """Show a progress bar on a terminal once the work has taken a second.
 
-    It tells the rate and the time that remains. Yields a function to call with the share done;
-    until its first call the bar only shows that work goes on.
+    It shows the rate and the remaining time. Yields a function to call with the share done;
+    until its first call the bar only shows activity.
     """
     if manners.quiet or not sys.stderr.isatty():
         yield lambda share: None
@@ -100,6 +118,6 @@ def progress(what: str) -> Iterator[Advance]:
         yield advance
     finally:
         timer.cancel()
-        timer.join()  # a bar that is just starting must have started before it can be stopped
+        timer.join()  # a bar that is starting must finish starting before it can be stopped
         if bar.live.is_started:
             bar.stop()

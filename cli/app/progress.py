@@ -22,7 +22,7 @@ class Pace(ProgressColumn):
     """The share of the work done in a second or a minute, and the time that remains."""
 
     def render(self, task: Task) -> Text:
-        """Return both as text; nothing until they are known."""
+        """Return both as text; empty until they are known."""
         if not task.speed or not task.total or task.time_remaining is None:
             return Text("")
         share = 100 * task.speed / task.total
@@ -31,7 +31,7 @@ class Pace(ProgressColumn):
 
 
 def new_progress() -> Progress:
-    """Return a bar on standard error that leaves nothing behind."""
+    """Return a bar on standard error that disappears at the end."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

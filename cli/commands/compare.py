@@ -2,149 +2,130 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Report, Table, trace_input
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
-from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
+from gpuplan.cli.options.cluster_options import ClusterChoice
+from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
-    TimelineChoice,
-    check_checkpoints,
-    price_choice,
+    ReplayOutput,
 )
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
-from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.compare import PolicyComparison
+    from gpuplan.planner.studies.compare import CompareRequest
 
-EXAMPLE = (
-    "gpuplan compare trace.parquet --policy allpass --policy fixed:threshold_s=60 --policy hpa "
-    "--plot compare.svg"
-)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "compare", example=EXAMPLE)(compare)
+EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --cluster 8x4"
 
 
 def compare(
     trace: TraceArgument,
     choice: TraceChoice,
-    output: Output,
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
-    timeline: TimelineChoice,
+    cluster: ClusterChoice,
     policy: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="A policy of gpuplan list policies, with settings of its own after a colon: "
-            "fixed:threshold_s=60,capacity=30; lists take /, as in 2d-las:limits_gpu_s=600/3600. "
-            "May be repeated; ratios refer to the first. "
-            f"Default: {', '.join(DEFAULT_POLICIES)}.",
+            help="A policy to replay, with its own settings after a colon: "
+            "pollux:gpus=64,rescale_s=30. Lists take /, as in "
+            "2d-las:limits_gpu_s=600/3600. May be repeated; ratios refer to the "
+            f"first. Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
             show_default=False,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="key=value for every policy that has this parameter, or policy.key=value for "
-            "one. Prices are the same for all: serverless_usd_per_gpu_h (2.10), "
-            "marketplace_median_usd_per_gpu_h (1.08) and conventional_usd_per_gpu_h (1.29). A "
-            "cluster is rented by the last two unless usd_per_gpu_h, the price of each of its "
-            "GPUs, is set. May be repeated.",
+            help="A setting: key=value for every policy that has it, policy.key=value for "
+            "one. Default prices in dollars per GPU-hour: "
+            "serverless_usd_per_gpu_h=2.10, marketplace_median_usd_per_gpu_h=1.08, "
+            "conventional_usd_per_gpu_h=1.29. A cluster is rented at the last two; "
+            "usd_per_gpu_h gives its GPUs one price. May be repeated.",
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that a policy may hold at once: the size of a cluster, and the most workers "
-            "rented (capacity). Default: no limit, and clusters in which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Compare policies on one trace: what each costs and how soon jobs are done."""
+) -> Study[CompareRequest]:
+    """Replay a trace under several policies, and compare cost and completion times."""
     from gpuplan.cli.options.policy_specs import read_contenders
+    from gpuplan.planner.studies.compare import CompareRequest
+
+    request = CompareRequest(
+        replay.request(trace, choice, market),
+        tuple(
+            read_contenders(
+                policy or DEFAULT_POLICIES,
+                settings or [],
+                cluster.size(),
+                are_priced=market.prices is not None,
+            )
+        ),
+        engine.build(),
+    )
+    return Study(request, partial(_answer, size=cluster.parameters()))
+
+
+COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
     from gpuplan.cli.tables.price_notes import price_notes
-    from gpuplan.planner.compare import compare as run_all
-    from gpuplan.planner.compare import price
+    from gpuplan.planner.studies.compare import compare as run
     from gpuplan.simkit.jit import compiling
 
-    timeline.check(output, trace, market)
-    contenders = read_contenders(policy or DEFAULT_POLICIES, settings or [], gpus)
-    runner = engine.build()
-    if market.checkpoints is not None:
-        check_checkpoints({one.label: one.effective() for one in contenders})
-    files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
-    choices = [price_choice(one.settings) for one in contenders]
-    notes: tuple[str, ...] = ()
-    if market.prices is not None:
-        contenders, notes = price(contenders, files.book, read.jobs.first_submit_us)
     with (
         messages.progress("replaying") as progress,
         compiling(lambda: messages.note(COMPILING)),
     ):
-        found = run_all(
-            read.jobs,
-            contenders,
-            read.draws,
-            timelines=timeline.timeline is not None,
-            engine=runner,
-            progress=progress,
-        )
+        study = run(request, progress)
+    found = study.found
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
 
         return draw_policies(found)
 
-    own = [f"{one.label}: {warning}" for one in found.outcomes for warning in one.warnings]
-    report = Report(
+    return Report(
         command="compare",
         results=found.summary(),
         tables=_tables(found),
-        inputs=(trace_input(read.trace), *files.inputs),
+        inputs=study.replayed.inputs,
         parameters={
-            "policies": [
-                {
-                    "label": one.label,
-                    "policy": one.policy,
-                    "settings": dict(one.settings),
-                    "price_choice": chosen,
-                }
-                for one, chosen in zip(found.outcomes, choices, strict=True)
-            ],
-            "gpus": gpus,
-            **files.parameters,
-            **read.parameters,
+            "policies": study.policy_parameters(),
+            **size,
+            **study.replayed.parameters,
         },
         headline=_headline(found),
-        warnings=(*read.notes, *notes, *own),
-        notes=price_notes(contenders) if market.prices is None else (),
+        warnings=study.warnings,
+        notes=price_notes(request.policies) if request.replay.prices is None else (),
         figure=figure,
         frame=found.to_frame,
+        timeline=found.timeline,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
 
 
 def _headline(found: PolicyComparison) -> str:

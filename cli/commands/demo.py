@@ -11,6 +11,7 @@ import typer
 from gpuplan.analysis.errors import OutputError
 from gpuplan.analysis.files import check_writable
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import write_stdout
 from gpuplan.cli.formats.escape import terminal
 from gpuplan.cli.options.shared_options import command
@@ -27,10 +28,11 @@ def register(app: typer.Typer) -> None:
 def demo(
     out: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder for the trace and the pictures."),
+        COMMON,
+        typer.Option("--output", "-o", help="Folder for the trace and the charts.", metavar="DIR"),
     ] = Path("gpuplan-demo"),
 ) -> None:
-    """Run the main job on a small synthetic trace: ingest, characterize, pareto, sweep.
+    """Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.
 
     Every step is an ordinary command, shown before its result, so that you can run it on a log of
     your own. Takes less than 20 s on two cores, the first run included.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -14,6 +15,7 @@ from gpuplan.cli.options.shared_options import (
     OutputFormat,
     ResultFormat,
     TextFiles,
+    WarnIf,
     command,
 )
 
@@ -38,17 +40,19 @@ def diff(
     new: Annotated[Path, _document("new")],
     tolerance: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="A number has changed if it differs by more than this share of the larger of the "
-            "two: 0.1%, 0.001, or 0 for any difference. Gates see every difference.",
+            help="Ignore differences up to this share of the larger number: 0.1%, 0.001, "
+            "or 0 for none. Gates see every difference.",
             metavar="SHARE",
         ),
     ] = "0.1%",
     top: Annotated[
         int,
+        COMMON,
         typer.Option(
-            help="Rows of a table that people see, beside those that matter; JSON and CSV have "
-            "all.",
+            help="Most rows shown per table, besides those that matter. JSON and CSV have "
+            "all rows.",
             min=0,
         ),
     ] = 20,
@@ -56,6 +60,7 @@ def diff(
     out: TextFiles = None,
     junit: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
             help="Write the gates as test cases to this JUnit file (.xml).",
             metavar="FILE",
@@ -65,21 +70,22 @@ def diff(
     ] = None,
     fail_if: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="Exit with 1 if a field changed like this: 'knee.mean_jct > +10%', "
-            "'cost > +$50', 'utilization < -5pp' (points of a share), 'jobs != 0'; may be "
+            help="Exit with 1 if a field changed like this: 'knee.mean_jct > +10%', 'cost "
+            "> +$50', 'utilization < -5pp' (percentage points), 'jobs != 0'. May be "
             "repeated.",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
         ),
     ] = None,
+    warn_if: WarnIf = None,
     allow_unchecked: AllowUnchecked = False,
 ) -> None:
-    """Say what changed between two results: workload, cost, completion time, every number.
+    """Show what changed between two results: workload, cost, and completion times.
 
     Rows are matched by what they are about (policy, threshold, budget, class), not by position.
     """
-    from gpuplan.analysis.files import atomic_output
     from gpuplan.cli.diff.changes import compare
     from gpuplan.cli.diff.gates import check_changes, read_change
     from gpuplan.cli.diff.read import read_versions
@@ -90,21 +96,28 @@ def diff(
     from gpuplan.cli.documents.study import Document
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.formats.units import parse_share
-    from gpuplan.cli.gates.gates import allowing, raise_tripped
-    from gpuplan.cli.options.outputs import check_output
+    from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
+    from gpuplan.cli.options.outputs import check_output, check_suffix
 
     output = Output(output_format=output_format, out=out)
     share = parse_share(tolerance, "--tolerance")
     for condition in fail_if or ():
         read_change(condition)
+    for condition in warn_if or ():
+        read_change(condition, "--warn-if")
     check_output(output, picture=False, rows=False, inputs=[old, new], others=[junit])
+    check_suffix("--junit", junit, ".xml")
     comparison = compare(*read_versions(old, new))
-    gates = allowing(check_changes(comparison, fail_if or ()), allow_unchecked)
+    gates = (
+        *allowing(check_changes(comparison, fail_if or ()), allow_unchecked),
+        *warnings_only(check_changes(comparison, warn_if or ())),
+    )
     report = report_of(comparison, tolerance=share, top=top, gates=gates)
-    if junit is not None:
-        with atomic_output(junit) as temporary:
-            document = Document(f"{old.name} to {new.name}", (), tuple(gates))
-            temporary.write_text(as_junit(document), encoding="utf-8", newline="\n")
-    emit(report, output, [junit])
+
+    def write_junit(path: Path) -> None:
+        document = Document(f"{old.name} to {new.name}", (), tuple(gates))
+        path.write_text(as_junit(document), encoding="utf-8", newline="\n")
+
+    emit(report, output, files=[] if junit is None else [(junit, write_junit)])
     announce(gates, lambda: as_markdown(report))
     raise_tripped(gates)

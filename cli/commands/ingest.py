@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Input, Report, Table
-from gpuplan.cli.options.completion import LOG_FORMATS, one_of
-from gpuplan.cli.options.outputs import check_output
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.completion import log_formats, one_of
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, mapping
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
-    READING_PANEL,
-    MaxRejects,
-    Output,
     OutputFormat,
     ResultFormat,
-    command,
     the_only,
 )
 
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.ingest import IngestResult
+    from gpuplan.planner.studies.ingest import IngestRequest
 
 EXAMPLE = "gpuplan ingest trace_seren.csv -o seren.parquet"
 
@@ -39,16 +39,18 @@ class Duration(StrEnum):
     source = "source"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "ingest", example=EXAMPLE)(ingest)
+@dataclass(frozen=True, slots=True)
+class IngestOutput:
+    """How the account of an ingest is shown."""
+
+    output_format: OutputFormat = ResultFormat.table
 
 
 def ingest(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
+            help="Job logs: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
             ".zip or .tar, folders of them, or - for standard input. Several are joined in this "
             "order; what is no log in a folder or archive is left out and told.",
             metavar="SRC",
@@ -57,11 +59,12 @@ def ingest(
     ],
     outs: Annotated[
         list[Path],
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="The trace to write (.parquet). Rows that cannot be used go beside it, to "
-            "<name>.rejects.parquet.",
+            help="Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet "
+            "next to it.",
             metavar="FILE.parquet",
             show_default=False,
             rich_help_panel=OUTPUT_PANEL,
@@ -69,21 +72,24 @@ def ingest(
     ],
     source_format: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Take the log for this format instead of detecting it; "
-            "[cyan]gpuplan list formats[/cyan] names them.",
+            help="Format of the log, instead of detecting it; see [cyan]gpuplan list "
+            "formats[/cyan].",
             metavar="NAME",
-            autocompletion=one_of(LOG_FORMATS),
+            autocompletion=one_of(log_formats),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),
     ] = None,
     columns: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--map",
-            help="A column of a table that gpuplan does not know: canonical=column, for "
-            "example submit_time=created; may be repeated. Also start_time and end_time.",
+            help="Take a canonical column from this column of the log, for example "
+            "job_class=model_type: adds to a detected format or overrides it. A table that gpuplan "
+            "does not know needs submit_time and num_gpus. May be repeated.",
             metavar="CANONICAL=COLUMN",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -91,9 +97,10 @@ def ingest(
     ] = None,
     time_zone: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Zone of times that are written without an offset, for example "
-            "Europe/Berlin; where the format does not say, UTC.",
+            help="Time zone of times without an offset, such as Europe/Berlin. Default: "
+            "the format's, else UTC.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -102,9 +109,9 @@ def ingest(
     throughputs: Annotated[
         Path | None,
         typer.Option(
-            help="Steps per second of each job type, from which the steps of a Gavel trace become "
-            "durations: CSV of worker_type, job_type, scale_factor, steps_per_second, or Gavel's "
-            "own JSON; plain, .gz or .zst.",
+            help="Steps per second of each job type, to turn the steps of a Gavel trace "
+            "into durations: a CSV of worker_type, job_type, scale_factor, "
+            "steps_per_second, or Gavel's JSON; plain, .gz, or .zst.",
             metavar="FILE",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -113,7 +120,7 @@ def ingest(
     worker_type: Annotated[
         str | None,
         typer.Option(
-            help="The worker type of --throughputs that the jobs run on, for example v100.",
+            help="Worker type in --throughputs that jobs run on, such as v100.",
             metavar="NAME",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -122,68 +129,60 @@ def ingest(
     duration: Annotated[
         Duration,
         typer.Option(
-            help="Where a log (seren, kalos, helios) tells durations beside starts and ends: end - "
-            "start, or the log's own seconds, to reproduce numbers published from them.",
+            help="Durations of seren, kalos, and helios logs: computed (end - start), or "
+            "source (the log's own seconds, to reproduce published numbers).",
             rich_help_panel=READING_PANEL,
         ),
     ] = Duration.computed,
+    twin: Annotated[
+        bool,
+        typer.Option(
+            "--twin",
+            help="Keep the scheduler's fields of a Slurm or SWF log too: limits, partitions, QOS, "
+            "eligible times and more, for [bold]gpuplan calibrate[/bold].",
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = False,
     max_rejects: MaxRejects = "1%",
-    output_format: OutputFormat = ResultFormat.table,
-) -> None:
-    """Bring a job log into the canonical schema, and account for every row of it."""
-    from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
-    from gpuplan.analysis.log_formats.format import IngestOptions
-    from gpuplan.analysis.reading.rejects import Limit, rejects_path
+) -> Study[IngestRequest]:
+    """Read a job log into a trace, and account for every row."""
+    from gpuplan.analysis.reject_limit import Limit
+    from gpuplan.planner.studies.ingest import IngestRequest
 
-    out = the_only(outs)
-    check_output(
-        Output(output_format=output_format),
-        picture=False,
-        rows=False,
-        inputs=[] if throughputs is None else [throughputs],
-        others=[out, rejects_path(out)],
+    request = IngestRequest(
+        sources=tuple(sources),
+        output=the_only(outs),
+        source_format=source_format,
+        columns=mapping(columns or ()),
+        time_zone=time_zone,
+        throughputs=throughputs,
+        worker_type=worker_type,
+        own_durations=duration is Duration.source,
+        max_rejects=Limit.of(max_rejects),
+        twin=twin,
     )
+    return Study(request, _answer)
+
+
+COMMAND = StudyCommand(
+    "ingest", ingest, EXAMPLE, output=IngestOutput, has_picture=False, has_rows=False
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _answer(request: IngestRequest) -> Report:
+    from gpuplan.planner.studies.ingest import ingest as run
+
     with messages.progress("reading") as advance:
-        result = ingest_logs(
-            sources,
-            out,
-            source_format=source_format,
-            choices=IngestOptions(
-                _mapping(columns or []),
-                time_zone,
-                throughputs,
-                worker_type,
-                own_durations=duration is Duration.source,
-            ),
-            limit=Limit.of(max_rejects),
-            on_progress=advance,
-        )
-    parameters = {
-        "source_format": source_format,
-        "map": columns or [],
-        "time_zone": time_zone,
-        "throughputs": None if throughputs is None else str(throughputs),
-        "worker_type": worker_type,
-        "duration": duration.value,
-        "max_rejects": max_rejects,
-    }
-    emit(_report(result, parameters), Output(output_format=output_format), [out])
+        return _report(run(request, advance), request)
 
 
-def _mapping(pairs: list[str]) -> dict[str, str]:
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, column = (part.strip() for part in pair.partition("="))
-        if not (equals and name and column):
-            raise UsageError(f"--map {pair}: expected canonical=column, as submit_time=created")
-        if name in mapping:
-            raise UsageError(f"--map {pair}: {name} is already mapped to {mapping[name]}")
-        mapping[name] = column
-    return mapping
-
-
-def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
-    summary = result.summary()
+def _report(result: IngestResult, request: IngestRequest) -> Report:
+    summary = plain(result.results())
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
     told = result.provenance
     facts = [
@@ -204,10 +203,10 @@ def _report(result: IngestResult, parameters: dict[str, Any]) -> Report:
         results=summary,
         tables=tuple(tables),
         inputs=tuple(
-            Input(path=source.name, sha256=source.sha256, rows=rows)
+            InputFile(path=source.name, sha256=source.sha256, rows=rows)
             for source, rows in zip(told.sources, result.rows_by_source, strict=True)
         ),
-        parameters=parameters,
+        parameters=plain(request.parameters()),
         headline=f"{counted(told.rows_kept, 'job')} in {result.output}",
         warnings=warnings,
     )

@@ -10,6 +10,7 @@ import typer
 
 from gpuplan.analysis.errors import OutputError, UsageError
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import command
 
 
@@ -23,10 +24,10 @@ def init(
         Path, typer.Argument(help="The file to write (.toml).", metavar="[FILE]")
     ] = Path("scenario.toml"),
     force: Annotated[
-        bool, typer.Option("--force", help="Write over a file that is there.")
+        bool, COMMON, typer.Option("--force", help="Overwrite an existing file.")
     ] = False,
 ) -> None:
-    """Write a commented scenario that runs as it is, for gpuplan run."""
+    """Write a commented scenario for gpuplan run; it runs unchanged."""
     from importlib.resources import files
 
     from gpuplan.analysis.files import atomic_output

@@ -1,15 +1,19 @@
-"""``gpuplan list``: what is built in, with sources and dates."""
+"""``gpuplan list``: what is built in and what installed packages add, with sources and dates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.lookup import perhaps
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.completion import names_of_kind
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     Output,
@@ -20,6 +24,7 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.plugins import Registry
     from gpuplan.planner.runs.settings import Setting
 
 
@@ -34,67 +39,142 @@ class ListKind(StrEnum):
     providers = "providers"
 
 
+PACKAGE = {"package": "package"}
+"""Field and header of the installed package that adds something; null for what is built in."""
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What there is of one kind.
+
+    Attributes:
+        rows: under ``results``; each says all there is about one.
+        key: the field of a row that holds its name.
+        title: of the short table.
+        columns: field -> header of the short table.
+        details: returns the tables of the rows of one name.
+        overview: the rows of the short table; None where those of ``rows`` are short.
+    """
+
+    rows: list[Row]
+    key: str
+    title: str
+    columns: dict[str, str]
+    details: Callable[[list[Row]], tuple[Table, ...]]
+    overview: list[Row] | None = None
+
+    def short(self) -> Table:
+        """Return a table of one line for each; its CSV has the other fields too."""
+        rows = self.rows if self.overview is None else self.overview
+        scalars = (key for key, value in rows[0].items() if not isinstance(value, list))
+        hidden = {key: "" for key in scalars if key not in self.columns}
+        return _table(self.title, {**self.columns, **hidden}, rows)
+
+    def named(self, name: str, kind: str) -> Listing:
+        """Return the part of one name.
+
+        Raises:
+            UsageError: unknown name; the message has the nearest one.
+        """
+        known = list(dict.fromkeys(str(row[self.key]) for row in self.rows))
+        if name not in known:
+            raise UsageError(
+                f"no {name!r} among the {kind}{perhaps(name, known)}\n  next: gpuplan list {kind}"
+            )
+        return replace(self, rows=[row for row in self.rows if row[self.key] == name])
+
+
 def register(app: typer.Typer) -> None:
     """Add ``gpuplan list``."""
-    command(app, "list", example="gpuplan list formats")(list_built_in)
+    command(app, "list", example="gpuplan list policies fifo")(list_built_in)
 
 
 def list_built_in(
     kind: Annotated[ListKind, typer.Argument(help="What to list.", show_default=False)],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Show one in detail: the settings of a policy, the prices of a provider, "
+            "the source of a format.",
+            autocompletion=names_of_kind,
+            show_default=False,
+        ),
+    ] = None,
     output_format: OutputFormat = ResultFormat.table,
     out: TextFiles = None,
 ) -> None:
-    """List what is built in: log formats, policies, speedups, methods, baselines, providers."""
+    """List log formats, policies, speedups, methods, baselines, and providers."""
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
-    results, tables = LISTS[kind]()
-    emit(Report(command="list", results={kind.value: results}, tables=tables), output)
+    found = LISTS[kind]()
+    tables: tuple[Table, ...] = (found.short(),)
+    if name is not None:
+        found = found.named(name, kind.value)
+        tables = found.details(found.rows)
+    report = Report(
+        command="list",
+        results={kind.value: found.rows},
+        tables=tables,
+        parameters={} if name is None else {"name": name},
+        notes=() if name else (f"details of one: gpuplan list {kind.value} NAME",),
+    )
+    emit(report, output)
 
 
-Listed = tuple[list[dict[str, Any]], tuple[Table, ...]]
-"""What stands under ``results``, and the tables people read."""
+def _table(title: str, columns: dict[str, str], rows: Sequence[Row]) -> Table:
+    return Table(
+        title,
+        tuple(Column(key, header) for key, header in columns.items()),
+        [tuple(row[key] for key in columns) for row in rows],
+    )
 
 
-def _listed(title: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> Listed:
-    table = _table(title, columns, rows)
-    return [dict(zip(columns, row, strict=True)) for row in rows], (table,)
+def _facts(headers: dict[str, str]) -> Callable[[list[Row]], tuple[Table, ...]]:
+    """Return what shows rows as tables of one fact per line, under these headers."""
+
+    def details(rows: list[Row]) -> tuple[Table, ...]:
+        return tuple(_fact_table(row, headers) for row in rows)
+
+    return details
 
 
-def _table(title: str, columns: dict[str, str], rows: list[tuple[Any, ...]]) -> Table:
-    return Table(title, tuple(Column(key, header) for key, header in columns.items()), rows)
+def _fact_table(row: Row, headers: dict[str, str]) -> Table:
+    (title, *others) = headers
+    facts = [{"field": headers[key], "value": row[key]} for key in others if row[key] is not None]
+    return _table(str(row[title]), {"field": "field", "value": "value"}, facts)
 
 
-def _formats() -> Listed:
+def _formats() -> Listing:
     from gpuplan.analysis.log_formats.registry import FORMATS
     from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
-    columns = {"name": "name", "description": "what it is", "source": "where it comes from"}
-    found: list[dict[str, Any]] = []
-    tables: tuple[Table, ...] = ()
-    for title, name, formats in (
-        ("Log formats, for gpuplan ingest --source-format", "ingest", FORMATS),
-        ("Price formats, for gpuplan prices --source-format", "prices", PRICE_FORMATS),
-    ):
-        rows = [(known.name, known.description, known.source) for known in formats]
-        results, own = _listed(title, columns, rows)
-        found += [row | {"command": name} for row in results]
-        tables += own
-    return found, tables
+    kinds: tuple[tuple[str, Registry[Any]], ...] = (("ingest", FORMATS), ("prices", PRICE_FORMATS))
+    rows = [
+        {
+            "name": known.name,
+            "description": known.description,
+            "source": known.source,
+            "command": command_name,
+            "package": formats.package_of(known.name),
+        }
+        for command_name, formats in kinds
+        for known in formats.values()
+    ]
+    columns = {"name": "name", "command": "for", "description": "what it is"}
+    title = "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format"
+    facts = {"name": "name", "command": "read by", "description": "what it is", "source": "source"}
+    facts |= PACKAGE
+    return Listing(rows, "name", title, columns, _facts(facts))
 
 
-def _policies() -> Listed:
-    from gpuplan.cli.options.settings import show_setting
+def _policies() -> Listing:
     from gpuplan.planner.registry import POLICIES
 
-    alike: dict[tuple[tuple[Any, ...], ...], list[str]] = {}  # rows of settings -> policies
-    results, tables = _listed(
-        "Policies, for gpuplan simulate --policy",
-        {"policy": "policy", "about": "what it does", "source": "source"},
-        [(name, policy.about, policy.source) for name, policy in POLICIES.items()],
-    )
-    for row, (name, policy) in zip(results, POLICIES.items(), strict=True):
+    rows = []
+    for name, policy in POLICIES.items():
         usual = policy.defaults()
-        row["settings"] = [
+        settings = [
             {
                 "setting": key,
                 "about": setting.about,
@@ -106,15 +186,42 @@ def _policies() -> Listed:
             }
             for key, setting in policy.settings.items()
         ]
-        rows = tuple(
-            (key, show_setting(usual[key]), _takes(setting), setting.about)
-            for key, setting in policy.settings.items()
+        rows.append(
+            {
+                "policy": name,
+                "about": policy.about,
+                "source": policy.source,
+                "settings": settings,
+                "package": POLICIES.package_of(name),
+            }
         )
-        alike.setdefault(rows, []).append(name)
+    columns = {"policy": "policy", "about": "what it does"}
+    return Listing(rows, "policy", "Policies, for --policy", columns, _policy_details)
+
+
+def _policy_details(rows: list[Row]) -> tuple[Table, ...]:
+    from gpuplan.cli.options.settings import show_setting
+    from gpuplan.planner.registry import POLICIES
+
     columns = {"setting": "--set", "default": "default", "takes": "takes", "about": "about"}
-    for rows, names in alike.items():
-        tables += (_table(f"What --set changes for {', '.join(names)}", columns, list(rows)),)
-    return results, tables
+    tables: tuple[Table, ...] = ()
+    for row in rows:
+        policy = POLICIES[row["policy"]]
+        usual = policy.defaults()
+        settings = [
+            {
+                "setting": key,
+                "default": show_setting(usual[key]),
+                "takes": _takes(setting),
+                "about": setting.about,
+            }
+            for key, setting in policy.settings.items()
+        ]
+        facts = _fact_table(
+            row, {"policy": "", "about": "what it does", "source": "source"} | PACKAGE
+        )
+        tables += (facts, _table("Settings", columns, settings))
+    return tables
 
 
 def _takes(setting: Setting) -> str:
@@ -128,43 +235,100 @@ def _takes(setting: Setting) -> str:
         "count": "whole number",
         "flag": "true or false",
         "text": "a name",
+        "cluster": "64, 8x4, x4",
     }
     takes = " or ".join(setting.choices) or words[setting.kind]
-    return f"{takes}; none" if setting.unlimited else takes
+    return f"{takes}; none" if setting.unlimited or setting.optional else takes
 
 
-def _speedups() -> Listed:
-    from gpuplan.planner.speedup.registry import list_speedups
+def _speedups() -> Listing:
+    from gpuplan.planner.speedup.registry import list_speedups, package_of_speedup
 
-    return _listed(
-        "Speedups, for gpuplan pareto --speedup",
-        {"name": "name", "description": "what it is", "source": "source", "as_of": "as of"},
-        [(one.name, one.description, one.source, one.as_of) for one in list_speedups()],
-    )
+    rows = [
+        {
+            "name": one.name,
+            "description": one.description,
+            "source": one.source,
+            "as_of": one.as_of,
+            "package": package_of_speedup(one.name),
+        }
+        for one in list_speedups()
+    ]
+    facts = {"name": "name", "description": "what it is", "source": "source", "as_of": "as of"}
+    facts |= PACKAGE
+    columns = {"name": "name", "description": "what it is"}
+    return Listing(rows, "name", "Speedups, for --speedup", columns, _facts(facts))
 
 
-def _methods() -> Listed:
+def _methods() -> Listing:
     from gpuplan.planner.frontier.methods.registry import METHODS
 
-    return _listed(
-        "Methods, for gpuplan pareto --method",
-        {"name": "name", "about": "what it does", "source": "source"},
-        [(name, one.about, one.source) for name, one in METHODS.items()],
-    )
+    rows = [
+        {"name": name, "about": one.about, "source": one.source} for name, one in METHODS.items()
+    ]
+    facts = {"name": "name", "about": "what it does", "source": "source"}
+    columns = {"name": "name", "about": "what it does"}
+    return Listing(rows, "name", "Methods, for gpuplan pareto --method", columns, _facts(facts))
 
 
-def _baselines() -> Listed:
-    from gpuplan.planner.frontier.baselines.registry import BASELINES
+def _baselines() -> Listing:
+    from gpuplan.planner.registry import BASELINES, POLICIES
 
-    return _listed(
-        "Baselines, for gpuplan pareto --baseline",
-        {"name": "name", "about": "what it does", "knob": "knob", "source": "source"},
-        [(name, one.about, one.knob or None, one.source) for name, one in BASELINES.items()],
-    )
+    rows = [
+        {
+            "name": name,
+            "about": POLICIES[name].about,
+            "knob": one.knob or None,
+            "source": POLICIES[name].source,
+        }
+        for name, one in BASELINES.items()
+    ]
+    columns = {"name": "name", "about": "what it does"}
+    facts = {**columns, "knob": "knob", "source": "source"}
+    title = "Baselines, for gpuplan pareto --baseline"
+    return Listing(rows, "name", title, columns, _facts(facts))
 
 
-def _providers() -> Listed:
+def _providers() -> Listing:
     from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
+
+    rows: list[Row] = [
+        {
+            "provider": one.provider,
+            "category": one.category,
+            "gpu_type": one.gpu_type,
+            "kind": one.kind,
+            "usd_per_gpu_h": one.typical,
+            "least_usd_per_gpu_h": one.least,
+            "most_usd_per_gpu_h": one.most,
+            "startup_s": STARTUP[one.provider].mean_s if one.is_start_up_tested else None,
+            "source": SOURCE,
+            "as_of": f"{AS_OF:%Y-%m-%d}",
+        }
+        for one in CATALOGUE
+    ]
+    overview = []
+    for name in dict.fromkeys(row["provider"] for row in rows):
+        own = [row for row in rows if row["provider"] == name]
+        overview.append(
+            {
+                "provider": name,
+                "category": own[0]["category"],
+                "gpu_types": ", ".join(dict.fromkeys(row["gpu_type"] for row in own)),
+                "kinds": ", ".join(dict.fromkeys(row["kind"] for row in own)),
+            }
+        )
+    columns = {
+        "provider": "provider",
+        "category": "category",
+        "gpu_types": "GPUs",
+        "kinds": "prices",
+    }
+    title = f"GPU providers, for --prices builtin ({SOURCE}, as of {AS_OF:%Y-%m-%d})"
+    return Listing(rows, "provider", title, columns, _provider_details, overview)
+
+
+def _provider_details(rows: list[Row]) -> tuple[Table, ...]:
     from gpuplan.cli.tables.price_tables import show_price
 
     columns = (
@@ -179,21 +343,11 @@ def _providers() -> Listed:
         Column("source", ""),
         Column("as_of", ""),
     )
-    rows = [
-        (
-            *(one.provider, one.category, one.gpu_type, one.kind),
-            *(one.typical, one.least, one.most),
-            STARTUP[one.provider].mean_s if one.is_start_up_tested else None,
-            *(SOURCE, f"{AS_OF:%Y-%m-%d}"),
-        )
-        for one in CATALOGUE
-    ]
-    title = f"GPU providers, for --prices builtin ({SOURCE}, as of {AS_OF:%Y-%m-%d})"
-    results = [dict(zip((one.key for one in columns), row, strict=True)) for row in rows]
-    return results, (Table(title, columns, rows),)
+    title = f"{rows[0]['provider']} ({rows[0]['source']}, as of {rows[0]['as_of']})"
+    return (Table(title, columns, [tuple(row[one.key] for one in columns) for row in rows]),)
 
 
-LISTS: dict[ListKind, Callable[[], Listed]] = {
+LISTS: dict[ListKind, Callable[[], Listing]] = {
     ListKind.formats: _formats,
     ListKind.policies: _policies,
     ListKind.speedups: _speedups,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Report, trace_input
-from gpuplan.cli.options.outputs import check_output
-from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 from gpuplan.cli.pareto.options import (
     ComparedChoice,
     MoneyChoice,
@@ -25,16 +25,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.analysis.trace import Trace
-    from gpuplan.planner.frontier.reference_points import Mark
-    from gpuplan.planner.frontier.study import FrontierStudy, Section
+    from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.types.typed_study import TypedStudy
+    from gpuplan.planner.studies.pareto import ParetoRequest, ParetoStudy
 
 EXAMPLE = "gpuplan pareto trace.parquet --budget 1.2x,1.5x,2x --speedup power:0.8"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "pareto", example=EXAMPLE)(pareto)
 
 
 def pareto(
@@ -45,170 +40,124 @@ def pareto(
     renting: RentingChoice,
     compared: ComparedChoice,
     choice: TraceChoice,
-    output: Output,
     budget: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Budgets, comma-separated: average GPUs (60 or 60gpu), times the load (1.2x), "
-            "dollars ($12/h, $10000/month; with a price), or ranges LOW:HIGH:COUNT of them. "
-            "Default: 8 from the least to the most that is of use.",
+            help="Budgets, comma-separated: relative to today (now, now+20%), average GPUs (60), "
+            "times the one-GPU load (1.2x), dollars ($12/h, $10000/month|quarter|year; needs a "
+            "price), or a range LOW:HIGH:COUNT. Default: 8, from the least to the most useful.",
             show_default=False,
         ),
     ] = None,
     target_jct: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Mean completion times, comma-separated, for example 45m: find the least budget.",
+            help="Mean completion times, comma-separated, such as 45m; finds the least "
+            "budget for each.",
             show_default=False,
         ),
     ] = None,
-) -> None:
-    """Show what mean job completion time each GPU budget buys, and with which widths."""
-    from gpuplan.cli.options.inputs import read_trace
+) -> Study[ParetoRequest]:
+    """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."""
     from gpuplan.cli.pareto.budgets import parse_budgets
-    from gpuplan.cli.pareto.parse import choices_of, cluster_of, priced, targets_of
-    from gpuplan.cli.pareto.reference_points import parse_marks
-    from gpuplan.planner.frontier.model.job_classes import COLUMNS
-    from gpuplan.planner.frontier.study import study_frontier
-    from gpuplan.planner.frontier.types.typed_study import study_types
-    from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
+    from gpuplan.cli.pareto.parse import choices_of, cluster_of, gpu_types_of, targets_of
+    from gpuplan.cli.pareto.reference_points import parse_reference_points
+    from gpuplan.planner.studies.pareto import ParetoRequest
+
+    request = ParetoRequest(
+        trace=trace,
+        jobs=choice.selection(),
+        budgets=() if budget is None else tuple(parse_budgets(budget)),
+        target_jct_s=targets_of(target_jct),
+        speedup=scaling.speedup,
+        classes=choices_of(scaling, width),
+        cluster=cluster_of(renting, money),
+        types=gpu_types_of(money),
+        method=compared.method.value,
+        baselines=_baselines(compared.baseline),
+        marks=tuple(parse_reference_points(compared.mark or [])),
+        ci=compared.ci,
+        sensitivity=compared.sensitivity,
+    )
+    given = {"budget": budget, "gpu": money.gpu or [], "marks": compared.mark or []}
+    return Study(request, partial(_answer, given=given))
+
+
+COMMAND = StudyCommand("pareto", pareto, EXAMPLE)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _baselines(names: list[str] | None) -> tuple[str, ...]:
+    """Return the baselines to run. Raises `UsageError` on an unknown one."""
+    if not names:
+        return ()
+    from gpuplan.planner.frontier.baseline_comparison import names_of
+
+    return names_of(names)
+
+
+def _answer(request: ParetoRequest, given: dict[str, Any]) -> Report:
+    from gpuplan.planner.frontier.study import FrontierStudy
+    from gpuplan.planner.studies.pareto import pareto as run
     from gpuplan.simkit.jit import compiling
 
-    check_output(output, picture=True, rows=True, inputs=[trace, scaling.speedup, money.prices])
-    budgets = [] if budget is None else parse_budgets(budget)
-    targets = targets_of(target_jct)
-    choices = choices_of(scaling, width, scale_work=choice.scale_duration)
-    cluster = cluster_of(renting)
-    names = _baselines(compared.baseline)
-    marks = parse_marks(compared.mark or [])
-    model = load_speedup(DEFAULT_SPEEDUP if scaling.speedup is None else scaling.speedup)
-    market = priced(money, model)
-    _check_compared(compared, mixed=market.is_mixed, replay=cluster is not None)
-    with messages.progress("reading"):
-        read = read_trace(trace, choice.selection(), columns=COLUMNS)
-    parameters = {
-        "budget": budget,
-        "target_jct_s": targets,
-        "speedup": model.name if scaling.speedup is None else scaling.speedup,
-        "class_by": choices.class_by,
-        "horizon_s": choices.horizon_s,
-        "rescale_s": choices.rescale_s,
-        "max_width": choices.max_width,
-        "widths": choices.widths and list(choices.widths),
-        "width_step": choices.width_step,
-        "limits_gpus": dict(choices.limits),
-        "require_s": dict(choices.caps_s),
-        "weights": dict(choices.weights),
-        "gpu": money.gpu or [],
-        "recorded_on": money.recorded_on,
-        "price_usd_per_gpu_h": {name: one.usd_per_gpu_h for name, one in market.quotes.items()}
-        if market.types
-        else market.quote and market.quote.usd_per_gpu_h,
-        "prices": money.prices,
-        "provider": money.provider,
-        "replay": cluster is not None,
-        "method": compared.method.value,
-        "baselines": list(names),
-        "marks": compared.mark or [],
-        "ci": compared.ci,
-        "sensitivity": compared.sensitivity,
-        **choice.parameters(),
-    }
-    inputs = (trace_input(read), *market.inputs)
-    assumed = scaling.speedup is None
     with (
         compiling(lambda: messages.note("compiling the solver, once")),
         messages.progress("solving") as progress,
     ):
-        if market.is_mixed:
-            typed = study_types(
-                read,
-                market.model,
-                market.quotes,
-                choices,
-                recorded_on=money.recorded_on,
-                budgets=budgets,
-                targets_s=targets,
-                cluster=cluster,
-            )
-            report = _typed_report(typed, read, assumed=assumed)
-        else:
-            study = study_frontier(
-                read,
-                market.model,
-                choices,
-                budgets=budgets,
-                targets_s=targets,
-                price=market.quote,
-                method=compared.method.value,
-                cluster=cluster,
-                progress=progress,
-            )
-            sections = _sections(study, compared, marks, choice.seed, progress)
-            if model.law is not None and not model.ends and (assumed or compared.sensitivity):
-                from gpuplan.planner.frontier.uncertainty.other_laws import laws_of
-
-                sections = (*sections, laws_of(study, read, choices))
-            study = replace(study, sections=sections)
-            report = _report(study, read, assumed=assumed)
-    warnings = (*market.notes, *report.warnings)
-    emit(replace(report, parameters=parameters, inputs=inputs, warnings=warnings), output)
+        study = run(request, progress)
+    found, assumed = study.frontier, request.speedup is None
+    if isinstance(found, FrontierStudy):
+        report = _report(found, study.trace, assumed=assumed)
+    else:
+        report = _typed_report(found, study.trace, assumed=assumed)
+    return replace(
+        report,
+        parameters=_parameters(study, given),
+        inputs=study.inputs,
+        warnings=(*study.priced.notes, *report.warnings),
+    )
 
 
-def _baselines(asked: list[str] | None) -> tuple[str, ...]:
-    """Return the baselines to run. Raises `UsageError` on an unknown one."""
-    if not asked:
-        return ()
-    from gpuplan.planner.frontier.baseline_comparison import names_of
-
-    return names_of(asked)
-
-
-def _check_compared(compared: ComparedChoice, *, mixed: bool, replay: bool) -> None:
-    """Refuse what cannot be compared. Raises `UsageError`."""
-    from gpuplan.analysis.errors import UsageError
-
-    asked = {
-        "--baseline": bool(compared.baseline),
-        "--mark": bool(compared.mark),
-        "--method": compared.method.value != "exact",
-        "--ci": compared.ci is not None,
-        "--sensitivity": compared.sensitivity,
+def _parameters(study: ParetoStudy, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what goes under ``parameters`` in the JSON output."""
+    request, priced = study.request, study.priced
+    classes = request.classes
+    return {
+        "budget": given["budget"],
+        "target_jct_s": list(request.target_jct_s),
+        "speedup": study.model.name if request.speedup is None else request.speedup,
+        "class_by": classes.class_by,
+        "horizon_s": classes.horizon_s,
+        "rescale_s": classes.rescale_s,
+        "max_width": classes.max_width,
+        "widths": classes.widths and list(classes.widths),
+        "width_step": classes.width_step,
+        "limits_gpus": dict(classes.limits),
+        "require_s": dict(classes.caps_s),
+        "weights": dict(classes.weights),
+        "gpu": given["gpu"],
+        "recorded_on": request.types.recorded_on,
+        "price_usd_per_gpu_h": {name: one.usd_per_gpu_h for name, one in priced.quotes.items()}
+        if priced.types
+        else priced.quote and priced.quote.usd_per_gpu_h,
+        "prices": request.types.prices,
+        "provider": request.types.provider,
+        "replay": request.cluster is not None,
+        "cluster": None if request.cluster is None else request.cluster.shape,
+        "method": request.method,
+        "baselines": list(request.baselines),
+        "marks": given["marks"],
+        "ci": request.ci,
+        "sensitivity": request.sensitivity,
+        **request.jobs.parameters(),
     }
-    for option, given in asked.items():
-        if given and mixed:
-            raise UsageError(f"{option} is for one GPU type, not for several --gpu")
-        if option == "--ci" and given and compared.method.value != "exact":
-            raise UsageError("--ci is of the optimum: it needs --method exact")
-        if given and not replay and option in ("--baseline", "--sensitivity"):
-            raise UsageError(f"{option} is replayed: not with --no-replay")
-
-
-def _sections(
-    study: FrontierStudy,
-    compared: ComparedChoice,
-    marks: Sequence[Mark],
-    seed: int,
-    progress: messages.Advance,
-) -> tuple[Section, ...]:
-    """Return what else was asked for."""
-    found: list[Section] = []
-    if marks:
-        from gpuplan.planner.frontier.reference_points import marks_of
-
-        found.append(marks_of(study, marks))
-    if compared.baseline:
-        from gpuplan.planner.frontier.baseline_comparison import compare_baselines, names_of
-
-        found.append(compare_baselines(study, names_of(compared.baseline), progress))
-    if compared.ci is not None or compared.sensitivity:
-        from gpuplan.planner.frontier.uncertainty.confidence import doubt_of, sensitivity_of
-
-        if compared.ci is not None:
-            found.append(doubt_of(study, compared.ci, seed, progress))
-        if compared.sensitivity:
-            found.append(sensitivity_of(study, seed, progress))
-    return tuple(found)
 
 
 def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:

@@ -2,194 +2,203 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Input, Report, Table
-from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
-from gpuplan.cli.options.outputs import check_output
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.completion import one_of, price_formats
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
-    READING_PANEL,
     AllowUnchecked,
-    MaxRejects,
-    Output,
     OutputFormat,
     Plot,
     Reference,
     ResultFormat,
-    command,
     the_only,
 )
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.price_formats.schema import PriceProvenance
     from gpuplan.analysis.prices.book import PriceBook
-    from gpuplan.analysis.prices.ingest import PricesResult
     from gpuplan.analysis.prices.view import PriceView
+    from gpuplan.planner.studies.prices import PricesRequest, PricesStudy
+
+
+@dataclass(frozen=True, slots=True)
+class PricesOutput:
+    """How the account of a price table is shown."""
+
+    output_format: OutputFormat = ResultFormat.table
+    plot: Annotated[Plot, COMMON] = None
+    fail_if: Annotated[
+        list[str] | None,
+        COMMON,
+        typer.Option(
+            help="Exit with 1 if this holds, such as 'rows_rejected > 0' or 'offers.saving "
+            "< 20%'. The table is written in any case. May be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    allow_unchecked: AllowUnchecked = False
+
+
+def prices(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, "
+            ".gz, .zst, .zip or .tar, folders of them, or - for standard input; of one format "
+            "or several.",
+            metavar="SRC...",
+            show_default=False,
+        ),
+    ],
+    outs: Annotated[
+        list[Path],
+        COMMON,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Price table to write (.parquet). Unusable rows go to "
+            "<name>.rejects.parquet next to it.",
+            metavar="FILE.parquet",
+            show_default=False,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ],
+    source_format: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="Format of every source, instead of detecting it: aws, aws-tsv, "
+            "canonical, prime, skypilot, spot-availability, vast.",
+            metavar="NAME",
+            autocompletion=one_of(price_formats),
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    as_of: Annotated[
+        datetime | None,
+        COMMON,
+        typer.Option(
+            help="Date of the prices (UTC), for a list without times.",
+            formats=DATE_FORMATS,
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    gpu: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="GPU of a source that names none, such as RTX5090.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    provider: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="Provider of a catalog whose file and folder do not name it.",
+            metavar="NAME",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    sampling: Annotated[
+        str | None,
+        typer.Option(
+            help="Overrides the detected meaning of a row: the price at an instant "
+            "(snapshot) or from then on (change).",
+            metavar="snapshot|change",
+            show_default=False,
+            rich_help_panel=READING_PANEL,
+        ),
+    ] = None,
+    max_rejects: MaxRejects = "1%",
+    reference: Reference = None,
+) -> Study[PricesRequest]:
+    """Read GPU price lists and histories into one price table.
+
+    It also takes histories of GPU availability without prices.
+    """
+    from gpuplan.analysis.reject_limit import Limit
+    from gpuplan.planner.studies.prices import PricesRequest
+
+    request = PricesRequest(
+        sources=tuple(sources),
+        output=the_only(outs),
+        source_format=source_format,
+        as_of=as_of and as_of.replace(tzinfo=UTC),
+        gpu=gpu,
+        provider=provider,
+        sampling=sampling,
+        max_rejects=Limit.of(max_rejects),
+        reference=reference,
+    )
+    return Study(request, _answer)
+
+
+COMMAND = StudyCommand(
+    "prices",
+    prices,
+    "gpuplan prices spot.json.gz -o prices.parquet --plot p.png",
+    output=PricesOutput,
+    has_rows=False,
+    draws_first=True,
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-
-    @command(app, "prices", example="gpuplan prices spot.json.gz -o prices.parquet --plot p.png")
-    def prices(
-        sources: Annotated[
-            list[Path],
-            typer.Argument(
-                help="Price lists and histories: CSV, TSV, JSON, JSON lines or Parquet, plain, "
-                ".gz, .zst, .zip or .tar, folders of them, or - for standard input; of one format "
-                "or several.",
-                metavar="SRC...",
-                show_default=False,
-            ),
-        ],
-        outs: Annotated[
-            list[Path],
-            typer.Option(
-                "--output",
-                "-o",
-                help="The price table to write (.parquet). Rows that cannot be used go beside it, "
-                "to <name>.rejects.parquet.",
-                metavar="FILE.parquet",
-                show_default=False,
-                rich_help_panel=OUTPUT_PANEL,
-            ),
-        ],
-        source_format: Annotated[
-            str | None,
-            typer.Option(
-                help="Take every source for this format instead of detecting it: aws, aws-tsv, "
-                "canonical, prime, skypilot, spot-availability, vast.",
-                metavar="NAME",
-                autocompletion=one_of(PRICE_FORMATS),
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        as_of: Annotated[
-            datetime | None,
-            typer.Option(
-                help="When the prices held (UTC), for a list without times.",
-                formats=DATE_FORMATS,
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        gpu: Annotated[
-            str | None,
-            typer.Option(
-                help="The GPU of a source that names none, for example RTX5090.",
-                metavar="NAME",
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        provider: Annotated[
-            str | None,
-            typer.Option(
-                help="The provider of a catalogue, where its file or folder is not named so.",
-                metavar="NAME",
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        sampling: Annotated[
-            str | None,
-            typer.Option(
-                help="Whether a row is the price at an instant (snapshot) or from an instant on "
-                "(change), where gpuplan takes it for the other.",
-                metavar="snapshot|change",
-                show_default=False,
-                rich_help_panel=READING_PANEL,
-            ),
-        ] = None,
-        max_rejects: MaxRejects = "1%",
-        reference: Reference = None,
-        output_format: OutputFormat = ResultFormat.table,
-        plot: Plot = None,
-        fail_if: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Exit with 1 if this holds, for example 'rows_rejected > 0' or "
-                "'offers.saving < 20%'; may be repeated. The table is written in any case.",
-                rich_help_panel=OUTPUT_PANEL,
-                show_default=False,
-            ),
-        ] = None,
-        allow_unchecked: AllowUnchecked = False,
-    ) -> None:
-        """Bring GPU price lists and histories into one table, and say what GPUs cost.
-
-        Histories of availability without prices are taken too: how GPUs come and go.
-        """
-        out = the_only(outs)
-        output = Output(
-            output_format=output_format, plot=plot, fail_if=fail_if, allow_unchecked=allow_unchecked
-        )
-        from gpuplan.analysis.reading.rejects import Limit, rejects_path
-
-        written = [out, rejects_path(out)]
-        check_output(output, picture=True, rows=False, inputs=sources, others=written)
-        from gpuplan.analysis.errors import UsageError
-        from gpuplan.analysis.price_formats.format import PriceChoices
-        from gpuplan.analysis.price_formats.schema import SAMPLINGS
-        from gpuplan.analysis.prices.book import book_of
-        from gpuplan.analysis.prices.ingest import ingest_prices
-        from gpuplan.analysis.prices.view import market
-
-        if sampling is not None and sampling not in SAMPLINGS:
-            raise UsageError(f"--sampling {sampling}: expected {' or '.join(SAMPLINGS)}")
-        told: list[tuple[PriceBook, PriceView]] = []
-
-        def consider(table: pl.DataFrame, provenance: PriceProvenance) -> None:
-            book = book_of(table, provenance, path=out)
-            told.append((book, market(book, reference=reference)))
-
-        with messages.progress("reading") as advance:
-            result = ingest_prices(
-                sources,
-                out,
-                source_format=source_format,
-                choices=PriceChoices(
-                    as_of=as_of and as_of.replace(tzinfo=UTC),
-                    gpu=gpu,
-                    provider=provider,
-                    sampling=sampling,
-                ),
-                limit=Limit.of(max_rejects),
-                on_progress=advance,
-                on_read=consider,
-            )
-        ((book, offered),) = told
-        parameters = {
-            "source_format": source_format,
-            "as_of": as_of and as_of.isoformat(),
-            "gpu": gpu,
-            "provider": provider,
-            "sampling": sampling,
-            "max_rejects": max_rejects,
-            "reference": reference,
-        }
-        emit(_report(result, book, offered, parameters), output, written)
+    COMMAND.register(app)
 
 
-def _report(
-    result: PricesResult, book: PriceBook, found: PriceView, parameters: dict[str, Any]
-) -> Report:
+def _answer(request: PricesRequest, pictures: Sequence[Path] = ()) -> Report:
+    from gpuplan.analysis.files import atomic_output, refuse_overwrite
+    from gpuplan.planner.studies.prices import prices as run
+
+    def draw(book: PriceBook, view: PriceView) -> None:
+        from gpuplan.cli.figures.style import save
+
+        refuse_overwrite(pictures, (Path(source.name) for source in book.provenance.sources))
+        for path in pictures:
+            save(_figure(book, view), drawn.enter_context(atomic_output(path)))
+
+    # A picture gets its name after the table is written, so either all files appear or none.
+    with messages.progress("reading") as advance, ExitStack() as drawn:
+        study = run(request, advance, draw if pictures else None)
+    for path in pictures:
+        messages.note(f"wrote {path}")
+    return _report(study, request)
+
+
+def _report(study: PricesStudy, request: PricesRequest) -> Report:
+    from gpuplan.analysis.prices.results import PriceAccount
     from gpuplan.cli.tables.price_tables import market_tables
 
-    account = result.summary()
+    result, book, found = study.account, study.book, study.view
+    results = plain(study.results)
+    account = {name: results[name] for name in PriceAccount.__dataclass_fields__}
     told = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
@@ -217,10 +226,10 @@ def _report(
     warnings = (unused,) if rejected else ()
     return Report(
         command="prices",
-        results=account | found.summary(),
+        results=results,
         tables=tuple(tables),
-        inputs=tuple(Input(one.name, one.sha256, one.rows) for one in told.sources),
-        parameters=parameters,
+        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in told.sources),
+        parameters=plain(request.parameters()),
         headline=f"{' and '.join(kept[unpriced == told.rows_kept :])} in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpuplan.cli.app import messages
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -20,8 +21,8 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.cache import Cache
     from gpuplan.cli.documents.study import Document
-    from gpuplan.cli.scenario.cache import Cache
     from gpuplan.cli.scenario.scenario import Scenario
 
 EXAMPLE = "gpuplan run scenario.toml --set study.pareto.budget=1.2x,2x --output report"
@@ -52,30 +53,38 @@ def run(
     ],
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="A value in place of the one in the file, for example "
-            "study.pareto.budget=1.5x, workload.trace=other.parquet or clouds.capacity=30; may "
-            "be repeated.",
+            help="Override a value of the file, such as study.pareto.budget=1.5x, "
+            "workload.trace=other.parquet, or clouds.capacity=30. May be repeated.",
             metavar="KEY=VALUE",
             show_default=False,
         ),
     ] = None,
     listed: Annotated[
         bool,
-        typer.Option("--list", help="Check the scenario and show what would run; run nothing."),
+        COMMON,
+        typer.Option(
+            "--list", help="Check the scenario and show what would run, without running it."
+        ),
     ] = False,
     output_format: Annotated[
         RunFormat,
-        typer.Option("--output-format", help="Form of the results.", rich_help_panel=OUTPUT_PANEL),
+        COMMON,
+        typer.Option(
+            "--output-format",
+            help="Form of the results on standard output.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = RunFormat.table,
     out: Annotated[
         Path | None,
+        COMMON,
         typer.Option(
             "--output",
             "-o",
-            help="Folder for the documents, in place of dir in the scenario; made where it is "
-            "missing.",
+            help="Folder for the documents, instead of the scenario's dir; made if missing.",
             metavar="DIR",
             rich_help_panel=OUTPUT_PANEL,
             show_default=False,
@@ -83,19 +92,19 @@ def run(
     ] = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
-    no_cache: NoCache = False,
+    no_cache: Annotated[NoCache, COMMON] = False,
 ) -> None:
-    """Run the studies of a scenario file, write its documents, check its gates.
+    """Run the studies of a scenario file, write its documents, and check its gates.
 
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.
     """
+    from gpuplan.analysis.cache import chosen_folder, open_cache
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
     from gpuplan.cli.documents.gates import conclude
     from gpuplan.cli.documents.write import FORMS, check_folder, write_document
     from gpuplan.cli.gates.gates import allowing
-    from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
 

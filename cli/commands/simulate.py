@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Column, Report, Table, trace_input
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.shapes import replay_shapes
 from gpuplan.cli.formats.units import (
     show_count,
@@ -19,114 +20,94 @@ from gpuplan.cli.formats.units import (
     show_threshold,
     show_usd,
 )
-from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.cluster_options import ClusterChoice
+from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.market_options import (
-    MOST_GPUS,
     MarketChoice,
-    TimelineChoice,
-    check_checkpoints,
-    price_choice,
+    ReplayOutput,
 )
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
-from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.runs.simulation import Simulation
+    from gpuplan.planner.studies.simulate import SimulateRequest
 
-EXAMPLE = "gpuplan simulate trace.parquet --policy allpass --set capacity=30 -o jobs.parquet"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "simulate", example=EXAMPLE)(simulate)
+EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
 
 
 def simulate(
     trace: TraceArgument,
     choice: TraceChoice,
-    output: Output,
     replay: ReplayChoice,
     market: MarketChoice,
-    timeline: TimelineChoice,
+    cluster: ClusterChoice,
     policy: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="Scheduling policy; see gpuplan list policies.",
-            autocompletion=one_of(POLICIES),
+            help="Policy to replay; see gpuplan list policies.",
+            autocompletion=one_of(policies),
         ),
     ] = "allpass",
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="A parameter of the policy as key=value, for example threshold_s=5m, "
-            "controller=fixed or capacity=30; may be repeated.",
+            help="A setting of the policy, such as threshold_s=5m or capacity=30; see "
+            "gpuplan list policies NAME. May be repeated.",
             show_default=False,
         ),
     ] = None,
-    gpus: Annotated[
-        int | None,
-        typer.Option(
-            help="GPUs that the policy may hold at once: the size of its cluster (--set gpus=N), "
-            "or the most workers rented (--set capacity=N). Default: no limit, and a cluster in "
-            "which no job waits.",
-            min=1,
-            max=MOST_GPUS,
-            show_default=False,
-        ),
-    ] = None,
-) -> None:
-    """Replay a trace under one policy: what each job waits and costs."""
+) -> Study[SimulateRequest]:
+    """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_contender
+    from gpuplan.planner.studies.simulate import SimulateRequest
+
+    chosen = read_contender(
+        policy, settings or [], cluster.size(), is_priced=market.prices is not None
+    )
+    return Study(SimulateRequest(replay.request(trace, choice, market), chosen), _answer)
+
+
+COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _answer(request: SimulateRequest) -> Report:
     from gpuplan.cli.tables.price_notes import price_notes
-    from gpuplan.planner.compare import price
+    from gpuplan.planner.studies.simulate import simulate as run
     from gpuplan.simkit.jit import compiling
 
-    timeline.check(output, trace, market)
-    chosen = read_contender(policy, settings or [], gpus)
-    if market.checkpoints is not None:
-        check_checkpoints({policy: chosen.effective()})
-    files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
-    priced, notes = chosen, tuple[str, ...]()
-    if market.prices is not None:
-        (priced,), notes = price([chosen], files.book, read.jobs.first_submit_us)
     with messages.progress("replaying"), compiling(lambda: messages.note(COMPILING)):
-        result = priced.run(read.jobs, read.draws, is_alone=True)
+        study = run(request)
+    result = study.run
 
     def figure() -> Figure:
-        from gpuplan.simkit.cluster.simulator import ClusterRun
+        from gpuplan.cli.figures.replays import draw_time_lines
 
-        if isinstance(result.detail, ClusterRun):
-            from gpuplan.cli.figures.cluster import draw_cluster
+        return draw_time_lines(result.lines(), result.policy)
 
-            return draw_cluster(result.detail, policy)
-        from gpuplan.cli.figures.allpass import draw_timeline
-
-        return draw_timeline(result.detail, policy)
-
-    report = Report(
+    return Report(
         command="simulate",
         results=result.summary(),
-        tables=(*_tables(result), *replay_shapes(result.detail)),
-        inputs=(trace_input(read.trace), *files.inputs),
-        parameters={
-            "policy": policy,
-            "settings": result.settings,
-            "price_choice": price_choice(chosen.settings),
-            **files.parameters,
-            **read.parameters,
-        },
+        tables=(*_tables(result), *replay_shapes(result.lines())),
+        inputs=study.replayed.inputs,
+        parameters=study.parameters(),
         headline=_headline(result),
-        warnings=(*read.notes, *notes, *result.warnings),
-        notes=price_notes([chosen]) if market.prices is None else (),
+        warnings=study.warnings,
+        notes=price_notes([request.policy]) if request.replay.prices is None else (),
         figure=figure,
         frame=result.to_frame,
+        timeline=result.timeline,
     )
-    timeline.write(result.timeline)
-    emit(report, output, [timeline.timeline])
 
 
 def _headline(result: Simulation) -> str:

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import emit
-from gpuplan.cli.formats.report import Report, trace_input
-from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.cluster_options import METAVAR, read_size
+from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.options.market_options import MarketChoice, TimelineChoice, price_choice
+from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
-from gpuplan.cli.options.shared_options import Output, TraceArgument, TraceChoice, command
+from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.planner.compare import Contender
+    from gpuplan.planner.studies.sweep import SweepRequest
 
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
 ALONE = (
-    "the saving is against everything serverless: --against fifo:gpus=N sets it against a cluster "
-    "as it may run today, --against serverful-only against rented GPUs alone"
+    "the saving is against everything serverless: --against fifo --cluster N sets it against a "
+    "cluster as it may run today, --against serverful-only against rented GPUs alone"
 )
 MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
@@ -40,106 +44,112 @@ class ThresholdRule(StrEnum):
     adaptive = "adaptive"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    command(app, "sweep", example=EXAMPLE)(sweep)
-
-
 def sweep(
     trace: TraceArgument,
     choice: TraceChoice,
-    output: Output,
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
-    timeline: TimelineChoice,
     threshold: Annotated[
         str,
+        COMMON,
         typer.Option(
-            help="Run time after which a job moves from serverless to rented workers: a list "
-            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8); seconds unless a unit is given."
+            help="Run times after which a job leaves serverless GPUs: a list "
+            "(30,60,5m,none) or LOW:HIGH:COUNT (30s:30m:8). Seconds unless a unit is "
+            "given."
         ),
     ] = DEFAULT_THRESHOLDS,
     policy: Annotated[
         list[ThresholdRule] | None,
         typer.Option(
-            help="fixed: each threshold as it is; adaptive: one replay in which the threshold "
-            "follows the load. May be repeated. Default: both.",
+            help="fixed: each threshold stays as given. adaptive: one replay whose "
+            "threshold follows the load. May be repeated. Default: both.",
             show_default=False,
         ),
     ] = None,
     capacity: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Most workers (GPUs) rented at once; a list such as 10,20,none tries each. "
-            "Default: no limit.",
+            help="Most workers (GPUs) rented at once. A list such as 10,20,none tries "
+            "each. Default: no limit.",
             show_default=False,
         ),
     ] = None,
     price_ratio: Annotated[
         str | None,
         typer.Option(
-            help="Serverful over serverless price, one or a list such as 0.3,0.5,1: all serverful "
-            "prices are scaled until the median of the offers within the greatest --capacity has "
-            "that ratio. "
-            "Default: prices as set.",
+            help="Rented over serverless price, one or a list such as 0.3,0.5,1. Rented "
+            "prices are scaled until the median offer within the largest --capacity "
+            "has this ratio. Default: prices as set.",
             show_default=False,
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             "--set",
-            help="Another parameter of allpass as key=value, for example checkpoint_s=20 or "
-            "serverless_usd_per_gpu_h=1.80; may be repeated.",
+            help="A setting of allpass, such as checkpoint_s=20 or "
+            "serverless_usd_per_gpu_h=1.80; see gpuplan list policies allpass. May be "
+            "repeated.",
             show_default=False,
         ),
     ] = None,
     against: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            help="What to set the choice against, such as the scheduler of today: a policy of "
-            "gpuplan list policies, with settings of its own after a colon (fifo:gpus=64; lists "
-            "take /, as in 2d-las:limits_gpu_s=600/3600). It is replayed on the same jobs at its "
-            "own prices, and takes what --set says where it has that setting. Default: everything "
-            "serverless alone.",
+            help="A policy to compare with, such as today's scheduler: fifo:cluster=8x4. "
+            "It replays the same jobs at its own prices and also takes --set. Lists "
+            "take /, as in 2d-las:limits_gpu_s=600/3600. Default: everything "
+            "serverless.",
             metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="GPUs of the --against policy: 64, 8x4 (8 nodes of 4 GPUs), or x4 (as "
+            "many nodes of 4 as needed).",
+            metavar=METAVAR,
             show_default=False,
         ),
     ] = None,
     mark: Annotated[
         list[str] | None,
         typer.Option(
-            help="A fixed threshold of your own, such as 10m or none: it is replayed with the "
-            "others, noted in the table, and marked in the picture at the prices of each panel.",
+            help="Your own fixed threshold, such as 10m or none: replayed, listed in the "
+            "table, and marked in the chart.",
             show_default=False,
         ),
     ] = None,
     value_of_time: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="What an hour of a job is worth, in dollars, one or a list such as 0,1,10: the "
-            "recommendation is then the least bill plus the worth of all completion times. "
-            "Default: the cheapest whose mean JCT is within 10% of the least; everything "
-            "serverless is a choice too.",
+            help="Dollars that an hour of completion time is worth, such as 0,1,10. The "
+            "recommendation then has the lowest bill plus worth. Default: the "
+            "cheapest whose mean JCT is within 10% of the shortest.",
             show_default=False,
         ),
     ] = None,
     ci: Annotated[
         float,
         typer.Option(
-            help="Level in percent of the confidence in the recommendation, from a bootstrap over "
+            help="Confidence level in percent of the recommendation, by a bootstrap over "
             "blocks of consecutive jobs.",
         ),
     ] = 90.0,
     resamples: Annotated[
         int,
-        typer.Option(help="Resamples of that bootstrap; 0 leaves it out.", min=0),
+        typer.Option(help="Resamples of that bootstrap; 0 turns it off.", min=0),
     ] = 200,
-) -> None:
-    """Replay a trace under many serverless thresholds: cost against completion time."""
-    from gpuplan.analysis.characterize.intervals import check_level
+) -> Study[SweepRequest]:
+    """Find when jobs should leave serverless GPUs: cost and completion time by threshold."""
     from gpuplan.cli.options.policy_specs import read_contender, read_rival
     from gpuplan.cli.options.thresholds import (
         parse_capacities,
@@ -147,81 +157,76 @@ def sweep(
         parse_numbers,
         parse_thresholds,
     )
-    from gpuplan.cli.tables.price_notes import price_notes
-    from gpuplan.cli.tables.sweep_tables import headline, sweep_tables
-    from gpuplan.planner.compare import price
-    from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
-    from gpuplan.planner.pricing.price_settings import with_prices
-    from gpuplan.planner.runs.settings import OF_PRICES
-    from gpuplan.planner.sweep.sweep import SweepGrid
-    from gpuplan.planner.sweep.sweep import sweep as run_sweep
-    from gpuplan.simkit.jit import compiling
+    from gpuplan.planner.studies.sweep import SweepRequest
 
-    timeline.check(output, trace, market)
     rules = set(policy or ThresholdRule)
     thresholds = parse_thresholds(threshold)
     one_mark, today = _once(mark, "--mark"), _once(against, "--against")
     marked = [] if one_mark is None else [parse_mark(one_mark)]
     _check_size(settings or [])
+    size = None if cluster is None else read_size(cluster)
+    if size is not None and today is None:
+        workers = size.shape.gpus or "N"
+        raise UsageError(
+            f"{size.option}: it is the cluster of --against, which is not given\n  next: --against "
+            f"fifo {size.option}, or --capacity {workers} for the most workers rented"
+        )
     ours = read_contender("allpass", settings or [])
     _check_swept(ours, capacity, rules)
-    values = {
-        **ours.settings,
-        "controller": "adaptive" if ThresholdRule.adaptive in rules else "fixed",
-    }
-    kept = OF_PRICES if market.prices is not None else ()
-    with ours.blamed(is_alone=True):
-        base = parameters_from({name: value for name, value in values.items() if name not in kept})
-    rival = None if today is None else read_rival(today, settings or [])
-    rival_choice = {} if rival is None else price_choice(rival.settings)
-    capacities = parse_capacities(capacity) if capacity is not None else [base.capacity]
     ratios: list[float] = []
     if price_ratio is not None:
         ratios = parse_numbers(price_ratio, "--price-ratio", most=MOST_RATIO, above=True)
     worth: list[float | None] = [None]
     if value_of_time is not None:
         worth = [*parse_numbers(value_of_time, "--value-of-time", most=MOST_WORTH_USD)]
-    if resamples:
-        check_level(ci, resamples)
-    runner = engine.build()
-    files = market.open()
-    read = replay.read(trace, choice, overheads=files.overheads)
-    notes: tuple[str, ...] = ()
-    if market.prices is not None:  # of the cheapest offers that any capacity can take
-        most = None if None in capacities else max(one for one in capacities if one is not None)
-        with ours.blamed(is_alone=True):
-            priced = with_prices(
-                {**values, "capacity": most}, files.book, read.jobs.first_submit_us
-            )
-            base = parameters_from({**priced.settings, "capacity": base.capacity})
-        notes = priced.notes
-        if rival is not None:
-            ours_on = (priced.gpu, ours.label)
-            (rival,), more = price([rival], files.book, read.jobs.first_submit_us, beside=ours_on)
-            notes = (*notes, *(f"{today}: {note}" for note in more if note not in notes))
+    rival = None
+    if today is not None:
+        rival = read_rival(today, settings or [], size, is_priced=market.prices is not None)
+    request = SweepRequest(
+        replay=replay.request(trace, choice, market),
+        policy=ours,
+        thresholds_s=(*(thresholds if ThresholdRule.fixed in rules else ()), *marked),
+        adaptive=ThresholdRule.adaptive in rules,
+        capacities=() if capacity is None else tuple(parse_capacities(capacity)),
+        price_ratios=tuple(ratios),
+        values_of_time_usd_per_h=tuple(worth),
+        against=rival,
+        level=ci,
+        resamples=resamples,
+        engine=engine.build(),
+    )
+    given = {
+        "threshold_s": sorted(set(thresholds)),
+        "mark": one_mark,
+        "policy": sorted(rules),
+        "cluster": None if size is None else str(size.shape),
+        "price_ratio": ratios or None,
+        "value_of_time_usd_per_h": None if value_of_time is None else worth,
+    }
+    return Study(request, partial(_answer, given=given, marked=marked))
+
+
+COMMAND = StudyCommand("sweep", sweep, EXAMPLE, output=ReplayOutput)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
+
+
+def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -> Report:
+    from gpuplan.cli.tables.price_notes import price_notes
+    from gpuplan.cli.tables.sweep_tables import headline, sweep_tables
+    from gpuplan.planner.studies.replay import price_choice
+    from gpuplan.planner.studies.sweep import sweep as run
+    from gpuplan.simkit.jit import compiling
+
     with (
         messages.progress("replaying") as progress,
         compiling(lambda: messages.note(COMPILING)),
-        ours.blamed(is_alone=True),
     ):
-        found = run_sweep(
-            read.jobs,
-            base,
-            SweepGrid(
-                thresholds_s=[*(thresholds if ThresholdRule.fixed in rules else ()), *marked],
-                adaptive=ThresholdRule.adaptive in rules,
-                capacities=capacities,
-                price_ratios=ratios,
-                values_of_time=worth,
-            ),
-            read.draws,
-            against=rival,
-            level=ci if resamples else None,
-            resamples=resamples,
-            timelines=timeline.timeline is not None,
-            engine=runner,
-            progress=progress,
-        )
+        study = run(request, progress)
+    found = study.found
 
     def figure() -> Figure:
         from gpuplan.cli.figures.sweep import draw_sweep, ratios_without_panel
@@ -231,46 +236,37 @@ def sweep(
             messages.note(f"the picture has no panel for the price ratio {missing}")
         return draw_sweep(found, *marked)
 
-    shared = settings_of(base.on(read.jobs.workload))
-    hints: tuple[str, ...] = () if rival else (ALONE,)
-    if market.prices is None:
-        hints = (*price_notes([ours, *filter(None, [rival])], are_scaled=bool(ratios)), *hints)
-    for swept in ("controller", "capacity"):
-        del shared[swept]
-    report = Report(
+    hints: tuple[str, ...] = () if request.against else (ALONE,)
+    if request.replay.prices is None:
+        policies = [request.policy, *filter(None, [request.against])]
+        hints = (*price_notes(policies, are_scaled=bool(request.price_ratios)), *hints)
+    return Report(
         command="sweep",
         results=found.summary(),
         tables=sweep_tables(found, *marked),
-        inputs=(trace_input(read.trace), *files.inputs),
+        inputs=study.replayed.inputs,
         parameters={
-            "threshold_s": sorted(set(thresholds)),
-            "mark": one_mark,
-            "policy": sorted(rules),
-            "capacity": capacities,
-            "price_ratio": ratios or None,
-            "settings": shared,
-            "price_choice": price_choice(values),
-            "against": found.against
-            and {
-                "label": found.against.label,
-                "policy": found.against.policy,
-                "settings": dict(found.against.settings),
-                "price_choice": rival_choice,
-            },
-            "value_of_time_usd_per_h": None if value_of_time is None else worth,
-            "ci": ci if resamples else None,
-            "resamples": resamples,
-            **files.parameters,
-            **read.parameters,
+            "threshold_s": given["threshold_s"],
+            "mark": given["mark"],
+            "policy": given["policy"],
+            "capacity": list(study.capacities),
+            "price_ratio": given["price_ratio"],
+            "settings": study.settings,
+            "price_choice": price_choice(request.settings),
+            "against": study.against_parameters(),
+            "cluster": given["cluster"],
+            "value_of_time_usd_per_h": given["value_of_time_usd_per_h"],
+            "ci": request.level if request.resamples else None,
+            "resamples": request.resamples,
+            **study.replayed.parameters,
         },
         headline=headline(found),
-        warnings=(*read.notes, *notes, *found.warnings),
+        warnings=study.warnings,
         notes=hints,
         figure=figure,
         frame=found.to_frame,
+        timeline=found.timeline,
     )
-    timeline.write(found.timeline)
-    emit(report, output, [timeline.timeline])
 
 
 def _once(given: list[str] | None, option: str) -> str | None:
@@ -285,10 +281,11 @@ def _check_size(settings: list[str]) -> None:
     """Raise `UsageError` where ``--set`` has what is an option here, or of another policy."""
     for text in settings:
         key, _, value = (part.strip() for part in text.partition("="))
-        if key == "gpus" and value:
+        if key in ("gpus", "cluster") and value:
+            workers = f"--capacity {value} for the most workers rented, or " * (key == "gpus")
             raise UsageError(
-                f"--set {text!r}: no setting 'gpus'\n  next: --capacity {value} for the most "
-                f"workers rented, or --against NAME:gpus={value} for a cluster"
+                f"--set {text!r}: no setting {key!r}\n  next: {workers}--against NAME --cluster "
+                f"{value} for a cluster"
             )
 
 

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.study_command import Study, StudyCommand
+from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
-from gpuplan.cli.options.completion import PRESETS, one_of
+from gpuplan.cli.options.completion import one_of, presets
+from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
-    Output,
     ResultFormat,
-    command,
     the_only,
 )
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.schema import SourceFile
-    from gpuplan.analysis.synth import Synthesis, WorkloadModel
+    from gpuplan.analysis.synth import Synthesis
     from gpuplan.analysis.synth.compare import Verdict
-    from gpuplan.analysis.trace import Trace
+    from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
 
-SOURCE_PANEL = "What it is like (one of these)"
+SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW = {
     "s": show_duration,
     "share": show_share,
@@ -40,194 +40,166 @@ UNIT_SHOW = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add ``gpuplan synth``."""
+@dataclass(frozen=True, slots=True)
+class SynthOutput:
+    """How the comparison with the original is shown."""
 
-    @command(
-        app, "synth", example="gpuplan synth --preset kalos --jobs 10000 --seed 1 -o kalos.parquet"
+    output_format: Annotated[
+        ResultFormat,
+        COMMON,
+        typer.Option(
+            "--output-format",
+            help="Form of the comparison on standard output.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = ResultFormat.table
+    fail_if: Annotated[
+        list[str] | None,
+        COMMON,
+        typer.Option(
+            help="Exit with 1 if this holds, such as 'statistics_outside > 0'. May be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    allow_unchecked: AllowUnchecked = False
+
+
+def synth(
+    jobs: Annotated[int, COMMON, typer.Option(help="Number of jobs.", min=1, show_default=False)],
+    log: LogChoice,
+    outs: Annotated[
+        list[Path],
+        COMMON,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Trace to write (.parquet).",
+            metavar="FILE.parquet",
+            show_default=False,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ],
+    like: Annotated[
+        Path | None,
+        COMMON,
+        typer.Option(
+            help=f"{TRACE_HELP} The new trace is like it.",
+            metavar="TRACE|LOG",
+            show_default=False,
+            rich_help_panel=SOURCE_PANEL,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="Published statistics to imitate: seren, kalos, philly, helios (GPU jobs, "
+            "AcmeTrace), wandb, abc (all jobs, Allpass).",
+            metavar="NAME",
+            autocompletion=one_of(presets),
+            show_default=False,
+            rich_help_panel=SOURCE_PANEL,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        COMMON,
+        typer.Option(
+            help="Model to use, written by --save-model.",
+            metavar="FILE.json",
+            show_default=False,
+            rich_help_panel=SOURCE_PANEL,
+        ),
+    ] = None,
+    days: Annotated[
+        float | None,
+        COMMON,
+        typer.Option(
+            help="Length of the trace in days. Default: as many jobs per day as the original.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        datetime | None,
+        typer.Option(
+            help="First day, in the original's time zone. Default: the original's.",
+            formats=["%Y-%m-%d"],
+            metavar="YYYY-MM-DD",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[
+        int,
+        COMMON,
+        typer.Option(help="Seed of everything random. The same seed gives the same bytes.", min=0),
+    ] = 0,
+    save_model: Annotated[
+        Path | None,
+        COMMON,
+        typer.Option(
+            help="Also write the model as JSON, without any jobs.",
+            metavar="FILE.json",
+            show_default=False,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = None,
+) -> Study[SynthRequest]:
+    """Make a synthetic trace with the statistics of a real one."""
+    from gpuplan.planner.studies.synth import SynthRequest
+
+    request = SynthRequest(
+        jobs=jobs,
+        output=the_only(outs),
+        like=like,
+        preset=preset,
+        model=model,
+        days=days,
+        start=start and start.date(),
+        seed=seed,
+        save_model=save_model,
+        log=log.log_options(),
     )
-    def synth(
-        jobs: Annotated[int, typer.Option(help="Jobs to draw.", min=1, show_default=False)],
-        outs: Annotated[
-            list[Path],
-            typer.Option(
-                "--output",
-                "-o",
-                help="The trace to write (.parquet).",
-                metavar="FILE.parquet",
-                show_default=False,
-                rich_help_panel=OUTPUT_PANEL,
-            ),
-        ],
-        like: Annotated[
-            Path | None,
-            typer.Option(
-                help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; a model is "
-                "fitted to it.",
-                metavar="TRACE",
-                show_default=False,
-                rich_help_panel=SOURCE_PANEL,
-            ),
-        ] = None,
-        preset: Annotated[
-            str | None,
-            typer.Option(
-                help="Published figures of a workload: seren, kalos, philly, helios (GPU jobs, "
-                "AcmeTrace), wandb, abc (all jobs, Allpass).",
-                metavar="NAME",
-                autocompletion=one_of(PRESETS),
-                show_default=False,
-                rich_help_panel=SOURCE_PANEL,
-            ),
-        ] = None,
-        model: Annotated[
-            Path | None,
-            typer.Option(
-                help="A model that --save-model wrote.",
-                metavar="FILE.json",
-                show_default=False,
-                rich_help_panel=SOURCE_PANEL,
-            ),
-        ] = None,
-        days: Annotated[
-            float | None,
-            typer.Option(
-                help="Length of the trace in days; otherwise as many jobs a day as the original "
-                "has.",
-                show_default=False,
-            ),
-        ] = None,
-        start: Annotated[
-            datetime | None,
-            typer.Option(
-                help="First day, in the original's time zone; otherwise the original's.",
-                formats=["%Y-%m-%d"],
-                metavar="YYYY-MM-DD",
-                show_default=False,
-            ),
-        ] = None,
-        seed: Annotated[
-            int,
-            typer.Option(
-                help="Seed of everything random; the same seed gives the same bytes.", min=0
-            ),
-        ] = 0,
-        save_model: Annotated[
-            Path | None,
-            typer.Option(
-                help="Also write the model as JSON: numbers, names of classes and GPU types, no "
-                "job.",
-                metavar="FILE.json",
-                show_default=False,
-                rich_help_panel=OUTPUT_PANEL,
-            ),
-        ] = None,
-        output_format: Annotated[
-            ResultFormat,
-            typer.Option(
-                "--output-format", help="Form of the comparison.", rich_help_panel=OUTPUT_PANEL
-            ),
-        ] = ResultFormat.table,
-        fail_if: Annotated[
-            list[str] | None,
-            typer.Option(
-                help="Exit with 1 if this holds, for example 'statistics_outside > 0'; may be "
-                "repeated.",
-                rich_help_panel=OUTPUT_PANEL,
-                show_default=False,
-            ),
-        ] = None,
-        allow_unchecked: AllowUnchecked = False,
-    ) -> None:
-        """Draw a synthetic trace with the statistics of a real one, and say how near it is."""
-        from gpuplan.cli.documents.emit import emit
-        from gpuplan.cli.options.outputs import check_output
-
-        out = the_only(outs)
-        output = Output(
-            output_format=output_format, fail_if=fail_if, allow_unchecked=allow_unchecked
-        )
-        if out.suffix != ".parquet":
-            raise UsageError(f"{out}: a trace is Parquet; give it a name that ends in .parquet")
-        written = [out, save_model]
-        check_output(output, picture=False, rows=False, inputs=[like, model], others=written)
-        _check_choice(like, preset, model)
-        from gpuplan.analysis.files import atomic_output
-        from gpuplan.analysis.synth import Request, synthesize
-        from gpuplan.analysis.synth.write import RECORDED
-
-        request = Request(jobs, seed, days, start and start.date())
-        with messages.progress("drawing"), ExitStack() as files:
-            described, sources, trace = _model(like, preset, model)
-            if save_model is not None:  # kept where the trace can be written too
-                temporary = files.enter_context(atomic_output(save_model))
-                temporary.write_text(described.to_json(), encoding="utf-8", newline="\n")
-            result = synthesize(
-                described,
-                request,
-                out,
-                sources=sources,
-                recorded=None if trace is None else trace.jobs.select(RECORDED),
-            )
-        if save_model is not None:
-            messages.note(f"wrote {save_model}")
-        parameters: dict[str, Any] = {
-            "like": like and str(like),
-            "preset": preset,
-            "model": model and str(model),
-            "jobs": jobs,
-            "days": days,
-            "start": start and start.date().isoformat(),
-            "seed": seed,
-        }
-        emit(_report(result, parameters, sources, trace), output, written)
+    return Study(request, _answer)
 
 
-def _check_choice(like: Path | None, preset: str | None, model: Path | None) -> None:
-    given = [name for name, x in (("--like", like), ("--preset", preset), ("--model", model)) if x]
-    if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        raise UsageError(f"give one of --like, --preset and --model; found {found}")
+COMMAND = StudyCommand(
+    "synth",
+    synth,
+    "gpuplan synth --preset kalos --jobs 1000 --seed 1 -o kalos.parquet",
+    output=SynthOutput,
+    has_picture=False,
+    has_rows=False,
+)
 
 
-def _model(
-    like: Path | None, preset: str | None, model: Path | None
-) -> tuple[WorkloadModel, tuple[SourceFile, ...], Trace | None]:
-    """Return the model, the files it comes from, and the trace it was fitted to."""
-    from gpuplan.analysis.files import sha256_of
-    from gpuplan.analysis.schema import SourceFile
-    from gpuplan.analysis.synth import PRESETS, fit_model, preset_model
-    from gpuplan.analysis.synth.fit import COLUMNS
-    from gpuplan.analysis.synth.store import read_model
-    from gpuplan.analysis.trace import read_trace
-
-    if like is not None:
-        trace = read_trace(like, columns=COLUMNS)
-        return fit_model(trace), (SourceFile(str(like), trace.sha256),), trace
-    if model is not None:
-        return read_model(model), (SourceFile(str(model), sha256_of(model)),), None
-    if preset not in PRESETS:
-        raise UsageError(f"--preset {preset}: expected one of {', '.join(PRESETS)}")
-    return preset_model(preset), (), None
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    COMMAND.register(app)
 
 
-def _report(
-    result: Synthesis,
-    parameters: dict[str, Any],
-    sources: tuple[SourceFile, ...],
-    trace: Trace | None,
-) -> Report:
-    told = result.summary()
+def _answer(request: SynthRequest) -> Report:
+    from gpuplan.cli.options.outputs import check_suffix
+    from gpuplan.planner.studies.synth import synth as run
+
+    check_suffix("--save-model", request.save_model, ".json")
+    with messages.progress("drawing"):
+        study = run(request)
+    if request.save_model is not None:
+        messages.note(f"wrote {request.save_model}")
+    return _report(study, plain(request.parameters()))
+
+
+def _report(study: SynthStudy, parameters: dict[str, Any]) -> Report:
+    result = study.synthesis
+    told = plain(result.results())
     labels = ", ".join(row.statistic.label for row in result.outside)
     few = told["statistics_too_few_data"]
     return Report(
         command="synth",
         results=told,
         tables=tuple(_tables(result)),
-        inputs=tuple(
-            Input(path=file.name, sha256=file.sha256, rows=trace.rows if trace else 1)
-            for file in sources
-        ),
+        inputs=study.inputs,
         parameters=parameters,
         headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
         f"{result.output}: {told['statistics_within']} of {told['statistics_compared']} statistics "

@@ -1,1 +1,1 @@
-"""Two JSON outputs compared: what was asked, what came out, and gates on the changes."""
+"""Compare two JSON outputs: their requests, their results, and gates on the changes."""

@@ -1,6 +1,6 @@
-"""What differs between two documents: numbers, answers in words, what was asked, and rows.
+"""The differences between two documents: numbers, answers in words, requests, and rows.
 
-A number is found in both by its address, which names the row it stands in by what the row is about
+A number is found in both by its address, which names its row by what the row is about
 (a policy, a threshold, a class) and not by its position; see `gpuplan.cli.gates.fields`.
 """
 
@@ -31,10 +31,10 @@ class Change:
     Attributes:
         study: the name of its study; empty where there is one only.
         path: its names, joined by dots.
-        rows: the rows it stands in.
-        old: in the old document; None where it has no value there.
+        rows: the rows that contain it.
+        old: in the old document; None without a value there.
         new: in the new one.
-        is_in_both: whether the rows it stands in are in both.
+        is_in_both: whether its rows are in both.
         why: why it cannot be compared, where that is not for its values.
     """
 
@@ -63,7 +63,7 @@ class Change:
 
     @property
     def share(self) -> float | None:
-        """The change as a fraction of the old value; infinite where that is 0."""
+        """The change as a fraction of the old value; infinite if that is 0."""
         if self.change is None or self.old is None:
             return None
         if self.old == 0:
@@ -111,7 +111,7 @@ class DocumentDiff:
         answers: what differs in words.
         asked: inputs, options and versions that differ.
         only: rows and studies that one of the two has.
-        unmatched: lists in which nothing tells the rows apart; these are not compared.
+        unmatched: lists without identifiable rows; these are not compared.
         incomparable: the numbers of such lists, and of studies that one document has; a gate on
             one of them cannot be checked.
     """
@@ -127,7 +127,7 @@ class DocumentDiff:
 
     @property
     def same_inputs(self) -> bool:
-        """Whether both come from the same bytes."""
+        """Return whether both come from the same bytes."""
         return all(
             _hashes(study) == _hashes(self.new.studies[name])
             for name, study in self.old.studies.items()
@@ -141,7 +141,7 @@ class DocumentDiff:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One study of one document: its fields and the rows they stand in, by address."""
+    """One study of one document: its fields and their rows, by address."""
 
     fields: dict[str, ResultField]
     rows: dict[str, tuple[Row, ...]]
@@ -207,7 +207,7 @@ def _compare_study(
     )
     for address, rows in {**before.rows, **after.rows}.items():
         there = address in before.rows, address in after.rows
-        # Of a row within a row that one document lacks, the outer one is told.
+        # If a row within a missing row is missing too, only the outer one is reported.
         outer = all(side.has_rows_of(rows[:-1]) for side in (before, after))
         if not all(there) and outer:
             found.only.append(Only(name, address, "old" if there[0] else "new"))

@@ -2,7 +2,7 @@
 
 A condition is written as in `gpuplan.cli.gates.gates`, and its value is a change, new less old: in
 per cent of the old value, in percentage points for a share, or in the unit of the field. It has a
-sign, so that nobody takes it for a limit on the value itself. A gate that no row trips is not
+sign, so that it is not taken for a limit on the value itself. A gate that no row trips is not
 checked where a row of the old document has no partner in the new one, or a value on one side only;
 then it fails unless ``--allow-unchecked`` accepts that. Rows that only the new document has are
 counted in the detail.
@@ -43,13 +43,13 @@ class _Changes:
         return path, [self.by_address[study, one.address] for one in fields]
 
 
-def read_change(text: str) -> Condition:
-    """Return the parts of a condition on a change. Raises `UsageError` for what is none."""
-    condition = read_condition(text)
+def read_change(text: str, option: str = "--fail-if") -> Condition:
+    """Return the parts of a condition on a change. Raises `UsageError` if it is invalid."""
+    condition = read_condition(text, option=option)
     try:
         _signed(condition)
     except UsageError as error:
-        raise UsageError(f"--fail-if {text!r}: {error}") from error
+        raise UsageError(f"{option} {text!r}: {error}") from error
     return condition
 
 
@@ -85,7 +85,7 @@ def _limit(condition: Condition, path: str) -> float:
     """Return the limit of a change in the unit of a field. Raises `UsageError`."""
     if condition.unit == "%":
         return condition.value / 100
-    # Points of a share are what a percentage is elsewhere.
+    # For shares a percentage means percentage points.
     return limit_of(replace(condition, unit=condition.unit.replace("pp", "%")), path)
 
 
@@ -129,7 +129,7 @@ def _rows(count: int) -> str:
 
 
 def _where_missing(missing: Sequence[Change]) -> str:
-    """Return the rows that cannot be compared, by what is missing."""
+    """Return the rows that cannot be compared, by the missing part."""
     found: dict[str, list[str]] = {}
     for one in missing:
         if not one.is_in_both:
@@ -169,7 +169,7 @@ def _went(one: Change) -> str:
 
 
 def signed_share(share: float) -> str:
-    """Return a relative change: ``+12.3%``; of nothing it is beyond any share."""
+    """Return a relative change: ``+12.3%``; from 0 it exceeds any share."""
     if abs(share) == float("inf"):
         return "from 0"
     if abs(share) < 0.0005 and share:

@@ -44,7 +44,7 @@ def read_versions(old: Path, new: Path) -> tuple[Version, Version]:
     """Read two documents that can be compared.
 
     Raises:
-        InputError: a file that is no such document, or two of different commands or contracts.
+        InputError: a file is not such a document, or they are of different commands or contracts.
     """
     before, after = _read(old), _read(new)
     if before.command != after.command:
@@ -74,7 +74,7 @@ def _read(path: Path) -> Version:
             parse_constant=_finite,
         )
         check_depth(document)
-        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be told
+        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be shown
     except json.JSONDecodeError as error:
         raise InputError(
             path, f"is not JSON: {error.msg}", row=error.lineno, expected=OUTPUT, hint=NEXT
@@ -124,7 +124,7 @@ def _studies(path: Path, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _checked(path: Path, what: str, given: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
-    """Return an object that has what it must. Raises `InputError`."""
+    """Return an object with all required keys. Raises `InputError`."""
     for name, kind in kinds.items():
         if not isinstance(given, dict) or not isinstance(given.get(name), kind):
             raise InputError(path, f"{what} has no {name}", expected=OUTPUT, hint=NEXT)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff
 from gpuplan.cli.diff.gates import signed_share
 from gpuplan.cli.documents.view import STATES
-from gpuplan.cli.formats.report import Column, Input, Report, Shown, Table
+from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_between, show_in
 from gpuplan.cli.gates.gates import GateResult
 
@@ -102,7 +103,7 @@ def report_of(
         },
         tables=_tables(comparison, matter, others, tolerance, top, gates),
         inputs=tuple(
-            Input(str(one.path), one.sha256, len(one.studies))
+            InputFile(str(one.path), one.sha256, len(one.studies))
             for one in (comparison.old, comparison.new)
         ),
         parameters={"tolerance": tolerance, "top": top},

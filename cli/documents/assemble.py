@@ -13,7 +13,13 @@ from typing import Any
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.lookup import did_you_mean
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.studies import arguments_of, check_study, run_study, study_options
+from gpuplan.cli.documents.studies import (
+    check_study,
+    given_options,
+    run_study,
+    study_options,
+    words_of,
+)
 from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import TITLES
 
@@ -52,7 +58,7 @@ def read_options(
             )
         _set(options, match["study"], match["option"].replace("-", "_"), match["value"])
     for name, chosen in options.items():
-        arguments_of(name, chosen)  # says what is wrong before any study runs
+        given_options(name, chosen)  # says what is wrong before any study runs
     return options
 
 
@@ -74,7 +80,7 @@ def check_all(trace: Path, options: Options) -> None:
     """Check the options of every study before any reads the trace; raises what the first would."""
     for name, chosen in options.items():
         with _named(name):
-            check_study(name, [str(trace), *arguments_of(name, chosen)])
+            check_study(name, given_options(name, chosen), trace=trace)
 
 
 @contextmanager
@@ -93,7 +99,7 @@ def run_all(
     """Run every study on a trace; return the results, and why others are missing.
 
     Args:
-        trace: a canonical trace.
+        trace: a canonical trace, or a log.
         options: the studies, in order.
         needed: studies of which it is an error that they cannot be made; of the others it is one
             only where no study can.
@@ -101,13 +107,23 @@ def run_all(
     Raises:
         GpuplanError: a study cannot be made; the message names it.
     """
+    from gpuplan.analysis.ingest.logs import each_log_once
+
+    with each_log_once():
+        return _run_all(trace, options, needed)
+
+
+def _run_all(
+    trace: Path, options: Options, needed: Collection[str]
+) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     results, notes = [], []
     failed: GpuplanError | None = None
     for name, chosen in options.items():
-        arguments = [str(trace), *arguments_of(name, chosen)]
+        given = given_options(name, chosen)
         try:
             with _named(name):
-                results.append(result_of(name, arguments, run_study(name, arguments)))
+                report = run_study(name, given, trace=trace)
+                results.append(result_of(name, [str(trace), *words_of(given)], report))
         except GpuplanError as error:
             failed = failed or error
             if name in needed:

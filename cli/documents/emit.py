@@ -4,43 +4,40 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, is_stdout, spare
+from gpuplan.analysis.files import atomic_output, is_stdout, is_stream, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, output_files
+from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, WriteFile, output_files
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
-_collected: ContextVar[list[Report] | None] = ContextVar("collected", default=None)
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-@contextmanager
-def collecting() -> Iterator[list[Report]]:
-    """Keep the reports of the commands run inside, instead of showing them."""
-    reports: list[Report] = []
-    token = _collected.set(reports)
-    try:
-        yield reports
-    finally:
-        _collected.reset(token)
-
-
-def emit(report: Report, output: Output, others: Iterable[Path | None] = ()) -> None:
+def emit(
+    report: Report,
+    output: Output,
+    *,
+    files: Sequence[tuple[Path, WriteFile]] = (),
+    written: Iterable[Path | None] = (),
+) -> None:
     """Write the report to standard output and to the files requested, then check the gates.
 
-    Where one of the files is standard output, as ``/dev/stdout``, nothing else is written there.
-    Inside `collecting` the report is kept there instead.
+    Either all files are written or none. Where one of them is standard output, as
+    ``/dev/stdout``, nothing else is written there.
 
     Args:
         report: the result.
         output: the options.
-        others: files that the command writes beside those of ``output``.
+        files: further files of the command, each with the function that writes it.
+        written: files that the command has already written.
 
     Raises:
         GateFailed: a ``--fail-if`` condition holds or could not be checked; everything has been
@@ -48,25 +45,35 @@ def emit(report: Report, output: Output, others: Iterable[Path | None] = ()) -> 
         OutputError: a file cannot be written, or is an input.
         UsageError: a condition cannot be read.
     """
-    reports = _collected.get()
-    if reports is not None:
-        reports.append(report)
-        return
-    spare(output_files(output), (Path(source.path) for source in report.inputs))
+    refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
     for warning in report.warnings:
         messages.warn(warning)
-    written = [*output_files(output), *(path for path in others if path is not None)]
-    takes_stdout = any(map(is_stdout, written))  # before a file replaces another
-    for plot in output.plot or ():
-        _draw(report, plot)
-    for path in output.out or ():
-        _write(report, path, output.output_format)
+    to_write = [*_files_of(report, output), *files]
+    paths = [path for path, _ in to_write]
+    done = (path for path in written if path is not None)
+    takes_stdout = any(map(is_stdout, (*paths, *done)))  # before a file replaces another
+    write_files(to_write)
+    for path in paths:
+        messages.note(f"wrote {path}")
     if not takes_stdout:
         write_stdout(_text(report, output.output_format, sys.stdout))
     if output.fail_if:
         _judge(report, output.fail_if, output.allow_unchecked)
+
+
+def write_files(to_write: Iterable[tuple[Path, WriteFile]]) -> None:
+    """Write files under temporary names, and rename them when all are complete.
+
+    Raises:
+        OutputError: one of them cannot be written; then none is.
+    """
+    # Files are completed in reverse order. Pipes and devices come first, as they can still fail.
+    in_order = sorted(to_write, key=lambda one: is_stream(one[0]))
+    with ExitStack() as stack:
+        for path, write in in_order:
+            write(stack.enter_context(atomic_output(path)))
 
 
 def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> None:
@@ -115,28 +122,32 @@ def _text(report: Report, form: ResultFormat, stream: TextIO) -> str:
             return as_text(report, stream)
 
 
-def _write(report: Report, path: Path, form: ResultFormat) -> None:
-    """Write a report to a file, in the form of its suffix; without one, in the form given."""
-    suffix = path.suffix.lower()
-    if suffix in PICTURE_SUFFIXES:
-        _draw(report, path)
-        return
-    with atomic_output(path) as temporary:
-        if suffix == ".parquet" and report.frame is not None:
-            from gpuplan.analysis.parquet import write_parquet
+def _files_of(report: Report, output: Output) -> Iterator[tuple[Path, WriteFile]]:
+    """Yield the files of the options, each with the function that writes it.
 
-            write_parquet(report.frame(), temporary)
+    Raises `UsageError` for a picture of a result that has none.
+    """
+    for path in (*(output.plot or ()), *(output.out or ())):
+        if path.suffix.lower() not in PICTURE_SUFFIXES:
+            yield path, partial(_write, report, path.suffix.lower(), output.output_format)
+        elif report.figure is None:
+            raise UsageError(f"{path}: this result has no picture")
         else:
-            with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-                stream.write(_text(report, TEXT_SUFFIXES.get(suffix, form), stream))
-    messages.note(f"wrote {path}")
+            yield path, partial(_draw, report.figure)
 
 
-def _draw(report: Report, path: Path) -> None:
+def _write(report: Report, suffix: str, form: ResultFormat, path: Path) -> None:
+    """Write a report in the form that a suffix stands for; without one, in the form given."""
+    if suffix == ".parquet" and report.frame is not None:
+        from gpuplan.analysis.parquet import write_parquet
+
+        write_parquet(report.frame(), path)
+    else:
+        with path.open("w", encoding="utf-8", newline="\n") as stream:
+            stream.write(_text(report, TEXT_SUFFIXES.get(suffix, form), stream))
+
+
+def _draw(figure: Callable[[], Figure], path: Path) -> None:
     from gpuplan.cli.figures.style import save
 
-    if report.figure is None:
-        raise UsageError(f"{path}: this result has no picture")
-    with atomic_output(path) as temporary:
-        save(report.figure(), temporary)
-    messages.note(f"wrote {path}")
+    save(figure(), path)

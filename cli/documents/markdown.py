@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache
 
 from gpuplan.analysis.words import counted
 from gpuplan.cli.documents import view
@@ -28,16 +30,13 @@ def as_markdown(document: Document) -> str:
     Folded tables are cut first, then left out with a line that says how many there are. Only then
     main tables lose rows, all down to the same number, the largest that fits.
     """
+    filled = _filler(document)
     for rows in FOLDED_ROWS:
-        text = _filled(document, MOST_ROWS, rows)
+        text = filled(MOST_ROWS, rows)
         if len(text) <= MOST_CHARACTERS:
             return text
-    most = bisect_left(
-        range(MOST_ROWS),
-        MOST_CHARACTERS + 1,
-        key=lambda rows: len(_filled(document, rows, 0)),
-    )
-    text = _filled(document, max(most - 1, 0), 0)
+    most = bisect_left(range(MOST_ROWS), MOST_CHARACTERS + 1, key=lambda rows: len(filled(rows, 0)))
+    text = filled(max(most - 1, 0), 0)
     if len(text) <= MOST_CHARACTERS:
         return text
     cut = text[: MOST_CHARACTERS - 200].rpartition("\n\n")[0]
@@ -46,15 +45,25 @@ def as_markdown(document: Document) -> str:
     return f"{cut}\n\n{closing}_Cut here: the rest is in report.html._\n"
 
 
-def _filled(document: Document, main_rows: int, folded_rows: int) -> str:
+def _filler(document: Document) -> Callable[[int, int], str]:
+    """Return what fills the template with so many rows of main tables and of folded ones.
+
+    What does not depend on these is made once: a document may have hundreds of studies.
+    """
+    lines = {
+        id(grid): pipe_table(
+            [heading.text for heading in grid.headings],
+            [heading.is_numeric for heading in grid.headings],
+            ([cell.text for cell in row] for row in grid.rows[:MOST_ROWS]),
+        ).splitlines(keepends=True)
+        for study in document.studies
+        for grid in study.tables
+    }
+
     def table(grid: TableGrid, most_rows: int) -> str:
         if not most_rows:
             return f"_{counted(len(grid.rows), 'row')} in report.html._\n"
-        text = pipe_table(
-            [heading.text for heading in grid.headings],
-            [heading.is_numeric for heading in grid.headings],
-            ([cell.text for cell in row] for row in grid.rows[:most_rows]),
-        )
+        text = "".join(lines[id(grid)][: 2 + most_rows])  # headings, a line below them, rows
         more = len(grid.rows) - most_rows
         left = f"\n_And {counted(more, 'more row')} in report.html._\n"
         return text + left if more > 0 else text
@@ -64,23 +73,32 @@ def _filled(document: Document, main_rows: int, folded_rows: int) -> str:
         [False] * 3,
         ([gate.condition, words, _line(gate.detail)] for gate, words in view.gates_of(document)),
     )
-    return fill(
-        "report.md.j2",
-        document=document,
-        view=view,
-        verdict_of=verdict_of,
-        escaped=lambda text: markdown(_line(text)),
-        gates=gates,
-        table=table,
-        command_line=lambda study: terminal(view.command_line(study)),
-        main_rows=main_rows,
-        folded_rows=folded_rows,
-        inputs=pipe_table(
-            ["input", "rows", "SHA-256"],
-            [False, True, False],
-            ([one["path"], f"{one['rows']:,}", one["sha256"]] for one in document.inputs),
-        ),
+    inputs = pipe_table(
+        ["input", "rows", "SHA-256"],
+        [False, True, False],
+        ([one["path"], f"{one['rows']:,}", one["sha256"]] for one in document.inputs),
     )
+
+    notes = {id(study): view.own_notes_of(document, study) for study in document.studies}
+    escaped = cache(lambda text: markdown(_line(text)))
+
+    def filled(main_rows: int, folded_rows: int) -> str:
+        return fill(
+            "report.md.j2",
+            document=document,
+            view=view,
+            verdict_of=verdict_of,
+            escaped=escaped,
+            notes_of_study=lambda study: notes[id(study)],
+            gates=gates,
+            table=table,
+            command_line=lambda study: terminal(view.command_line(study)),
+            main_rows=main_rows,
+            folded_rows=folded_rows,
+            inputs=inputs,
+        )
+
+    return filled
 
 
 def _line(text: str) -> str:

@@ -1,26 +1,27 @@
-"""Run a command as one study of a larger document: its report is kept, and nothing is printed.
+"""Options given by name, as in a scenario file, and the studies that they make.
 
-Studies are given as commands are: by the names of their options. So a scenario file knows every
-option of every command, its type, its limits and its default, without a second list of them.
+A scenario file knows every option of every command, its type, its limits and its default, without a
+second list of them: the options are the parameters of the commands, and their values are read as
+those of a command line are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
+
+from typer.core import TyperGroup
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import did_you_mean
-from gpuplan.cli.app import messages
-from gpuplan.cli.documents.emit import collecting
+from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.shared_options import Output, OutputWithoutRows, Talk
 
-NOT_HERE = frozenset(
-    name for group in (Output, OutputWithoutRows, Talk) for name in group.__dataclass_fields__
-) | {"help", "output", "save_model", "timeline"}
+NOT_HERE = frozenset({"help", "output", "save_model"})
 """Where a result goes is for the document to say, not for a study in it."""
 
 
@@ -30,6 +31,7 @@ class StudyOption:
 
     Attributes:
         key: its name with underscores, as in a scenario file.
+        parameter: the parameter of the command that it sets.
         flag: its name on the command line.
         off: the flag that switches it off; empty where there is none.
         is_flag: whether it takes no value.
@@ -38,6 +40,7 @@ class StudyOption:
     """
 
     key: str
+    parameter: str
     flag: str
     off: str
     is_flag: bool
@@ -45,26 +48,48 @@ class StudyOption:
     help: str
 
 
+@dataclass(frozen=True, slots=True)
+class GivenOption:
+    """An option with what it is set to.
+
+    Attributes:
+        option: the option.
+        value: true or false for a flag, texts for an option that may be repeated, else one text.
+    """
+
+    option: StudyOption
+    value: bool | str | tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The option as it is written on a command line."""
+        option, value = self.option, self.value
+        if isinstance(value, bool):
+            return (option.flag,) if value else (option.off,) if option.off else ()
+        texts = (value,) if isinstance(value, str) else value
+        return tuple(f"{option.flag}={text}" for text in texts)
+
+
+Given = tuple[GivenOption, ...]
+
+
 def study_options(command: str) -> dict[str, StudyOption]:
     """Return the options a study may set, by key.
 
     Raises:
-        UsageError: there is no such command; the message names the nearest.
+        UsageError: there is no such study; the message names the nearest.
     """
-    from gpuplan.cli.app.lazy import COMMANDS, command_named
-
-    if command not in COMMANDS:
-        raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
     found = {}
-    for parameter in command_named(command).params:
+    for parameter in _reader(command).params:
         if parameter.param_type_name != "option":
             continue
         long = max(parameter.opts, key=len)
         key = long.removeprefix("--").replace("-", "_")
-        if key in NOT_HERE or parameter.name in NOT_HERE:
+        if key in NOT_HERE:
             continue
         found[key] = StudyOption(
             key=key,
+            parameter=parameter.name,
             flag=long,
             off=next(iter(parameter.secondary_opts), ""),
             is_flag=bool(getattr(parameter, "is_flag", False)),
@@ -74,64 +99,98 @@ def study_options(command: str) -> dict[str, StudyOption]:
     return found
 
 
-def arguments_of(command: str, options: Mapping[str, Any]) -> list[str]:
-    """Return a study's options as arguments of its command.
+def given_options(command: str, options: Mapping[str, Any]) -> Given:
+    """Return a study's options as given by name.
 
-    A list repeats an option that may be repeated and is joined by commas elsewhere; true and false
-    set a flag.
+    A list repeats an option that may be repeated and is joined by commas elsewhere.
 
     Raises:
         UsageError: no such option, or a value that is no text, number, flag or list of them.
     """
     known = study_options(command)
-    arguments: list[str] = []
-    for key, value in options.items():
-        option = known.get(key)
-        if option is None:
-            raise UsageError(f"gpuplan {command} has no option {key!r}{did_you_mean(key, known)}")
-        if option.is_flag:
-            if not isinstance(value, bool):
-                raise UsageError(f"{key}: expected true or false, found {value!r}")
-            arguments += [option.flag] if value else [option.off] if option.off else []
-        elif option.multiple:
-            each = value if isinstance(value, list) else [value]
-            arguments += [f"{option.flag}={_text(key, one)}" for one in each]
-        elif isinstance(value, list):
-            arguments.append(f"{option.flag}={','.join(_text(key, one) for one in value)}")
-        else:
-            arguments.append(f"{option.flag}={_text(key, value)}")
-    return arguments
+    return tuple(_given(command, known, key, value) for key, value in options.items())
 
 
-def run_study(command: str, arguments: Sequence[str]) -> Report:
-    """Run a command and return its report; what goes wrong is raised as from `main.execute`."""
-    from gpuplan.cli.app.main import execute
+def _given(command: str, known: Mapping[str, StudyOption], key: str, value: Any) -> GivenOption:
+    option = known.get(key)
+    if option is None:
+        hint = removed_hint(key, str(value)) or did_you_mean(key, known)
+        raise UsageError(f"gpuplan {command} has no option {key!r}{hint}")
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise UsageError(f"{key}: expected true or false, found {value!r}")
+        return GivenOption(option, value)
+    if option.multiple:
+        each = value if isinstance(value, list) else [value]
+        return GivenOption(option, tuple(_text(key, one) for one in each))
+    if isinstance(value, list):
+        return GivenOption(option, ",".join(_text(key, one) for one in value))
+    return GivenOption(option, _text(key, value))
 
-    with _same_manners() as asked, collecting() as reports:
-        execute([command, *arguments, *asked])
-    if len(reports) != 1:
+
+def words_of(options: Iterable[GivenOption]) -> tuple[str, ...]:
+    """Return options as they are written on a command line, for documents to show."""
+    return tuple(word for one in options for word in one.words)
+
+
+def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Study[Any]:
+    """Return the study that these options make.
+
+    Args:
+        command: its name.
+        options: what is set, in order; of one that is set twice the last counts, or all.
+        arguments: the command's arguments, and where its result goes, by parameter; paths.
+
+    Raises:
+        GpuplanError: a value that cannot be meant; or an error of the parser of the command line.
+    """
+    reader = _reader(command)
+    values: dict[str, Any] = {}
+    for one in options:
+        name, value = one.option.parameter, one.value
+        values[name] = (*values.get(name, ()), *value) if isinstance(value, tuple) else value
+    for parameter in reader.params:
+        if parameter.name in arguments:
+            paths = arguments[parameter.name]
+            texts = tuple(map(str, [paths] if isinstance(paths, str | Path) else paths))
+            takes_several = parameter.nargs == -1 or getattr(parameter, "multiple", False)
+            values[parameter.name] = texts if takes_several else texts[0]
+    program = reader.context_class(TyperGroup(name="gpuplan"), info_name="gpuplan")
+    with reader.context_class(reader, info_name=command, parent=program) as context:
+        for parameter in _in_order(reader.params, values):
+            parameter.handle_parse_result(context, values, [])
+        study: Study[Any] = reader.callback(**context.params)
+    return study
+
+
+def run_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Report:
+    """Return the report of a study; raises what its command would."""
+    return read_study(command, options, **arguments).report()
+
+
+def check_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> None:
+    """Check the options of a study without its trace; raises what its command would."""
+    read_study(command, options, **arguments).request.check()
+
+
+def _in_order(parameters: Iterable[Any], values: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the parameters that are given first, in their order: the first mistake is told."""
+    by_name = {parameter.name: parameter for parameter in parameters}
+    yield from (by_name.pop(name) for name in values)
+    yield from by_name.values()
+
+
+@cache
+def _reader(command: str) -> Any:
+    """Return the parser of a study's options. Raises `UsageError` where there is none."""
+    from gpuplan.cli.app.lazy import COMMANDS, module_of
+
+    if command not in COMMANDS:
+        raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
+    found = getattr(module_of(command), "COMMAND", None)
+    if not isinstance(found, StudyCommand):
         raise UsageError(f"gpuplan {command} is no study: it makes no report")
-    return reports[0]
-
-
-def check_study(command: str, arguments: Sequence[str]) -> None:
-    """Check the options of a command without its trace; raises what the command would."""
-    from gpuplan.cli.app.main import execute
-    from gpuplan.cli.options.inputs import checking
-
-    with _same_manners() as asked, checking():
-        execute([command, *arguments, *asked])
-
-
-@contextmanager
-def _same_manners() -> Iterator[list[str]]:
-    """Yield what makes a command as quiet as this program, and undo what it sets for itself."""
-    manners = replace(messages.manners)
-    try:
-        yield ["--quiet"] if manners.quiet else []
-    finally:
-        messages.manners.quiet, messages.manners.verbose = manners.quiet, manners.verbose
-        messages.manners.debug = manners.debug
+    return found.reader()
 
 
 def _text(key: str, value: Any) -> str:

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, check_writable, spare
+from gpuplan.analysis.files import atomic_output, check_writable, refuse_overwrite
 from gpuplan.cli.documents.study import Document
 
 FIGURES = "figures"
@@ -122,7 +122,7 @@ def check_folder(
     within = [FIGURES] if forms_draw(forms) else []
     with suppress(_CheckedOnly), _folders(folder, within):
         there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]
-        spare(there, inputs)
+        refuse_overwrite(there, inputs)
         for path in (*(folder / name / "report" for name in ("", *within)), *there):
             check_writable(path)
         raise _CheckedOnly

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_types, texts_of
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.palette import BASELINES
+from gpuplan.cli.figures.palette import BASELINES, OF_A_PACKAGE
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.exact import Frontier
@@ -42,8 +42,8 @@ BEYOND = 1.5  # times the slowest plan, where a band without an upper end is cut
 def draw_frontier(study: FrontierStudy) -> Figure:
     """Draw the frontier in GPUs, the plans and their replays, baselines, record and knee.
 
-    A plan stands at the GPUs it uses, so one beyond saturation stands where the line ends; a
-    replay and a baseline stand at the GPUs they rent.
+    A plan is drawn at the GPUs it uses, so one beyond saturation is at the end of the line; replays
+    and baselines are drawn at the GPUs they rent.
     """
     return draw_scene(scene_of(study))
 
@@ -62,7 +62,7 @@ def draw_scene(scene: Scene) -> Figure:
     frontiers = (scene.frontier, *(end for _, end in scene.ends))
     least = min(f.min_budget for f in frontiers)
     end = max(f.saturation_budget for f in frontiers)
-    others = [at for _, at in (*scene.replayed, *scene.marks)]
+    others = [at for _, at in (*scene.replayed, *scene.references)]
     others += [at for _, curve in scene.curves for at in curve]
     others += [scene.recorded] if scene.recorded is not None else []
     start, most = (f([bound, *(x for x, _ in others)]) for f, bound in ((min, least), (max, end)))
@@ -79,7 +79,7 @@ def draw_scene(scene: Scene) -> Figure:
             x, low, high, color=COLOURS["blue"], alpha=0.15, linewidth=0, label=scene.ribbon_of
         )
     for name, curve in scene.curves:
-        colour, marker = BASELINES[name]
+        colour, marker = BASELINES.get(name, OF_A_PACKAGE)
         x, y = zip(*sorted(curve), strict=True)
         axes.plot(x, y, color=colour, marker=marker, ms=4.5, linewidth=1.0, zorder=4, label=name)
     dot: dict[str, Any] = {"linestyle": "", "clip_on": False}
@@ -93,11 +93,11 @@ def draw_scene(scene: Scene) -> Figure:
             axes.plot(*zip(planned, at, strict=True), color=SOFT, linewidth=0.8, zorder=4)
         replayed = [at for _, at in scene.replayed]
         axes.plot(*zip(*replayed, strict=True), "o", **hollow, **dot, zorder=5, label="replayed")
-    asked = "your budgets" if scene.by_request else "plans"
+    requested = "your budgets" if scene.by_request else "plans"
     edge = {"markeredgecolor": "white", **dot}
     axes.plot(
-        *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5, label=asked,
-        **edge,
+        *zip(*scene.points, strict=True), "o", color=COLOURS["blue"], ms=6, zorder=5,
+        label=requested, **edge,
     )  # fmt: skip
     axes.plot(
         *scene.knee, marker="D", color=COLOURS["orange"], ms=7, zorder=6, label="_knee", **edge
@@ -106,7 +106,7 @@ def draw_scene(scene: Scene) -> Figure:
         axes.plot(
             *scene.recorded, marker="X", color=INK, ms=8, zorder=6, label="_as recorded", **edge
         )
-    for _, at in scene.marks:
+    for _, at in scene.references:
         axes.plot(*at, marker="*", color=INK, ms=11, zorder=6, label="_known", **edge)
     _scales(axes, scene, log=log)
     if others or scene.ribbon:
@@ -133,7 +133,7 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
     low, high = axes.get_xlim()
     span = np.log(high / low) if axes.get_xscale() == "log" else high - low
     at_knee = scene.knee[0]
-    speak = (scene.knee, scene.recorded, *(at for _, at in scene.marks))
+    speak = (scene.knee, scene.recorded, *(at for _, at in scene.references))
     kept, seen = [], []
     for at, text in texts:
         apart = np.log(at[0] / at_knee) if axes.get_xscale() == "log" else at[0] - at_knee
@@ -160,7 +160,7 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
 
 
 def _rented(axes: Axes, scene: Scene) -> None:
-    """Draw what is rented over time."""
+    """Draw the rented GPUs over time."""
     hours, mean, peak = zip(*scene.timeline, strict=True)
     unit, per = ("days", 24.0) if hours[-1] > 96 else ("hours", 1.0)
     at = [hour / per for hour in hours]
@@ -201,7 +201,7 @@ def _line(
 
 
 def _grey(axes: Axes, scene: Scene, least: float) -> None:
-    """Shade the budgets that do not keep up."""
+    """Shade the budgets below the load."""
     axes.axvspan(0, least, color=SOFT, alpha=0.18, linewidth=0)
     axes.axvline(least, color=SOFT, linewidth=1)
     of = ""
@@ -223,7 +223,7 @@ def _grey(axes: Axes, scene: Scene, least: float) -> None:
 
 
 def _band(axes: Axes, scene: Scene, end: float) -> None:
-    """Shade what the mean may be at each budget over the assumed range of speedups."""
+    """Shade the range of the mean at each budget over the assumed range of speedups."""
     frontiers = (scene.frontier, *(frontier for _, frontier in scene.ends))
     both = max(f.min_budget for f in frontiers)
     budgets = np.geomspace(both, max(end, both * 1.001), SAMPLES)
@@ -235,7 +235,7 @@ def _band(axes: Axes, scene: Scene, end: float) -> None:
 
 
 def _range_x(axes: Axes, start: float, end: float, *, log: bool) -> None:
-    """Set the scale of the budgets, with room for the labels at both ends."""
+    """Set the scale of the budgets, with space for the labels at both ends."""
     if log:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

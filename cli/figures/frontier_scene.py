@@ -1,4 +1,4 @@
-"""What the picture of ``gpuplan pareto`` shows, for one GPU type or several."""
+"""The contents of the picture of ``gpuplan pareto``, for one GPU type or several."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.types.typed_study import TypedStudy
 
-MONTH_H = 730.0
 At = tuple[float, float]
 """Budget and mean completion time in seconds."""
 
@@ -24,27 +24,26 @@ class Scene:
     """All that is drawn, in the unit of the budgets.
 
     Attributes:
-        title: what the picture is of.
+        title: title of the picture.
         unit: what budgets count, for the axis.
         show: writes a budget with its unit.
         frontier: the optimum.
         ends: the name and frontier at each end of a range of speedups.
         name: of the speedup of the frontier.
-        points: the plans asked for, at what they use.
-        by_request: whether somebody asked for them.
+        points: the plans to mark, at the GPUs they use.
+        by_request: whether the user requested them.
         knee: where the frontier bends most.
-        replayed: where the line of a plan leaves the frontier, and what it rents and gives in the
-            replay.
-        marks: name and point of what others measured or published.
-        recorded: what the jobs held and took as recorded.
+        replayed: the point of a plan on the frontier, and its point in the replay.
+        references: name and point of measured or published results of others.
+        recorded: GPUs and mean completion time of the jobs as recorded.
         curves: name and points of each baseline.
-        timeline: hour, mean and most of what the plan of ``timeline_of`` rents over time.
-        timeline_unit: what that counts.
-        timeline_of: what that is.
+        timeline: hour, mean and peak rented over time by the plan of ``timeline_of``.
+        timeline_unit: unit of the time line.
+        timeline_of: name of that plan.
         usd_per_month: dollars a month for a unit of the budget; None without a price.
         ribbon: budget, and low and high end of the band of the mean completion time there; an end
             that is not known is infinite.
-        ribbon_of: what the band is.
+        ribbon_of: name of the band.
     """
 
     title: str
@@ -57,7 +56,7 @@ class Scene:
     by_request: bool
     knee: At
     replayed: Sequence[tuple[At, At]] = ()
-    marks: Sequence[tuple[str, At]] = ()
+    references: Sequence[tuple[str, At]] = ()
     recorded: At | None = None
     curves: Sequence[tuple[str, Sequence[At]]] = ()
     timeline: Sequence[tuple[float, float, float]] = ()
@@ -75,7 +74,7 @@ def scene_of(study: FrontierStudy) -> Scene:
     low_high = " to ".join(model.name for model in models)
     points = [(min(p.plan.used_gpus, end), p.plan.mean_jct_s) for p in study.points]
     curves: dict[str, list[At]] = {}
-    marks: list[tuple[str, At]] = []
+    references: list[tuple[str, At]] = []
     for section in study.sections:
         if section.key == "baselines":
             for one in section.points:  # type: ignore[attr-defined]
@@ -83,8 +82,8 @@ def scene_of(study: FrontierStudy) -> Scene:
                 curves.setdefault(one.baseline, []).append(at)
         if section.key == "marks":
             known = [one.mark for one in section.points]  # type: ignore[attr-defined]
-            marks = [(mark.name, (mark.gpus, mark.jct_s)) for mark in known]
-    doubt = next((one for one in study.sections if one.key == "bands"), None)
+            references = [(mark.name, (mark.gpus, mark.jct_s)) for mark in known]
+    confidence = next((one for one in study.sections if one.key == "bands"), None)
     record, shown = study.workload.record, study.shown
     which = "the knee" if shown is study.knee else "the budget"
     return Scene(
@@ -99,27 +98,27 @@ def scene_of(study: FrontierStudy) -> Scene:
         by_request=study.by_request,
         knee=(study.knee.plan.budget_gpus, study.knee.plan.mean_jct_s),
         replayed=[
-            (at, (point.trial.replay.rented_gpus, point.trial.replay.mean_jct_s))
+            (at, (point.replayed.replay.rented_gpus, point.replayed.replay.mean_jct_s))
             for at, point in zip(points, study.points, strict=True)
-            if point.trial is not None
+            if point.replayed is not None
         ],
-        marks=marks,
+        references=references,
         recorded=None if record is None else (record.gpus, record.mean_jct_s),
         curves=list(curves.items()),
         timeline=[
             (row["time_h"], row["mean_gpus"], row["peak_gpus"])
-            for row in ([] if shown.trial is None else shown.trial.timeline())
+            for row in ([] if shown.replayed is None else shown.replayed.timeline())
         ],
         timeline_of=f"{which}, {show_gpus(shown.plan.budget_gpus)} GPUs on average",
         usd_per_month=None if study.price is None else study.usd_per_month(1.0),
-        ribbon=[] if doubt is None else _ribbon(doubt),
-        ribbon_of="" if doubt is None else f"{doubt.bands.level:g}% confidence",  # type: ignore[attr-defined]
+        ribbon=[] if confidence is None else _ribbon(confidence),
+        ribbon_of="" if confidence is None else f"{confidence.bands.level:g}% confidence",  # type: ignore[attr-defined]
     )
 
 
-def _ribbon(doubt: Any) -> list[tuple[float, float, float]]:
+def _ribbon(confidence: Any) -> list[tuple[float, float, float]]:
     """Return the band over the frontier where it has a lower end."""
-    bands = zip(doubt.grid_gpus.tolist(), doubt.grid, strict=True)
+    bands = zip(confidence.grid_gpus.tolist(), confidence.grid, strict=True)
     return [
         (gpus, band.low, float("inf") if band.high is None else band.high)
         for gpus, band in bands
@@ -143,13 +142,13 @@ def scene_of_types(study: TypedStudy) -> Scene:
         by_request=study.by_request,
         knee=(study.knee.plan.plan.budget_gpus, study.knee.plan.plan.mean_jct_s),
         replayed=[
-            (at, (point.trial.rented_usd_per_h, float(point.trial.jct_s.mean())))
+            (at, (point.replayed.rented_usd_per_h, float(point.replayed.jct_s.mean())))
             for at, point in zip(points, study.points, strict=True)
-            if point.trial is not None
+            if point.replayed is not None
         ],
         timeline=[
             (row["time_h"], row["mean_usd_per_h"], row["peak_usd_per_h"])
-            for row in ([] if shown.trial is None else shown.trial.timeline())
+            for row in ([] if shown.replayed is None else shown.replayed.timeline())
         ],
         timeline_unit="$/h",
         timeline_of=f"{'the knee' if shown is study.knee else 'the budget'}, "
@@ -159,11 +158,11 @@ def scene_of_types(study: TypedStudy) -> Scene:
 
 
 def texts_of(scene: Scene, labelled: int) -> list[tuple[At, str]]:
-    """Return the labels of points, the knee's first; none of the plans where much is drawn."""
+    """Return the labels of points, the knee's first; without those of plans in a full picture."""
     found = [(scene.knee, f"knee: {scene.show(scene.knee[0])}, {show_duration(scene.knee[1])}")]
     if scene.recorded is not None:
         found.append((scene.recorded, f"as recorded: {show_duration(scene.recorded[1])}"))
-    found += [(at, f"{name}: {show_duration(at[1])}") for name, at in scene.marks]
+    found += [(at, f"{name}: {show_duration(at[1])}") for name, at in scene.references]
     if len(scene.points) == 1 and scene.by_request and scene.points[0] != scene.knee:
         (at,) = scene.points
         return [*found, (at, f"your budget: {scene.show(at[0])}, {show_duration(at[1])}")]

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import StepPatch
 from matplotlib.ticker import FixedFormatter
 
-SPOTS = 40  # of one curve; a pointer cannot tell more apart
+SPOTS = 40  # of one curve; a pointer cannot select more
 COLUMNS = 200  # of one step function; of more, several are one with the largest value
 POINTS_PER_IN = 72.0
 AUTOMATIC = re.compile(r"_(child|container)\d+|_nolegend_|")
@@ -28,7 +28,7 @@ Place = tuple[float, float]
 
 
 class Spot(NamedTuple):
-    """A place in a figure, in points from its upper left corner, and what is there.
+    """A place in a figure, in points from its upper left corner, and its text.
 
     A bar has a size, and the place is that of its upper left corner.
     """
@@ -56,14 +56,14 @@ def _points(figure: Figure, axes: Axes) -> Iterator[Spot]:
 
 
 def _values(axes: Axes) -> Iterator[tuple[str, float, float]]:
-    """Yield name and data of what is drawn, the last drawn first: it lies on top."""
+    """Yield name and data of all curves and bars, the topmost first."""
     for line in sorted(axes.lines, key=lambda line: -line.get_zorder()):
         if line.get_transform() == axes.transData:
             yield from ((_name(line), x, y) for x, y in _seen(axes, *_data(line)))
 
 
 def _bars(figure: Figure, axes: Axes) -> Iterator[Spot]:
-    """Yield the bars, also the parts of stacked ones, which tell their own length."""
+    """Yield the bars, also the parts of stacked ones, each with its own length."""
     for bars in (one for one in axes.containers if isinstance(one, BarContainer)):
         for bar in (one for one in bars.patches if one.get_fill()):
             box = bar.get_bbox()
@@ -135,7 +135,7 @@ def _text(axes: Axes, name: str, x: float, y: float) -> str:
 
 
 def _said(label: str, value: str) -> str:
-    """Return what a value is of: without remarks, and its unit behind it."""
+    """Return the quantity of an axis label without remarks, and its unit."""
     label, unit = LABEL.sub("", label), ""
     match = UNIT.fullmatch(label)
     if match is not None:
@@ -145,7 +145,7 @@ def _said(label: str, value: str) -> str:
 
 
 def _shown(axis: Axis, show: Any, value: float) -> str:
-    """Return a value as the axes would say it."""
+    """Return a value as formatted by the axes."""
     formatter = axis.get_major_formatter()
     if show is not None:
         text = show(value)

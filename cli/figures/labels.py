@@ -1,4 +1,4 @@
-"""Write labels beside points so that none covers a point or another label."""
+"""Place labels next to points so that none covers a point or another label."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from gpuplan.cli.figures.style import INK, SOFT
+from gpuplan.cli.figures.style import INK, SOFT, lay_out
 
 PLACES = tuple(
     (x, y, align)
@@ -34,10 +34,10 @@ POINT_RADIUS = 7.0
 NEAR = 15.0  # points; a label farther off gets a line to its point
 LEFT_OF = {"left": 0.0, "center": 0.5, "right": 1.0}
 BETWEEN = (3.0, 0.0)  # points between two labels, across and up
-STEP = 2.0  # points between two dots of what is kept clear along a line
+STEP = 2.0  # points between two dots that keep a line clear of labels
 ON_LINE = 10.0  # a label on a line or a label is as bad as this many times its area on a point
 THROUGH = 100.0  # and a line through a label
-FAR = 1.0  # what a pixel of such a line weighs, in pixels of area
+FAR = 1.0  # weight of a pixel of such a line, in pixels of area
 
 Array = NDArray[np.float64]
 """Points in pixels, shape (n, 2), or boxes, shape (n, 4): left, bottom, right, top."""
@@ -55,8 +55,8 @@ def place_labels(
 ) -> None:
     """Label points in order, each at the first place that is free.
 
-    A place is free where the label covers nothing, and the line from it to its point, if it needs
-    one, crosses no other point and no label. Where there is none, a needed label is at the least
+    A place is free if the label covers nothing, and the line from it to its point, if it needs one,
+    crosses no other point and no label. Without a free place, a needed label is at the least
     crowded place, and another is left out.
 
     Args:
@@ -71,11 +71,11 @@ def place_labels(
     """
     figure = axes.figure
     assert isinstance(figure, Figure)
-    figure.draw_without_rendering()  # settles the layout, so that pixels are what they will be
+    lay_out(figure)  # so that pixels are final
     scale = figure.dpi / 72
     vertices = axes.transData.transform(line) if len(line) > 1 else np.empty((0, 2))
     centres, inside = axes.transData.transform(points), axes.get_window_extent()
-    room = _Room(centres, vertices, inside, scale, near)
+    taken = _Taken(centres, vertices, inside, scale, near)
     for place, (at, text, colour) in enumerate(zip(points, texts, colours, strict=True)):
         if not text:
             continue
@@ -88,18 +88,18 @@ def place_labels(
             fontsize=9,
             color=colour,
             zorder=7,
-            in_layout=False,  # a label must not move what it labels
+            in_layout=False,  # a label must not change the limits
             parse_math=False,  # dollars are dollars
         )
         size = label.get_window_extent().size + scale * np.array(BETWEEN)
-        found = room.find(place, size, beside=needed is not None and place >= needed)
+        found = taken.find(place, size, beside=needed is not None and place >= needed)
         if found is None:
             label.remove()
             continue
         x, y, align = PLACES[found]
         label.set(ha=align)
         label.set_position((x, y))
-        leader = room.take(place, size, found)
+        leader = taken.take(place, size, found)
         if leader is not None:
             thin = {
                 "arrowstyle": "-",
@@ -118,8 +118,8 @@ def place_labels(
             )
 
 
-class _Room:
-    """What is taken on the page, in pixels, by points, lines and the labels written so far."""
+class _Taken:
+    """The pixels taken by points, lines and the labels placed so far."""
 
     def __init__(self, points: Array, line: Array, inside: Bbox, scale: float, near: float) -> None:
         self.points, self.scale, self.near = points, scale, near * scale
@@ -132,7 +132,7 @@ class _Room:
     def find(self, place: int, size: Array, *, beside: bool) -> int | None:
         """Return which of `PLACES` is free for a text, or else the least crowded.
 
-        With ``beside`` a place that is not free, or needs a line to the point, is none.
+        With ``beside`` a place must be free and next to the point, without a line.
         """
         best: tuple[float, int] | None = None
         for order in range(len(PLACES)):
@@ -164,9 +164,9 @@ class _Room:
         return np.concatenate([low, low + size])
 
     def _leader(self, place: int, box: Array) -> Array | None:
-        """Return where a line from the point meets its label; None for a label beside its point.
+        """Return where a line from the point meets its label; None for a label next to its point.
 
-        That is one that is near, and to which no other point is as near.
+        Such a label is near its point, and no other point is as near.
         """
         edges = np.clip(self.points, box[:2], box[2:])
         gaps = np.hypot(*(edges - self.points).T)
@@ -184,12 +184,12 @@ class _Room:
             crowd += FAR * float(np.hypot(*(leader - self.points[place])))
             off = self._gaps(place, self.lines) > POINT_RADIUS * self.scale  # not its own line
             crossed = np.concatenate([self.marks[self._others(place)], self.lines[off]])
-            for dot in self._along(self.points[place], leader):
-                crowd += _overlap(dot, crossed) + THROUGH * _overlap(dot, self.written)
+            dots = self._along(self.points[place], leader)
+            crowd += _overlap(dots, crossed) + THROUGH * _overlap(dots, self.written)
         return crowd
 
     def _gaps(self, place: int, boxes: Array) -> Array:
-        """Return how far a point is from boxes."""
+        """Return the distances of a point from boxes."""
         at = self.points[place]
         gaps = np.maximum(np.maximum(boxes[:, :2] - at, at - boxes[:, 2:]), 0)
         return np.asarray(np.hypot(*gaps.T))
@@ -209,7 +209,10 @@ def _around(centres: Array, reach: float) -> Array:
     return np.concatenate([centres - reach, centres + reach], axis=1)
 
 
-def _overlap(box: Array, others: Array) -> float:
-    """Return the area that one box shares with others, added up."""
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return float(np.maximum(shared, 0).prod(axis=1).sum())
+def _overlap(boxes: Array, others: Array) -> float:
+    """Return the area that a box, or each of several, shares with others, added up."""
+    left, low, right, top = others.T
+    boxes = boxes.reshape(-1, 4, 1)
+    across = np.minimum(boxes[:, 2], right) - np.maximum(boxes[:, 0], left)
+    up = np.minimum(boxes[:, 3], top) - np.maximum(boxes[:, 1], low)
+    return float((np.maximum(across, 0) * np.maximum(up, 0)).sum())

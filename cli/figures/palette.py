@@ -1,7 +1,8 @@
 """One look per policy, the same in every picture.
 
-Colours that colour-blind readers tell apart are fewer than there are policies: those that rent GPUs
-have solid lines, those of one cluster dashed or dotted ones, all in colours of their own.
+There are fewer colors that color-blind readers can distinguish than policies: those that rent GPUs
+have solid lines, those of one cluster dashed or dotted ones, those that choose widths or
+plan ahead long dashes.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
@@ -15,6 +16,7 @@ Dash = tuple[int, tuple[float, ...]]
 SOLID: Dash = (0, ())
 DASHED: Dash = (0, (5, 2))
 DOTTED: Dash = (0, (1, 1.4))
+LONG: Dash = (0, (8, 1.5))
 AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
 """Dashes of a policy's second, third, ... use; no policy has them itself."""
 
@@ -30,14 +32,14 @@ class Look(NamedTuple):
         return {"color": self.colour, "linestyle": self.dash, "zorder": 2 + self._gaps()}
 
     def _gaps(self) -> float:
-        """Return the share of the line that is left out; what has gaps lies on what has none."""
+        """Return the share of gaps in the line; lines with gaps are drawn over solid ones."""
         pattern = self.dash[1]
         return sum(pattern[1::2]) / sum(pattern) if pattern else 0.0
 
 
 LOOKS: dict[str, Look] = {
     "allpass": Look(COLOURS["green"], SOLID),
-    "fixed": Look(COLOURS["blue"], SOLID),
+    "fixed-threshold": Look(COLOURS["blue"], SOLID),
     "serverless-only": Look(COLOURS["orange"], SOLID),
     "serverful-only": Look(COLOURS["sky"], SOLID),
     "hpa": Look(COLOURS["purple"], SOLID),
@@ -51,21 +53,31 @@ LOOKS: dict[str, Look] = {
     "las": Look(COLOURS["olive"], DASHED),
     "2d-las": Look(COLOURS["brown"], DOTTED),
     "gittins": Look(COLOURS["violet"], DOTTED),
+    "easy": Look(COLOURS["blue"], LONG),
+    "conservative": Look(COLOURS["orange"], LONG),
+    "recorded": Look(SOFT, LONG),
+    "fixed-width": Look(COLOURS["brown"], LONG),
+    "equal": Look(COLOURS["yellow"], LONG),
+    "pollux": Look(COLOURS["indigo"], LONG),
+    "pollux-autoscaling": Look(COLOURS["olive"], LONG),
 }
 
 
 BASELINES: dict[str, tuple[str, str]] = {
     "recorded": (INK, "P"),
-    "fixed": (SOFT, "s"),
+    "fixed-width": (SOFT, "s"),
     "equal": (COLOURS["yellow"], "v"),
     "pollux": (COLOURS["purple"], "^"),
     "pollux-autoscaling": (COLOURS["green"], "D"),
 }
-"""Colour and marker of each baseline of ``gpuplan pareto``."""
+"""Color and marker of each baseline of ``gpuplan pareto``."""
+
+OF_A_PACKAGE = (COLOURS["crimson"], "h")
+"""Color and marker of one that an installed package adds."""
 
 
 class GpuLook(NamedTuple):
-    """Colour of GPUs of one kind, and their strength where a colour tells the policy."""
+    """Color of GPUs of one kind, and its opacity where the color shows the policy."""
 
     colour: str
     strength: float

@@ -1,4 +1,4 @@
-"""Several policies in one picture: how soon jobs are done, and what it costs."""
+"""Several policies in one picture: completion times and cost."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 from gpuplan.cli.figures.cdf import nothing, tick_durations
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
-from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure, on_paper
+from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, lay_out, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration, show_usd, tick_usd
 from gpuplan.planner.compare import PolicyComparison
 from gpuplan.simkit.arrays import FloatArray
 
 LEVELS = np.linspace(0, 1, 201)  # shares of jobs at which curves are drawn
-NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.96)  # where a curve's name may stand
+NAMED = (LEVELS >= 0.08) & (LEVELS <= 0.96)  # possible heights of a curve's name
 LINE = 22  # letters of a line of a label
-ALIKE = 0.08  # times whose logarithms differ by no more are one to the eye
+ALIKE = 0.08  # a smaller difference of logarithms is invisible
 BESIDE = 4  # levels up and down on which a curve must be alone too, as steps may be apart on one
-SEEN = 0.05  # share of the levels at which curves must differ by more to be told apart
+SEEN = 0.05  # curves must differ at this share of the levels to be distinct
 LINES = 4  # of the names of curves that look the same
 
 
@@ -94,7 +94,7 @@ def _quantiles(ascending: FloatArray) -> FloatArray:
 
 
 def _alike(curves: list[FloatArray]) -> list[list[int]]:
-    """Return the curves in groups that the eye cannot tell apart; they share a name."""
+    """Return groups of curves that look identical; they share a name."""
     groups: list[list[int]] = []
     for index, curve in enumerate(curves):
         for group in groups:
@@ -179,7 +179,7 @@ def _costs(axes: Axes, found: PolicyComparison, looks: list[Look]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(tick_usd))
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
     axes.set_xlabel("cost of the whole trace (US dollars)")
-    figure.draw_without_rendering()  # settles how wide texts and axes are
+    lay_out(figure)  # so that texts and axes have their widths
     wide_px = axes.get_window_extent().width
     room = [wide_px - text.get_window_extent().width - 10 * figure.dpi / 72 for text in texts]
     needed = [cost * wide_px / max(px, wide_px / 4) for cost, px in zip(costs, room, strict=True)]
@@ -197,7 +197,7 @@ def in_lines(label: str) -> str:
 
 
 def cost_by_kind(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the cost in US dollars by kind of GPUs; what no kind is told for is conventional."""
+    """Return the cost in US dollars by kind of GPUs; costs without a kind are conventional."""
     parts = {kind: float(results.get(f"cost_{kind}_usd") or 0.0) for kind in KINDS}
     rest = results["cost_usd"] - sum(parts.values())
     if rest > 1e-9 * results["cost_usd"]:  # a policy of one cluster

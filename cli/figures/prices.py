@@ -1,4 +1,4 @@
-"""The picture of a price history: price bands beside availability, or either alone."""
+"""The picture of a price history: price bands next to availability, or either alone."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SHORT_DAYS = 5  # of a shorter history the ticks are hours
 
 
 def draw_prices(bands: Sequence[PriceBand]) -> Figure:
-    """Return prices over time with the band P25-P75, beside what is available where that is known.
+    """Return prices over time with the band P25-P75, next to the availability if known.
 
-    Where there is no price at all, what is available stands alone.
+    Without any prices the availability is drawn alone.
 
-    The longest histories are drawn, `MAX_LINES` of them; the title tells how many are left out.
+    The `MAX_LINES` longest histories are drawn; the title has the number of the others.
     """
     drawn = sorted(bands[:MAX_LINES], key=_last_price, reverse=True)
     rest = len(bands) - len(drawn)
@@ -104,7 +104,7 @@ def _supply(axes: Axes, drawn: Sequence[PriceBand]) -> None:
 def _with_gaps(
     band: PriceBand, *levels: NDArray[np.float64]
 ) -> tuple[NDArray[np.datetime64], list[NDArray[np.float64]]]:
-    """Return times and levels with a break wherever bins are missing."""
+    """Return times and levels with a gap where bins are missing."""
     at = np.flatnonzero(np.diff(band.start_h) > 1.5 * band.bin_h) + 1
     times = np.insert(band.start_h, at, band.start_h[at - 1] + band.bin_h)
     return _times(times), [np.insert(level.astype(np.float64), at, np.nan) for level in levels]

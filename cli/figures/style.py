@@ -3,7 +3,7 @@
 Colours are those of Okabe and Ito (2008) and, for policies of one cluster, some of Tol (2021).
 Pictures have a paper and an ink colour of their own, so
 that an SVG can swap both where the reader prefers a dark page, and brightens its colours there; PNG
-keeps the paper white for print. Text in a colour is a darker shade of it, as `on_paper` gives it.
+keeps the paper white for print. Colored text has a darker shade of the color, see `on_paper`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 os.environ["MPLBACKEND"] = "agg"  # a notebook's own would be loaded, and may not be there
 
 import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.ticker import FixedFormatter
@@ -63,7 +64,7 @@ TEXT = {  # contrast of at least 4.5 on white paper
     COLOURS["forest"]: "#005a00",
 }
 """Colour of a line or an area -> that of text about it."""
-DARK = {  # what a colour is on a dark page; text there needs 4.5 too
+DARK = {  # the colors on a dark page; text there needs 4.5 too
     PAPER: "#0d1117",
     "#ffffff": "#0d1117",
     INK: "#e6edf3",
@@ -122,6 +123,8 @@ SETTINGS: dict[Any, Any] = {
     "lines.linewidth": 1.8,
     "svg.fonttype": "none",  # text stays text: searchable, and read aloud
     "svg.hashsalt": "gpuplan",  # the same picture gives the same bytes
+    "figure.autolayout": False,  # no layout but that of new_figure, whatever matplotlibrc says
+    "figure.constrained_layout.use": False,
 }
 
 
@@ -138,12 +141,29 @@ def new_figure(
     With several ``rows`` there are so many below each other, of these relative heights, with one
     x axis where they ``share_x``.
 
-    The figure is not known to pyplot, so nothing is drawn on a screen or kept alive.
+    The figure is not registered with pyplot, so it is not shown and not kept in memory.
     """
     with matplotlib.rc_context(SETTINGS):
         figure = Figure(figsize=(width_in, height_in), layout="constrained")
+        FigureCanvasAgg(figure)  # keeps a renderer; without it each measurement makes a new one
         figure.subplots(len(rows), panels, height_ratios=rows, sharex=share_x)
     return figure
+
+
+def lay_out(figure: Figure) -> None:
+    """Compute where everything is, so that it can be measured; that takes as long as drawing."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        with matplotlib.rc_context(SETTINGS), _any_script():
+            engine.execute(figure)
+
+
+def _settle(figure: Figure) -> None:
+    """Lay a figure out for good: matplotlib would do it anew, and draw twice, for each file."""
+    _show_texts(figure)
+    lay_out(figure)
+    with matplotlib.rc_context(SETTINGS):
+        figure.set_layout_engine(None)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -157,7 +177,7 @@ def save(figure: Figure, path: Path) -> None:
 def svg_of(figure: Figure) -> str:
     """Return a figure as SVG that follows the reader's preference for dark pages."""
     buffer = io.BytesIO()
-    _show_texts(figure)
+    _settle(figure)
     with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "gpuplan"})
     text = _shown(buffer.getvalue().decode())
@@ -168,7 +188,7 @@ def svg_of(figure: Figure) -> str:
 def png_of(figure: Figure) -> bytes:
     """Return a figure as PNG."""
     buffer = io.BytesIO()
-    _show_texts(figure)
+    _settle(figure)
     with matplotlib.rc_context(SETTINGS), _any_script():
         figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "gpuplan"})
     return buffer.getvalue()
@@ -176,7 +196,7 @@ def png_of(figure: Figure) -> bytes:
 
 @contextmanager
 def _any_script() -> Iterator[None]:
-    """Silence what matplotlib says of names in a script that its font lacks, as CJK and emoji.
+    """Silence the warnings of matplotlib about characters that its font lacks, as CJK and emoji.
 
     An SVG keeps them as text, which the reader's fonts show; a PNG has a box for each.
     """

@@ -18,7 +18,7 @@ from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, new_f
 from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.reference_policy import Rival
+from gpuplan.planner.sweep.reference_policy import ReferenceRun
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -31,7 +31,7 @@ UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0,
 EVERYTHING = "everything serverless"
 TODAY = "today"
 LOOK = {
-    "fixed": look_of("fixed"),
+    "fixed": look_of("fixed-threshold"),
     "adaptive": look_of("allpass"),
     EVERYTHING: look_of("serverless-only"),
 }
@@ -52,7 +52,7 @@ def draw_sweep(found: Sweep, marked_s: float | None = None) -> Figure:
 
     Fixed thresholds, the adaptive one and everything serverless have the colours of these policies,
     and each capacity a mark of its own. A line joins the points that are not dominated at their
-    prices, whose marks are full. Of several values of time the first is marked. What the sweep is
+    prices, which have filled marks. Of several values of time the first is marked. The reference
     set against, today, has a mark of its own and is neither on the line nor beneath it. A square is
     around every point at the fixed threshold that is marked, in seconds.
     """
@@ -78,7 +78,7 @@ def draw_sweep(found: Sweep, marked_s: float | None = None) -> Figure:
 
 
 def ratios_without_panel(found: Sweep) -> list[float]:
-    """Return the price ratios that the picture has no room for."""
+    """Return the price ratios that do not fit in the picture."""
     return [case.price_ratio for case in _first_cases(found)[PANELS:]]
 
 
@@ -90,7 +90,7 @@ def _first_cases(found: Sweep) -> list[Case]:
 def _scale(
     figure: Figure, found: Sweep, shown: Sequence[Case], at: Sequence[Place], unit: str
 ) -> None:
-    """Scale and name the axes, alike in all panels; bills are far apart only beside today's."""
+    """Scale and name the axes, equal in all panels; only the bill of today may differ widely."""
     places = [[at[index] for index in _indices(found, case)] for case in shown]
     far_x, far_y = (any(_far_apart([x[axis] for x in some]) for some in places) for axis in (0, 1))
     far_y = far_y and found.against is not None
@@ -128,7 +128,7 @@ def _panel(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
             markeredgecolor=colour,
             markerfacecolor=colour if index in best or _rule(found, index) == TODAY else PAPER,
             markersize=7,
-            clip_on=False,  # a bill of nothing is on the edge
+            clip_on=False,  # a bill of 0 is at the edge
             zorder=4,
             label=_name(found, index),
         )
@@ -169,7 +169,7 @@ def _front(found: Sweep, case: Case) -> list[int]:
     return [indices[place] for place in front]
 
 
-def _point(found: Sweep, index: int) -> SweepPoint | Rival:
+def _point(found: Sweep, index: int) -> SweepPoint | ReferenceRun:
     if index < len(found.points):
         return found.points[index]
     return found.reference if found.against is None or index == len(found.points) else found.against
@@ -191,7 +191,7 @@ def _rule(found: Sweep, index: int) -> str:
 
 def _colour(found: Sweep, index: int) -> str:
     point = _point(found, index)
-    look = look_of(point.policy) if isinstance(point, Rival) else LOOK[_rule(found, index)]
+    look = look_of(point.policy) if isinstance(point, ReferenceRun) else LOOK[_rule(found, index)]
     return look.colour
 
 
@@ -206,7 +206,7 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> None:
-    """Name the points, what matters first; of many only that, and of the front what has room."""
+    """Label the points, the important ones first; of many only these, and the front if it fits."""
     front, indices = _front(found, case), _indices(found, case)
     order = sorted(
         indices,
@@ -236,7 +236,7 @@ def _label_points(axes: Axes, found: Sweep, case: Case, at: Sequence[Place]) -> 
 
 
 def _label(found: Sweep, case: Case, index: int, front: Sequence[int]) -> str:
-    """Return what to write beside a point, with its capacity where several are on the front."""
+    """Return the label of a point, with its capacity if the front has several."""
     several, replayed = len(_capacities(found)) > 1, index < len(found.points)
     remarks = ["recommended"] if index == _recommended(found, case) else []
     remarks += ["knee"] if index == case.knee else []
@@ -262,7 +262,7 @@ def _capacity(workers: int | None) -> str:
 
 
 def _write_legend(figure: Figure, found: Sweep, marked_s: float | None) -> None:
-    """Say what colours and marks mean, below the panels."""
+    """Explain colors and marks below the panels."""
     rules = list(dict.fromkeys(point.policy for point in found.points))
     dot: dict[str, Any] = {"linestyle": "", "markersize": 7}
     swatches = [

@@ -1,8 +1,8 @@
 """Names come from logs and may be hostile: how each form of output shows them, one function a form.
 
-Nothing from a log may act: no control character reaches a terminal or a file, no cell is a formula
-of a spreadsheet, no line is a command of a CI service, and nothing is markup, a mention or a link.
-Every text that may hold a name goes through one of these functions where it is written, whichever
+Text from a log must have no effect: no control character reaches a terminal or a file, no cell is a
+formula of a spreadsheet, no line is a command of a CI service, and no text is markup, a mention or
+a link. Every text that may contain a name goes through one of these functions on output, whichever
 command writes it. Docs: docs/reliability.md.
 """
 
@@ -20,17 +20,17 @@ HIDDEN = "?"
 LOG_COMMAND = re.compile(r"^(\s*):(?=:)")
 """What GitHub runs where a line begins with it, after any blanks."""
 LOG_GROUP = re.compile(r"#(?=#(?:\[|vso\[))")
-"""What GitHub and Azure Pipelines run wherever it stands in a line."""
+"""Commands that GitHub and Azure Pipelines run anywhere in a line."""
 
 FORMULA = re.compile("[' ]*[=+\\-@\uff1d\uff0b\uff0d\uff20]")
 """How a text begins that a spreadsheet takes for a formula, or that is marked as none already."""
 CSV_MARK = "'"
 CSV_QUOTED = re.compile(r"""[,;|"]|^[ ']|^::| $""")
-"""What stands in quotes in CSV: also separators of other places, so that no cell falls apart."""
+"""Characters that need quotes in CSV, including separators of other locales."""
 CSV_SPLIT = re.compile(f";(?={FORMULA.pattern})")
 """What would begin a formula where a spreadsheet separates cells by semicolons."""
 CSV_BACKSLASH = re.compile(r"\\(?=[\\\0]|u[0-9a-f]{4}|U[0-9a-f]{8})")
-"""What would be read as a code; \\0 stands for one that is written."""
+"""Text that would be read as a code; \\0 marks a literal one."""
 NO_TEXT = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Categories of Unicode that control and mark text: also bidirectional overrides and line ends."""
 
@@ -56,7 +56,7 @@ MARKDOWN_MATH = re.compile(r"\$(?![\d/])")
 
 
 def visible(text: str) -> str:
-    """Return a text on one line, in which ``?`` stands for what cannot be shown."""
+    """Return a text on one line, with ``?`` for characters that cannot be shown."""
     return text if text.isprintable() else "".join(c if c.isprintable() else HIDDEN for c in text)
 
 
@@ -134,7 +134,7 @@ def picture(text: str) -> str:
 
 
 def json_text(written: str) -> str:
-    """Return JSON that has been written, with the same values and nothing that acts in a log.
+    """Return serialized JSON with the same values, but without commands of a CI service.
 
     What JSON allows inside a text but a terminal obeys is written as an escape.
     """
@@ -173,7 +173,7 @@ def _code(character: str) -> str:
 
 def _json_code(character: str) -> str:
     if unicodedata.category(character) == "Cs":
-        return "\\ufffd"  # half a pair, as in a path that is no UTF-8, is no text anywhere
+        return "\\ufffd"  # half a surrogate pair, as in a path that is not UTF-8, is not valid text
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 

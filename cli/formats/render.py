@@ -6,9 +6,10 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TextIO
 
+from gpuplan.analysis.plain import plain as plain_result
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli.formats import escape
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
@@ -25,7 +26,7 @@ def as_json(report: Report) -> str:
     document = {
         "schema_version": JSON_SCHEMA_VERSION,
         "command": report.command,
-        "inputs": [asdict(source) for source in report.inputs],
+        "inputs": [plain_result(source) for source in report.inputs],
         "parameters": report.parameters,
         "results": report.results,
         "warnings": list(report.warnings),
@@ -63,7 +64,7 @@ def _one_line(text: str) -> str:
 
 
 def as_text(report: Report, stream: TextIO) -> str:
-    """Return every table for a terminal, as wide as ``stream`` or 100 columns where it is none."""
+    """Return every table for a terminal, as wide as ``stream``, or 100 columns for a file."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -157,7 +158,7 @@ def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
 
 
 def _width(table: Table, position: int) -> int:
-    """Return the least width in which nothing is broken that should stay whole."""
+    """Return the least width that breaks no unbreakable word."""
     column = table.columns[position]
     cells = [column.text(row[position]) for row in table.rows]
     if not is_numeric(table, position):
@@ -166,7 +167,7 @@ def _width(table: Table, position: int) -> int:
 
 
 def _natural(table: Table, position: int) -> int:
-    """Return the width in which nothing is broken at all."""
+    """Return the width without any line break."""
     column = table.columns[position]
     return max(map(len, [column.header, *(column.text(row[position]) for row in table.rows)]))
 
@@ -174,7 +175,7 @@ def _natural(table: Table, position: int) -> int:
 def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) -> int:
     """Return the width over which headers of numbers are folded, so that the columns fit.
 
-    Left to itself, rich reckons without the least widths, and cuts the last column off.
+    By default rich ignores the least widths and cuts off the last column.
     """
     sizes = [(_width(table, i), _natural(table, i)) for i, _ in columns]
     room = width - GAP * len(sizes)  # the ends of a line take one each
@@ -185,7 +186,7 @@ def _widest_number(table: Table, columns: list[tuple[int, Column]], width: int) 
 
 
 def is_numeric(table: Table, position: int) -> bool:
-    """Return whether a column holds numbers, which stand right."""
+    """Return whether a column has numbers, which are right-aligned."""
     return any(_is_number(row[position]) for row in table.rows)
 
 

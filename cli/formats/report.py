@@ -1,4 +1,4 @@
-"""What a command hands to the renderers: the JSON contract, its tables and its picture."""
+"""The result of a command for the renderers: the JSON contract, its tables and its picture."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.formats.escape import visible
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
 
-    from gpuplan.analysis.trace import Trace
-
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A cell whose text does not follow from its column, as where each row has its own unit.
+    """A cell with its own text instead of its column's format, if each row has its own unit.
 
     Attributes:
         value: the raw value, for CSV.
@@ -59,7 +58,7 @@ class Table:
         title: a few words.
         columns: in the order of the cells.
         rows: all of them, which CSV has.
-        most: as many as people are shown; None for all.
+        most: number of rows shown to people; None for all.
     """
 
     title: str
@@ -68,21 +67,12 @@ class Table:
     most: int | None = None
 
     def cut(self) -> tuple[Table, str]:
-        """Return the table as people see it, and what to say of the rows that are left out."""
+        """Return the table as shown to people, and a note about rows that are left out."""
         if self.most is None or len(self.rows) <= self.most:
             return self, ""
         more = len(self.rows) - self.most
         text = f"And {more:,} more {'row' if more == 1 else 'rows'}; JSON has all."
         return replace(self, rows=self.rows[: self.most]), text
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One input file as the JSON output names it."""
-
-    path: str
-    sha256: str
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,25 +85,22 @@ class Report:
         tables: what people read; the first is the main one, which CSV writes.
         inputs: the files the result comes from.
         parameters: every effective option.
-        headline: one sentence that says the answer.
-        warnings: what the reader must know to use the result.
+        headline: the answer in one sentence.
+        warnings: what would change the reader's decision.
         notes: what helps whoever typed the command; no part of the result.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
+        timeline: what happened over time, for ``--timeline``, where a study has it.
     """
 
     command: str
     results: dict[str, Any]
     tables: tuple[Table, ...]
-    inputs: tuple[Input, ...] = ()
+    inputs: tuple[InputFile, ...] = ()
     parameters: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
-
-
-def trace_input(trace: Trace) -> Input:
-    """Return a trace as an input of a report."""
-    return Input(path=str(trace.path), sha256=trace.sha256, rows=trace.rows)
+    timeline: Callable[[], pl.DataFrame] | None = None

@@ -18,7 +18,7 @@ def parse_duration(text: str, option: str, most_s: float = CENTURY_S) -> float:
     """Return seconds for ``90``, ``90s``, ``45m``, ``48h`` or ``2d``.
 
     Raises:
-        UsageError: the text is no duration, or one above ``most_s``; the message names ``option``.
+        UsageError: the text is not a duration, or above ``most_s``; the message names ``option``.
     """
     match = DURATION.match(text.lower())
     endless = text.strip().lower() in NO_LIMIT
@@ -36,7 +36,7 @@ def parse_share(text: str, option: str) -> float:
     """Return a fraction of 1 for ``2%`` or ``0.02``.
 
     Raises:
-        UsageError: the text is no share from 0 to 1; the message names ``option``.
+        UsageError: the text is not a share from 0 to 1; the message names ``option``.
     """
     number, size = (text[:-1], 100) if text.endswith("%") else (text, 1)
     try:
@@ -75,7 +75,7 @@ def show_count(value: float) -> str:
 
 
 def show_jobs(jobs: int, span_s: float | None = None) -> str:
-    """Return how many jobs, and over how long they were submitted: ``1,119 jobs over 13.9 d``."""
+    """Return the number of jobs and the span of submissions: ``1,119 jobs over 13.9 d``."""
     if jobs == 1:
         return "1 job"
     over = "" if span_s is None else f" over {show_duration(span_s)}" if span_s else " at once"
@@ -110,7 +110,7 @@ def show_between(low: float, high: float, show: Callable[[float], str]) -> str:
 
 
 def show_ends(low: float | None, high: float | None, show: Callable[[float], str]) -> str:
-    """Return a range, ``at least 20`` without an upper end, and nothing without a lower one."""
+    """Return a range, ``at least 20`` without an upper end, empty without a lower one."""
     if low is None:
         return ""
     return f"at least {show(low)}" if high is None else show_between(low, high, show)

@@ -1,9 +1,9 @@
-"""What a result holds, by the names that gates and diffs give it.
+"""The fields of a result, by the names used in gates and diffs.
 
 A field is a path in ``results`` of the JSON output: ``duration_s.p95``, ``points.cost_usd``. Where
 it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are told
 apart by what they are about (a policy, a threshold, a class) and never by their position. Curves
-and lists of bare values (counts by hour, intervals) are no fields.
+and lists of bare values (counts by hour, intervals) are not fields.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, 
 
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
 STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
-"""Names whose unit is that of the group they stand in, as in ``duration_s.p95``."""
+"""Names with the unit of their group, as in ``duration_s.p95``."""
 
 SHARE = re.compile(
     r"(\w+_)?share(_\w+)?|under_\d+s|gini|utilization|saving|variation|daily_volatility"
-    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error"
+    r"|(daily|weekly)_strength|\w+_over_one_gpu|efficiency|error|within|\w+_wait_growth"
 )
-"""Names of what is a fraction of 1, and so may be compared with a percentage."""
+"""Names of fractions of 1, which may be compared with a percentage."""
 
 WORDS = {
     "gpu_h": re.compile(r"(\w+_)?gpu_hours"),
@@ -35,24 +35,24 @@ WORDS = {
     "workers": re.compile(r"workers(_\w+)?|\w+_workers|capacity"),
     "gpus": re.compile(r"width"),
 }
-"""Unit -> names that say it in a word."""
+"""Unit -> names that contain it as a word."""
 
 BY_NAME = ("used_gpus",)
 """Groups of one number for each name from the input, all in the unit of the group."""
 
 NAMED_AT_MOST = 8
-NEAR = 0.6  # of 1; below it another name is no misspelling
+NEAR = 0.6  # of 1; below it a name is not a misspelling
 SAME = 1e-5  # two numbers that name one row may differ by this much of the larger
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a list that a field stands in.
+    """A row of a list that contains a field.
 
     Attributes:
         path: of the list.
-        key: what tells the row apart.
-        also: everything that may name the row, for conditions that say it in another way.
+        key: the identity of the row.
+        also: all names of the row, for conditions that use another one.
     """
 
     path: str
@@ -75,7 +75,7 @@ class ResultField:
 
     Attributes:
         path: its names, joined by dots.
-        rows: the rows it stands in, the outermost first.
+        rows: the rows that contain it, the outermost first.
         value: a number, a text, true or false, or None.
     """
 
@@ -90,14 +90,14 @@ class ResultField:
 
     @property
     def is_number(self) -> bool:
-        """Whether the value is a number, which None may stand for."""
+        """Return whether the value is a number or None."""
         return self.value is None or (
             isinstance(self.value, int | float) and not isinstance(self.value, bool)
         )
 
     @property
     def number(self) -> float | None:
-        """The value where it is a number and no NaN."""
+        """The value if it is a number other than NaN."""
         if self.value is None or not self.is_number or math.isnan(self.value):
             return None
         return float(self.value)
@@ -113,7 +113,7 @@ def addressed(path: str, rows: Sequence[Row]) -> str:
 
 
 def fields_of(results: Any, layout: Layout) -> list[ResultField]:
-    """Return every field of a result, in its order, with its rows as the layout tells them."""
+    """Return every field of a result, in its order, with its rows identified by the layout."""
     found = list(_fields(results, "", (), layout))
     groups = {group for one in found for group in groups_of(one.path)}
     # A group that is missing in one element of a list is null there.
@@ -138,13 +138,13 @@ def _fields(value: Any, path: str, rows: tuple[Row, ...], layout: Layout) -> Ite
 
 
 def groups_of(path: str) -> Iterator[str]:
-    """Return every group that a field stands in: ``a`` and ``a.b`` for ``a.b.c``."""
+    """Return every group that contains a field: ``a`` and ``a.b`` for ``a.b.c``."""
     parts = path.split(".")
     return (".".join(parts[:end]) for end in range(1, len(parts)))
 
 
 class NoField(UsageError):
-    """Nothing has the name; other errors say that several things have it."""
+    """No field has the name; other errors mean that several have it."""
 
 
 class NoRow(NoField):
@@ -164,7 +164,7 @@ class Numbers:
     """The numbers of a result, found by name.
 
     Attributes:
-        by_path: path -> its numbers, several where it stands in a list.
+        by_path: path -> its numbers, several if it is in a list.
     """
 
     by_path: dict[str, list[ResultField]] = field(default_factory=dict)
@@ -179,7 +179,7 @@ class Numbers:
         return found
 
     def named(self, name: str) -> tuple[str, list[ResultField]]:
-        """Return the path of the field that is meant, and its numbers.
+        """Return the path of the field that a name means, and its numbers.
 
         Args:
             name: a path, its end, either without units; rows in brackets, as in
@@ -216,7 +216,7 @@ class Numbers:
 
 
 def _selectors(name: str) -> tuple[str, dict[int, str]]:
-    """Return a name without brackets, and what they hold by their place from the end, 0 last."""
+    """Return a name without brackets, and their contents by position from the end, 0 last."""
     bare, wanted = "", {}
     for part in re.finditer(r"([^\[\]]*)(?:\[([^\]]*)\])?", name):
         bare += part[1]
@@ -226,7 +226,7 @@ def _selectors(name: str) -> tuple[str, dict[int, str]]:
 
 
 def _is_row(row: Row, terms: str, names: Sequence[tuple[str, Any]]) -> bool:
-    """Return whether a row is meant: by its label, or by values or ``name=value``, each its own."""
+    """Return whether a row matches: by its label, or by its values or ``name=value`` pairs."""
     return row.label == terms or all(_is_term(names, term) for term in terms.split(","))
 
 
@@ -277,7 +277,7 @@ def some(names: Sequence[str], separator: str = ", ") -> str:
 
 
 def _likeness(name: str, path: str) -> float:
-    """Return how like a name is to a path or to its last part, 0 to 1."""
+    """Return the similarity of a name to a path or to its last part, 0 to 1."""
     texts = (path, _bare(path), path.rpartition(".")[2])
     return max(SequenceMatcher(None, name, text).ratio() for text in texts)
 
@@ -287,7 +287,7 @@ def _bare(path: str) -> str:
 
 
 def unit_of(path: str) -> str:
-    """Return the unit of a field; nothing for a number without one.
+    """Return the unit of a field; empty for a number without one.
 
     It is ``s``, ``h``, ``d``, ``usd``, ``gpus``, ``gpu_h``, ``workers`` or ``share``.
     """
@@ -300,6 +300,6 @@ def unit_of(path: str) -> str:
     for unit, words in WORDS.items():
         if words.fullmatch(name):
             return unit
-    # Dollars per GPU-hour are dollars: the unit stands before "per", or "at".
+    # Dollars per GPU-hour are dollars: the unit is before "per" or "at".
     match = UNIT_SUFFIX.search("_" + re.split(r"_?per_|_at_", name)[0])
     return match[1] if match else ""

@@ -72,7 +72,7 @@ class Condition:
         field: the name of a field.
         op: one of `OPERATORS`.
         value: as written, before its unit is taken into account.
-        unit: ``h``, ``%``, ``usd`` ...; empty where none is written.
+        unit: ``h``, ``%``, ``usd`` ...; empty if none is written.
         is_signed: whether a sign is written, as for a change.
     """
 
@@ -88,7 +88,7 @@ class Condition:
         return OPERATORS[self.op](value, limit)
 
     def excess(self, value: float, limit: float) -> float:
-        """Return how far beyond the limit a value is; of several the largest is told."""
+        """Return the excess of a value over the limit; the largest one is reported."""
         if self.op in ("==", "!="):
             return abs(value - limit) if self.op == "!=" else -abs(value - limit)
         return value - limit if self.op in (">", ">=") else limit - value
@@ -100,14 +100,15 @@ class GateResult:
 
     Attributes:
         condition: as given.
-        path: the field that was meant; empty where the condition names none.
+        path: the field of the condition; empty if no field matches.
         value: of the field: in a list of rows the one furthest beyond the limit, or nearest to it;
             None where it has none.
-        limit: what it was compared with, in the unit of the field; None where it was not.
+        limit: the limit in the unit of the field; None if not compared.
         tripped: whether the condition holds.
         detail: the field with its row, its value and the limit as people read them, or what is
             wrong.
-        may_be_unchecked: whether it passes where it could not be checked.
+        may_be_unchecked: whether it passes if it could not be checked.
+        only_warns: whether it is a warning where its condition holds.
     """
 
     condition: str
@@ -117,20 +118,25 @@ class GateResult:
     tripped: bool
     detail: str
     may_be_unchecked: bool = False
+    only_warns: bool = False
 
     @property
     def fails(self) -> bool:
-        """Whether the gate ends the program with an exit code other than 0."""
-        return self.state != "passed" and not (self.state == "unchecked" and self.may_be_unchecked)
+        """Return whether the gate ends the program with an exit code other than 0."""
+        if self.state == "unchecked":
+            return not self.may_be_unchecked
+        return self.state in ("failed", "error")
 
     @property
-    def state(self) -> Literal["passed", "failed", "unchecked", "error"]:
+    def state(self) -> Literal["passed", "warned", "failed", "unchecked", "error"]:
         """``unchecked`` without a value or a row, ``error`` without such a field."""
         if not self.path:
             return "error"
         if self.value is None:
             return "unchecked"
-        return "failed" if self.tripped else "passed"
+        if not self.tripped:
+            return "passed"
+        return "warned" if self.only_warns else "failed"
 
     def summary(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
@@ -145,7 +151,7 @@ class GateResult:
 
 
 def check(results: Mapping[str, Any], conditions: Sequence[str]) -> list[GateResult]:
-    """Return what comes of each condition on a result; raises nothing, so that all can be told."""
+    """Return the outcome of each condition on a result; raises nothing, to report all."""
     numbers = Numbers.of(fields_of(results, layout_of(results)))
     return each(conditions, lambda condition: _judged(numbers, condition))
 
@@ -166,8 +172,15 @@ def check_all(
 
 
 def allowing(gates: Iterable[GateResult], allow_unchecked: bool) -> tuple[GateResult, ...]:
-    """Return gates that pass, or not, where they could not be checked."""
-    return tuple(replace(gate, may_be_unchecked=allow_unchecked) for gate in gates)
+    """Return gates that pass, or not, where they could not be checked; warnings always do."""
+    return tuple(
+        replace(gate, may_be_unchecked=allow_unchecked or gate.only_warns) for gate in gates
+    )
+
+
+def warnings_only(gates: Iterable[GateResult]) -> tuple[GateResult, ...]:
+    """Return gates that are warnings where their condition holds or cannot be checked."""
+    return tuple(replace(gate, only_warns=True, may_be_unchecked=True) for gate in gates)
 
 
 def each(
@@ -205,13 +218,13 @@ def _one(
 def raise_tripped(
     gates: Sequence[GateResult], *, written: str = WRITTEN, given_as: str = "--fail-if"
 ) -> None:
-    """End the program as its gates say, once everything has been written.
+    """End the program with the exit code of its gates, after everything has been written.
 
-    A gate that could not be checked fails, or is a warning where that is allowed.
+    A gate that could not be checked fails, or is a warning if that is allowed.
 
     Args:
         gates: what came of each condition.
-        written: what the user has all the same, for the message.
+        written: the outputs that the user has anyway, for the message.
         given_as: where the conditions come from, for the message.
 
     Raises:
@@ -221,8 +234,12 @@ def raise_tripped(
     """
     for gate in gates:
         if gate.state == "unchecked" and not gate.fails:
-            messages.warn(f"{given_as} {gate.condition!r} is not checked: {gate.detail}")
-    tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in gates if gate.tripped]
+            option = "--warn-if" if gate.only_warns else given_as
+            messages.warn(f"{option} {gate.condition!r} is not checked: {gate.detail}")
+        elif gate.state == "warned":
+            messages.warn(f"gate tripped: {gate.condition} ({gate.detail})")
+    failed = [gate for gate in gates if gate.state == "failed"]
+    tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in failed]
     unchecked = [
         f"gate not checked: {gate.condition} ({gate.detail})"
         for gate in gates
@@ -239,12 +256,15 @@ def raise_tripped(
         raise GateFailed(NEXT_ERROR.join([*tripped, *unchecked]) + next_step)
 
 
-def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condition:
+def read_condition(
+    text: str, studies: Mapping[str, str] | None = None, option: str = "--fail-if"
+) -> Condition:
     """Return the parts of a condition, checked as far as it can be without a result.
 
     Args:
         text: the condition.
         studies: name -> command of the studies that it may name, where there are several.
+        option: where it is given, for messages.
 
     Raises:
         UsageError: it is none, or names a unit or a study that is not there.
@@ -254,7 +274,7 @@ def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condi
         _check_study(condition.field, studies or {})
         return condition
     except UsageError as error:
-        raise UsageError(f"--fail-if {text!r}: {error}") from error
+        raise UsageError(f"{option} {text!r}: {error}") from error
 
 
 def _parsed(text: str) -> Condition:

@@ -1,7 +1,7 @@
-"""What tells the rows of a list apart, so that a row is found again in another result.
+"""The identity of the rows of a list, to find a row again in another result.
 
 Rows are told apart by what was requested or what they are about (a policy, a threshold, a class),
-never by their position, and by a computed value only where nothing else does it.
+never by their position, and by a computed value only if nothing else works.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 DRAWN = ("duration_cdf", "lorenz", "timeline", "hill")
-"""Lists of points of a curve, wherever they stand in the results."""
+"""Lists of points of a curve, anywhere in the results."""
 
 ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("label",),
@@ -36,7 +36,7 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("target_scv",),
     ("start",),
 )
-"""What tells the rows of a list apart: of those that do, the one that most rows have in common."""
+"""Names that identify the rows of a list; the first one that most rows have is used."""
 
 COMPUTED = ("price_ratio",)
 """Names whose value follows from prices unless several were requested.
@@ -48,12 +48,12 @@ FOUND = ("width",)
 """Names of results, which tell rows apart in one document but find no row again in another."""
 
 RANK = "_rank"
-"""Ending of a name that stands for a rank: ``width_rank`` 1 is the narrowest of a class."""
+"""Suffix of a name for a rank: ``width_rank`` 1 is the narrowest of a class."""
 
 KEY_NAMES = tuple(dict.fromkeys(name for names in ROW_KEYS for name in names))
 
 Layout = Mapping[str, tuple[str, ...]]
-"""Path of a list -> the names that tell its rows apart; no names where nothing does."""
+"""Path of a list -> the names that identify its rows; empty if none do."""
 
 
 def text_of(value: Any) -> str:
@@ -64,7 +64,7 @@ def text_of(value: Any) -> str:
 
 
 def layout_of(*documents: Any) -> dict[str, tuple[str, ...]]:
-    """Return how the rows of each list are told apart, in the same way for all documents."""
+    """Return how to identify the rows of each list, in the same way for all documents."""
     found: dict[str, list[list[list[Any]]]] = {}  # path -> of each document, its lists there
     for position, document in enumerate(documents):
         for path, rows in _lists(document, ""):
@@ -85,7 +85,7 @@ def _lists(value: Any, path: str) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _key(documents: list[list[list[Any]]]) -> tuple[str, ...]:
-    """Return the names that tell rows apart in every list, and match most between documents."""
+    """Return the names that identify rows in every list and match most between documents."""
     lists = [one for document in documents for one in document]
     rows = [row for one in lists for row in one]
     best: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ def _key(documents: list[list[list[Any]]]) -> tuple[str, ...]:
 
 
 def _texts(rows: list[Any]) -> Iterator[tuple[str, ...]]:
-    """Yield names of texts, ever more of them: what a row is about stands before its results."""
+    """Yield growing sets of names of texts: the subject of a row comes before its results."""
     texts = [name for name in rows[0] if all(isinstance(row.get(name), str) for row in rows)]
     return (tuple(texts[:end]) for end in range(1, len(texts) + 1))
 
@@ -130,7 +130,7 @@ def _texts_of(rows: list[Any], names: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def keys_of(rows: list[Any], names: Sequence[str]) -> list[tuple[tuple[str, Any], ...]]:
-    """Return the key of each row of one list. Ranks are among rows that are otherwise alike."""
+    """Return the key of each row of one list. Ranks are among rows that are otherwise equal."""
     plain = [[(name, row.get(name)) for name in names] for row in rows]
     for place, name in enumerate(names):
         if not (of := _ranked(name)):
@@ -152,7 +152,7 @@ def _order(value: Any) -> tuple[bool, float]:
 
 
 def named_items(group: dict[Any, Any], path: str) -> Iterator[tuple[str, Any]]:
-    """Yield what a group of results holds, each with its path; curves are left out."""
+    """Yield the items of a group of results with their paths; curves are left out."""
     for name, item in group.items():
         if name not in DRAWN or isinstance(item, dict):  # a study may be named as a curve is
             yield f"{path}.{name}" if path else str(name), item

@@ -14,20 +14,27 @@ from typing import Any, get_args
 from typer.core import TyperCommand
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.cli.app.help_pages import show_command_help
 
 OF_ANY_BYTES = ("sources",)
 
 
 def command_of(parameters: list[inspect.Parameter]) -> type[TyperCommand]:
-    """Return the class of a command whose words are checked."""
+    """Return the class of a command whose words are checked, with its help."""
+    declared = {one.name: one.annotation for one in parameters}
     paths = {one.name for one in parameters if _is_path(one.annotation)}
 
     class Checked(TyperCommand):
+        annotations = declared
+
         def __init__(self, *arguments: Any, **attributes: Any) -> None:
             super().__init__(*arguments, **attributes)
             for param in self.params:
                 process = _checking(param, param.process_value, is_path=param.name in paths)
                 setattr(param, "process_value", process)  # noqa: B010
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            show_command_help(self, ctx.command_path)
 
     return Checked
 

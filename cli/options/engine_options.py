@@ -30,16 +30,16 @@ class EngineChoice:
     engine: Annotated[
         EngineName,
         typer.Option(
-            help="What runs replays side by side; dask and ray need the extra of that name, for "
-            "example pip install 'gpuplan\\[dask]'. The result does not depend on it.",
+            help="What runs replays in parallel. dask and ray need an extra: pip install "
+            "'gpuplan\\[dask]'. Results are the same.",
             rich_help_panel=ENGINE_PANEL,
         ),
     ] = EngineName.threads
     address: Annotated[
         str | None,
         typer.Option(
-            help="A running Dask scheduler (tcp://host:8786) or Ray head (host:6379) to use; "
-            "otherwise workers are started on this machine.",
+            help="Dask scheduler (tcp://host:8786) or Ray head (host:6379) to use. "
+            "Default: start workers on this machine.",
             rich_help_panel=ENGINE_PANEL,
             show_default=False,
         ),
@@ -47,8 +47,7 @@ class EngineChoice:
     parallel: Annotated[
         int | None,
         typer.Option(
-            help="Replays at a time on this machine. Default: one per core. The result does not "
-            "depend on it.",
+            help="Replays at a time on this machine. Default: one per core. Results are the same.",
             min=1,
             rich_help_panel=ENGINE_PANEL,
             show_default=False,

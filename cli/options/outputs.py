@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.files import check_writable, files_named_in, is_stream, spare
+from gpuplan.analysis.files import check_writable, files_named_in, is_stream, refuse_overwrite
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
+WriteFile = Callable[[Path], None]
+"""Writes a file to the path given."""
 TEXT_SUFFIXES = {
     ".json": ResultFormat.json,
     ".md": ResultFormat.md,
@@ -64,9 +66,18 @@ def check_output(
             read_condition(condition)
     written = [*output_files(output), *(path for path in others if path is not None)]
     named = files_named_in(*(text for text in inputs if isinstance(text, str)))
-    spare(written, [*named, *(path for path in inputs if isinstance(path, Path))])
+    refuse_overwrite(written, [*named, *(path for path in inputs if isinstance(path, Path))])
     for path in written:
         check_writable(path)
+
+
+def check_suffix(option: str, path: Path | None, suffix: str) -> None:
+    """Refuse a file name without the suffix of its form; a pipe or device needs none.
+
+    Raises `UsageError`.
+    """
+    if path is not None and path.suffix.lower() != suffix and not has_form_of_stdout(path):
+        raise UsageError(f"{option} {path}: expected a name that ends in {suffix}")
 
 
 def has_form_of_stdout(path: Path) -> bool:

@@ -6,10 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import Contender
-from gpuplan.planner.registry import POLICIES, Policy
+from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.registry import POLICIES, find_policy, policy_name
+from gpuplan.planner.runs.cluster_setting import SIZES
+from gpuplan.simkit.cluster_shape import ClusterShape
 
 SAME = {"capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
@@ -18,23 +23,29 @@ TRIED = ("capacity", "threshold_s")
 
 
 def read_contenders(
-    policies: Sequence[str], settings: Sequence[str], gpus: int | None = None
+    policies: Sequence[str],
+    settings: Sequence[str],
+    size: ClusterSize | None = None,
+    *,
+    are_priced: bool = False,
 ) -> list[Contender]:
     """Return the policies to compare, with their settings.
 
     What stands with a policy counts before ``policy.key=value``, that before ``key=value``, which
-    every policy with that setting takes, and that before ``gpus``.
+    every policy with that setting takes, and that before ``size``.
 
     Args:
         policies: names, each with settings after a colon where it has its own.
         settings: ``key=value`` for all, or ``policy.key=value``.
-        gpus: GPUs that any policy may hold: a cluster's size, or the most workers rented.
+        size: GPUs that any policy may hold: its cluster, or the most workers rented.
+        are_priced: whether prices are looked up; then of the GPU type of a cluster.
 
     Raises:
         UsageError: no such policy or setting, a value of another kind, a policy or a setting given
-            twice, or two sizes for all.
+            twice, two sizes for all, or several GPU types for a policy that takes one.
     """
     check_once(settings)
+    _check_one_size(settings, "--set ")
     known: dict[str, Policy] = {}
     names: dict[str, str] = {}
     for text in map(str.strip, policies):
@@ -48,87 +59,183 @@ def read_contenders(
     for text in owned:
         if _owner(text) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
-    for_all = [*_size(gpus, shared, names, known), *((text, f"--set {text}") for text in shared)]
+    _check_size(size, shared, names, known)
     found = []
     for text, policy in known.items():
-        given = _Given(policy)
-        for setting, option in for_all:
-            given.take(taken(setting, policy), option)
+        given = _Given(names[text], policy, size)
+        for setting in sorted(shared, key=lambda one: _key(one) in policy.settings):
+            given.take(taken(setting, policy), f"--set {setting}")
         for other in owned:
             if _owner(other) == names[text]:
-                given.take([other.strip()[len(names[text]) + 1 :]], f"--set {other}")
+                given.take([_unowned(other)], f"--set {other}")
         given.take(_own(text), f"--policy {text}")
-        found.append(Contender(text, names[text], given.values, given.options))
+        found.append(given.contender(text, are_priced=are_priced))
     return found
 
 
-def read_rival(text: str, settings: Sequence[str]) -> Contender:
+def read_rival(
+    text: str,
+    settings: Sequence[str],
+    size: ClusterSize | None = None,
+    *,
+    is_priced: bool = False,
+) -> Contender:
     """Return the policy that a sweep is set against.
 
     What stands with it counts before ``settings``, of which it takes those that it has; but not
-    `TRIED`, which are what the sweep chooses.
+    `TRIED`, which are what the sweep chooses. Other arguments are those of `read_contenders`.
 
     Raises:
-        UsageError: no such policy or setting, a setting given twice, or a value of another kind.
+        UsageError: no such policy or setting, a setting given twice, a value of another kind, two
+            sizes, a size for a policy that has none, or several GPU types.
     """
     check_once(settings)
     name, policy = _named(text, "--against")
-    given = _Given(policy)
+    if size is not None and has_own_size(text):
+        raise UsageError(f"{size.option} and --against {text}: give one of the two")
+    _check_size(size, (), {text: name}, {text: policy})
+    given = _Given(name, policy, size)
     for one in settings:
         if one.partition("=")[0].strip() not in TRIED:
             given.take(taken(one, policy), f"--set {one}")
     given.take(_own(text), f"--against {text}")
-    return Contender(text, name, given.values, given.options)
+    return given.contender(text, are_priced=is_priced)
 
 
-def read_contender(name: str, settings: Sequence[str], gpus: int | None = None) -> Contender:
+def read_contender(
+    name: str,
+    settings: Sequence[str],
+    size: ClusterSize | None = None,
+    *,
+    is_priced: bool = False,
+) -> Contender:
     """Return the one policy of a replay; arguments as those of `read_contenders`.
 
     Raises:
         UsageError: no such policy or setting, a setting given twice, a value of another kind, two
-            sizes, or a size for a policy that has none.
+            sizes, a size for a policy that has none, or several GPU types for one that takes one.
     """
     check_once(settings)
+    _check_one_size(settings, "--set ")
     plain = name.partition(":")[0].strip()
-    if plain in POLICIES and _own(name):
+    if policy_name(plain) in POLICIES and _own(name):
         listed = " ".join(f"--set {part.strip()}" for part in _own(name))
         raise UsageError(
             f"--policy {name!r}: one policy has its settings in --set\n"
             f"  next: --policy {plain} {listed}"
         )
-    policy = find_named(name, POLICIES, "--policy")
-    given = _Given(policy)
-    for setting, option in _size(gpus, settings, {name: name}, {name: policy}):
-        given.take(taken(setting, policy), option)
+    policy = find_policy(name)
+    name = policy.name
+    _check_size(size, settings, {name: name}, {name: policy})
+    given = _Given(name, policy, size)
     for text in settings:
         given.take([text], f"--set {text}")
-    return Contender(name, name, given.values, given.options)
+    return given.contender(name, are_priced=is_priced)
 
 
 class _Given:
     """What is set of a policy's settings, and by which options; the later counts."""
 
-    def __init__(self, policy: Policy) -> None:
-        self.known = policy.settings
+    def __init__(self, name: str, policy: Policy, size: ClusterSize | None) -> None:
+        self.name = name
+        self.policy = policy
         self.values: dict[str, Any] = {}
         self.options: dict[str, str] = {}
+        self.gpu_type = ""
+        if size is None:
+            return
+        setting = size_setting(policy)
+        if setting == "cluster":
+            self._check_types(size.shape, size.option)
+            self.values, self.options = {"cluster": size.shape}, {"cluster": size.option}
+        elif setting == "capacity":
+            self._check_types(size.shape, size.option)
+            self.gpu_type = size.gpu_type or ""
+            if size.shape.gpus is not None:
+                self.values = {"capacity": size.shape.gpus}
+                self.options = {"capacity": size.option}
 
     def take(self, texts: Sequence[str], option: str) -> None:
         """Read the ``key=value`` texts that stand in an option."""
         is_set = option == f"--set {''.join(texts)}"
-        values = parse_settings(texts, self.known, None if is_set else option)
+        if not is_set:
+            _check_one_size(texts, f"{option}: ")
+        values = parse_settings(texts, self.policy.settings, None if is_set else option)
+        if values.get("cluster") is not None:
+            self._check_types(values["cluster"], option)
+        for size in SIZES if not values.keys().isdisjoint(SIZES) else ():  # the later size counts
+            self.values.pop(size, None)
+            self.options.pop(size, None)
         self.values |= values
         several = len(texts) > 1
         self.options |= {key: f"{option} ({key})" if several else option for key in values}
+
+    def contender(self, label: str, *, are_priced: bool) -> Contender:
+        """Return the policy with these settings.
+
+        Raises:
+            UsageError: prices are looked up of another GPU than the cluster has.
+        """
+        shape = self.values.get("cluster")
+        gpu_type = self.gpu_type if shape is None else shape.pools[0].gpu_type
+        if are_priced and gpu_type and "gpu" in self.policy.settings:
+            size = self.options.get("cluster" if shape else "capacity", "--cluster")
+            priced = self.values.setdefault("gpu", gpu_type)
+            if not same_gpu(gpu_name(priced), gpu_name(gpu_type)):
+                raise UsageError(
+                    f"{size} and {self.options['gpu']}: prices would be of another GPU than the "
+                    "cluster has\n  next: give one of the two"
+                )
+            self.options.setdefault("gpu", size)
+        return Contender(label, self.name, self.values, self.options)
+
+    def _check_types(self, shape: ClusterShape, option: str) -> None:
+        """Raise `UsageError` where a policy for one GPU type gets several."""
+        if len(shape.pools) == 1 or self.policy.takes_gpu_types:
+            return
+        able = [name for name, one in POLICIES.items() if one.takes_gpu_types]
+        others = f"{', '.join(able)} take several" if able else "no policy takes several yet"
+        raise UsageError(
+            f"{option}: {self.name} takes one GPU type, got {', '.join(shape.gpu_types)}; {others}"
+            f"\n  next: --cluster {shape.pools[0]} for one of the types"
+        )
+
+
+def size_setting(policy: Policy) -> str | None:
+    """Return the setting by which a policy takes the size of a cluster; None where it has none."""
+    return next((name for name in ("cluster", "capacity") if name in policy.settings), None)
+
+
+def has_own_size(text: str) -> bool:
+    """Return whether ``NAME[:key=value,...]`` says how many GPUs the policy may hold."""
+    return any(_key(own) in ("capacity", *SIZES) for own in _own(text))
+
+
+def _key(text: str) -> str:
+    """Return the key of ``key=value``."""
+    return text.partition("=")[0].strip()
+
+
+def _check_one_size(texts: Sequence[str], where: str) -> None:
+    """Raise `UsageError` where ``key=value`` texts give one cluster twice, in full and in short."""
+    first: dict[str, str] = {}
+    for text in texts:
+        owner, _, key = _key(text).rpartition(".")
+        if key not in SIZES:
+            continue
+        if owner in first and _key(first[owner]) != _key(text):
+            both = f"{where}{first[owner]} and {where if where == '--set ' else ''}{text}"
+            raise UsageError(f"{both}: both are the size of the cluster; give one of the two")
+        first[owner] = text
 
 
 def _named(text: str, option: str) -> tuple[str, Policy]:
     """Return the policy of ``NAME[:key=value,...]`` and its name."""
     name, colon, own = (part.strip() for part in text.partition(":"))
-    policy = find_named(name, POLICIES, option, "policy")
+    policy = find_policy(name, option)
     if colon and not own:
         raise UsageError(f"{option} {text!r}: expected {name} or {name}:key=value")
-    return name, policy
+    return policy.name, policy
 
 
 def _own(text: str) -> list[str]:
@@ -136,29 +243,38 @@ def _own(text: str) -> list[str]:
     return [part for part in text.partition(":")[2].split(",") if part.strip()]
 
 
-def _size(
-    gpus: int | None, settings: Sequence[str], names: Mapping[str, str], known: Mapping[str, Policy]
-) -> list[tuple[str, str]]:
-    """Return ``gpus`` as a shared setting and its option, or nothing where it is not given.
-
-    Raises:
-        UsageError: another size stands beside it, or no policy has a size.
-    """
-    if gpus is None:
-        return []
+def _check_size(
+    size: ClusterSize | None,
+    settings: Sequence[str],
+    names: Mapping[str, str],
+    known: Mapping[str, Policy],
+) -> None:
+    """Raise `UsageError` where another size stands beside ``size``, or no policy has one."""
+    if size is None:
+        return
     for text in settings:
-        if text.partition("=")[0].strip() in ("capacity", "gpus"):
-            raise UsageError(f"--gpus {gpus} and --set {text}: give one of the two")
-    setting = f"capacity={gpus}"
-    if not any(taken(setting, policy) for policy in known.values()):
-        what = " and ".join(dict.fromkeys(names.values()))
-        raise UsageError(f"--gpus {gpus}: {what} has no cluster and rents no workers")
-    return [(setting, f"--gpus {gpus}")]
+        if _key(text) in ("capacity", *SIZES):
+            raise UsageError(f"{size.option} and --set {text}: give one of the two")
+    takers = {size_setting(policy) for policy in known.values()} - {None}
+    what = " and ".join(dict.fromkeys(names.values()))
+    if not takers:
+        raise UsageError(f"{size.option}: {what} has no cluster and rents no workers")
+    if takers == {"capacity"} and size.shape.gpus is None:
+        raise UsageError(
+            f"{size.option}: {what} rents workers one by one\n"
+            "  next: give the most at once, such as --cluster 64"
+        )
 
 
 def _owner(text: str) -> str:
     """Return the policy that a setting is meant for, or nothing where it is for all."""
-    return text.partition("=")[0].strip().rpartition(".")[0]
+    return policy_name(text.partition("=")[0].strip().rpartition(".")[0])
+
+
+def _unowned(text: str) -> str:
+    """Return ``key=value`` of ``policy.key=value``."""
+    key, _, value = text.strip().partition("=")
+    return f"{key.rpartition('.')[2]}={value}"
 
 
 def taken(text: str, policy: Policy) -> list[str]:
@@ -176,10 +292,9 @@ def _check_known(text: str, policies: dict[str, Policy]) -> None:
         raise UsageError(f"--set {text!r}: expected key=value or policy.key=value")
     if any(taken(text, policy) for policy in policies.values()):
         return
-    key = text.partition("=")[0].strip()
+    key, _, value = (part.strip() for part in text.partition("="))
     every = sorted({name for policy in policies.values() for name in policy.settings})
     raise UsageError(
         f"--set {text!r}: none of {', '.join(policies)} has a setting {key!r}"
-        f"{perhaps_set(key, every)}\n"
-        "  next: gpuplan list policies"
+        + (removed_hint(key, value) or f"{perhaps_set(key, every)}\n  next: gpuplan list policies")
     )

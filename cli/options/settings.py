@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import UsageError, shortened
 from gpuplan.analysis.lookup import perhaps
+from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.formats.units import NO_LIMIT, parse_duration
+from gpuplan.cli.options.cluster_options import read_shape
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.settings import Setting
 
 MOST_DIGITS = 15  # of a whole number; Python converts no more than 4,300
 LOOSELY = 0.4  # likeness of names of settings, whose parts are often swapped or left out
-SIZES = ("capacity", "gpus")
+SIZES = ("capacity", "gpus", "cluster")
 """What the most GPUs held are called: of workers that are rented, and of a cluster."""
 LISTS = ("numbers", "durations")  # kinds of several values
+UNSET = "none"
 FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 
 
@@ -48,8 +51,11 @@ def parse_settings(
             raise UsageError(f"{where}{text!r}: expected key=value, {example}")
         if key not in known:
             raise UsageError(
-                f"{where}{text!r}: no setting {key!r}{perhaps_set(key, known)}\n"
-                f"  next: one of {', '.join(known)}"
+                f"{where}{text!r}: no setting {key!r}"
+                + (
+                    removed_hint(key, value)
+                    or f"{perhaps_set(key, known)}\n  next: one of {', '.join(known)}"
+                )
             )
         values[key] = _value(where + key, value, known[key])
     return values
@@ -99,6 +105,8 @@ def show_setting(value: Any) -> str:
 
 def _value(option: str, value: str, setting: Setting) -> Any:
     most = math.inf if setting.most is None else setting.most
+    if setting.optional and value.lower() == UNSET:
+        return None
     if setting.unlimited and value.lower() in NO_LIMIT:
         return math.inf if setting.kind == "duration" else None
     match setting.kind:
@@ -121,6 +129,8 @@ def _value(option: str, value: str, setting: Setting) -> Any:
             return FLAGS[value.lower()]
         case "text":
             return value
+        case "cluster":
+            return read_shape(value, option)
         case "numbers":
             return tuple(_number(option, part) for part in _parts(value))
         case "durations":

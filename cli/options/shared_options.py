@@ -6,19 +6,22 @@ parameter; `command` replaces it by the options that the class lists, in the ord
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from gpuplan.cli.app import messages as talking
+from gpuplan.cli.app.help_pages import show_command_help
+from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.arguments import command_of
+from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace import Selection
@@ -34,7 +37,6 @@ class ResultFormat(StrEnum):
 
 
 SELECTION_PANEL = "Which jobs"
-READING_PANEL = "How to read it"
 PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
@@ -42,7 +44,13 @@ DATE_FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"]
 
 OutputFormat = Annotated[
     ResultFormat,
-    typer.Option("--output-format", help="Form of the result.", rich_help_panel=OUTPUT_PANEL),
+    COMMON,
+    typer.Option(
+        "--output-format",
+        help="Form of the result on standard output.",
+        metavar="FORM",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
 ]
 
 
@@ -51,8 +59,7 @@ def _files(forms: str) -> Any:
     return typer.Option(
         "--output",
         "-o",
-        help=f"Also write the result to this file; its suffix names the form: {forms}. May be "
-        "repeated.",
+        help=f"Also write the result to a file: {forms}. May be repeated.",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
     )
@@ -70,19 +77,30 @@ def the_only(files: list[Path]) -> Path:
     return files[0]
 
 
-TextFiles = Annotated[list[Path] | None, _files(".json, .md, .csv, .txt")]
+TextFiles = Annotated[list[Path] | None, COMMON, _files(".json, .md, .csv, .txt")]
 Plot = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Draw the picture to this .svg or .png file; may be repeated.",
+        help="Write the chart to this .svg or .png file. May be repeated.",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
     ),
 ]
 FailIf = Annotated[
     list[str] | None,
+    COMMON,
     typer.Option(
-        help="Exit with 1 if this holds, for example 'duration_s.p95 > 4h'; may be repeated.",
+        help="Exit with 1 if this holds, such as 'duration_s.p95 > 4h'. May be repeated.",
+        metavar="CONDITION",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
+WarnIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Warn if this holds, and go on: as --fail-if, with the exit code left as it is; may "
+        "be repeated.",
         rich_help_panel=OUTPUT_PANEL,
         show_default=False,
     ),
@@ -91,8 +109,8 @@ AllowUnchecked = Annotated[
     bool,
     typer.Option(
         "--allow-unchecked",
-        help="Pass a gate that cannot be checked because its field has no value or its "
-        "row is not there. Default: it fails with 1.",
+        help="Pass a --fail-if condition that cannot be checked because its field or "
+        "row is missing. Default: exit with 1.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]
@@ -100,7 +118,7 @@ CacheFolder = Annotated[
     Path | None,
     typer.Option(
         "--cache",
-        help="Folder of results that need not be computed again; safe to delete. Default: "
+        help="Folder of results kept for reuse; safe to delete. Default: "
         "$XDG_CACHE_HOME/gpuplan or ~/.cache/gpuplan.",
         metavar="DIR",
         rich_help_panel=CACHE_PANEL,
@@ -110,22 +128,14 @@ CacheFolder = Annotated[
 NoCache = Annotated[
     bool,
     typer.Option(
-        "--no-cache", help="Compute everything, keep nothing.", rich_help_panel=CACHE_PANEL
-    ),
-]
-MaxRejects = Annotated[
-    str,
-    typer.Option(
-        help="Fail if more rows than this cannot be used: a share (1%, 0.01) or a count (20).",
-        metavar="SHARE|COUNT",
-        rich_help_panel=READING_PANEL,
+        "--no-cache", help="Compute everything and keep nothing.", rich_help_panel=CACHE_PANEL
     ),
 ]
 Reference = Annotated[
     str | None,
     typer.Option(
-        help="Count savings against this source, for example aws:on_demand; default: the "
-        "dearest on-demand source of each GPU.",
+        help="Compare savings with this source, such as aws:on_demand. Default: the "
+        "most expensive on-demand source of each GPU.",
         metavar="PROVIDER:KIND",
         rich_help_panel=PRICES_PANEL,
         show_default=False,
@@ -135,22 +145,24 @@ Reference = Annotated[
 TraceArgument = Annotated[
     Path,
     typer.Argument(
-        help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold].",
+        help=TRACE_HELP,
         show_default=False,
-        metavar="TRACE",
+        metavar="TRACE|LOG",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class TraceChoice:
-    """Which jobs of the trace a command uses."""
+class TraceChoice(LogChoice):
+    """Which jobs of the trace a command uses, and how it reads a log."""
 
     where: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Keep jobs for which this SQL predicate over the canonical columns holds, "
-            "for example \"num_gpus >= 8 AND state = 'completed'\".",
+            help='Use only jobs that match this SQL condition, such as "num_gpus >= 8 AND '
+            "state = 'completed'\".",
+            metavar="CONDITION",
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
         ),
@@ -158,7 +170,7 @@ class TraceChoice:
     since: Annotated[
         datetime | None,
         typer.Option(
-            help="Keep jobs submitted at this time (UTC) or later.",
+            help="Use only jobs submitted at this time (UTC) or later.",
             formats=DATE_FORMATS,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -167,7 +179,7 @@ class TraceChoice:
     until: Annotated[
         datetime | None,
         typer.Option(
-            help="Keep jobs submitted before this time (UTC).",
+            help="Use only jobs submitted before this time (UTC).",
             formats=DATE_FORMATS,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -176,7 +188,7 @@ class TraceChoice:
     sample: Annotated[
         int | None,
         typer.Option(
-            help="Draw this many jobs at random.",
+            help="Use this many jobs, sampled at random.",
             min=1,
             rich_help_panel=SELECTION_PANEL,
             show_default=False,
@@ -189,14 +201,14 @@ class TraceChoice:
     scale_interarrival: Annotated[
         float,
         typer.Option(
-            help="Multiply every gap between submissions by this; 0.5 doubles the load.",
+            help="Multiply every gap between submissions by this. 0.5 doubles the load.",
             rich_help_panel=SELECTION_PANEL,
         ),
     ] = 1.0
     seed: Annotated[
         int,
         typer.Option(
-            help="Seed of everything random; the same seed gives the same bytes.",
+            help="Seed of everything random. The same seed gives the same bytes.",
             min=0,
             rich_help_panel=SELECTION_PANEL,
         ),
@@ -214,19 +226,12 @@ class TraceChoice:
             scale_duration=self.scale_duration,
             scale_interarrival=self.scale_interarrival,
             seed=self.seed,
+            log=self.log_options(),
         )
 
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in the JSON output."""
-        return {
-            "where": self.where,
-            "since": self.since and self.since.isoformat(),
-            "until": self.until and self.until.isoformat(),
-            "sample": self.sample,
-            "scale_duration": self.scale_duration,
-            "scale_interarrival": self.scale_interarrival,
-            "seed": self.seed,
-        }
+        return self.selection().parameters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +240,10 @@ class PriceChoice:
 
     prices: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="A price table of [bold]gpuplan prices[/bold] (.parquet), or [bold]builtin[/bold] "
-            "for the list that comes with gpuplan.",
+            help="GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), or "
+            "[bold]builtin[/bold] for gpuplan's own list.",
             metavar="FILE|builtin",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -245,8 +251,9 @@ class PriceChoice:
     ] = None
     gpu: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="The GPU of jobs that name none, for example A100-80GB.",
+            help="GPU type of jobs that name none, such as A100-80GB.",
             metavar="NAME",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -256,7 +263,7 @@ class PriceChoice:
     as_of: Annotated[
         datetime | None,
         typer.Option(
-            help="Judge the age of prices at this date (UTC), not at the last submission.",
+            help="Judge the age of prices at this date (UTC). Default: the last submission.",
             formats=DATE_FORMATS,
             rich_help_panel=PRICES_PANEL,
             show_default=False,
@@ -290,6 +297,7 @@ class Output:
     output_format: OutputFormat = ResultFormat.table
     out: Annotated[
         list[Path] | None,
+        COMMON,
         _files(".json, .md, .csv, .txt, .parquet (rows), .svg, .png (picture)"),
     ] = None
     plot: Plot = None
@@ -301,7 +309,15 @@ class Output:
 class OutputWithoutRows(Output):
     """Where and how a command shows a result that has no rows of its own."""
 
-    out: Annotated[list[Path] | None, _files(".json, .md, .csv, .txt, .svg, .png (picture)")] = None
+    out: Annotated[
+        list[Path] | None, COMMON, _files(".json, .md, .csv, .txt, .svg, .png (picture)")
+    ] = None
+
+
+def _show_all(context: typer.Context, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:
+        show_command_help(context.command, context.command_path, everything=True)
+        raise typer.Exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,19 +329,29 @@ class Talk:
         typer.Option(
             "--quiet",
             "-q",
-            help="No notes or progress on standard error.",
+            help="Print no notes and no progress on standard error.",
             rich_help_panel=OUTPUT_PANEL,
         ),
     ] = False
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", "-v", help="Also say time and memory.", rich_help_panel=OUTPUT_PANEL
+            "--verbose", "-v", help="Also print time and memory.", rich_help_panel=OUTPUT_PANEL
         ),
     ] = False
     debug: Annotated[
         bool,
         typer.Option(help="Show the traceback of an error.", rich_help_panel=OUTPUT_PANEL),
+    ] = False
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all",
+            help="Show every option and exit.",
+            callback=_show_all,
+            is_eager=True,
+            rich_help_panel=OUTPUT_PANEL,
+        ),
     ] = False
 
 
@@ -337,33 +363,82 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
     """
 
     def register(function: Callable[..., None]) -> None:
-        own: list[inspect.Parameter] = []
-        groups: dict[str, type] = {}
-        hints = get_type_hints(function, include_extras=True)
-        for parameter in inspect.signature(function).parameters.values():
-            given = hints[parameter.name]
-            if isinstance(given, type) and is_dataclass(given):
-                groups[parameter.name] = given
-            else:
-                own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
-        spread = [p for kind in (*groups.values(), Talk) for p in _parameters(kind)]
+        grouped, parameters = _spread(function, Talk)
 
-        @functools.wraps(function)
         def call(**values: Any) -> None:
             talk = _take(Talk, values)
             talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
             talking.manners.debug = talk.debug
-            filled = {group: _take(kind, values) for group, kind in groups.items()}
+            talking.listen()
             with talking.effort(name):
-                function(**values, **filled)
+                grouped(**values)
 
-        call.__signature__ = inspect.Signature([*own, *spread])  # type: ignore[attr-defined]
-        call.__annotations__ = {p.name: p.annotation for p in (*own, *spread)}
-        del call.__wrapped__  # typer must see the spread signature, not the function's own
-        kind = command_of([*own, *spread])
+        _declare(call, function, parameters)
+        kind = command_of(parameters)
         app.command(name, cls=kind, epilog=f"Example: [cyan]{example}[/cyan]")(call)
 
     return register
+
+
+def option_reader(name: str, function: Callable[..., Any]) -> Any:
+    """Return a click command whose callback returns what a function makes of its options.
+
+    It has the options of the function alone, its groups spread out, and is never shown.
+    """
+    call, parameters = _spread(function)
+    _declare(call, function, parameters)
+    app = typer.Typer()
+    app.callback()(_nothing)  # so that one command stays a command of a group
+    app.command(name, cls=command_of(parameters))(call)
+    return typer.main.get_group(app).commands[name]
+
+
+def types_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a function's parameters, its groups not spread."""
+    own = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+    # The result of a command may have a type that is imported only where it runs.
+    return get_type_hints(
+        SimpleNamespace(__annotations__=own),
+        globalns=getattr(function, "__globals__", {}),
+        include_extras=True,
+    )
+
+
+def _spread(
+    function: Callable[..., Any], *more: type
+) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
+    """Return a function of single options that calls one with groups, and its parameters.
+
+    The parameters of ``more`` come last; they are left to the caller.
+    """
+    own: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    hints = types_of(function)
+    for parameter in inspect.signature(function).parameters.values():
+        given = hints[parameter.name]
+        if isinstance(given, type) and is_dataclass(given):
+            groups[parameter.name] = given
+        else:
+            own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def call(**values: Any) -> Any:
+        filled = {group: _take(kind, values) for group, kind in groups.items()}
+        return function(**values, **filled)
+
+    return call, [*own, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
+
+
+def _declare(
+    call: Callable[..., Any], function: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> None:
+    """Let typer see these parameters, and the help of the function that stands behind."""
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+
+
+def _nothing() -> None:
+    """Stand for the options of the group that a single command is built in."""
 
 
 def _parameters(group: type) -> list[inspect.Parameter]:

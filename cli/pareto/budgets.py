@@ -1,4 +1,4 @@
-"""Read ``--budget``: GPUs, multiples of the load, dollars, lists and ranges of them."""
+"""Read ``--budget``: GPUs, today's GPUs, multiples of the load, dollars, lists and ranges."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ if TYPE_CHECKING:
 
 NUMBER = r"(\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?"
 BUDGET = re.compile(
-    rf"^(?P<usd>\$)?(?P<value>{NUMBER})(?P<unit>x|gpus?|/(?P<period>h|hour|month))?$", re.I
+    rf"^(?P<usd>\$)?(?P<value>{NUMBER})(?P<unit>x|gpus?|/(?P<period>h|hour|month|quarter|year))?$",
+    re.I,
 )
+NOW_BUDGET = re.compile(rf"^now(?:(?P<sign>[+-])(?P<percent>{NUMBER})%)?$", re.I)
 THOUSANDS = re.compile(r"\$\d{1,3}(?:,\d{3})+(?!\d)|(?<!\d)\d{1,3},0\d\d(?:,\d{3})*(?!\d)")
-"""What can only be meant as one number: dollars without a period, or a second one like 000."""
+"""Thousands separators that can only be part of one number: ``$1,500`` or ``12,000``."""
 MOST = 10_000  # points of a range; more take minutes
-FORMS = "60gpu, 1.2x (times the load), $12/h, $10000/month, or a range LOW:HIGH:COUNT of them"
+FORMS = (
+    "now, now+20% (of the GPUs in use today), 60gpu, 1.2x (times the one-GPU load), $12/h, "
+    "$10000/month|quarter|year, or a range LOW:HIGH:COUNT of them"
+)
 
 
 def parse_budgets(text: str) -> list[Budget]:
@@ -54,12 +59,18 @@ def _item(text: str) -> list[Budget]:
 
 
 def _budget(text: str) -> Budget:
-    from gpuplan.planner.frontier.budget import DOLLARS, GPUS, LOADS, Budget
+    from gpuplan.planner.frontier.budget import DOLLARS, GPUS, LOADS, NOW, Budget
 
+    if (now := NOW_BUDGET.match(text)) is not None:
+        change = float(now["percent"] or 0) / 100
+        return Budget(1 - change if now["sign"] == "-" else 1 + change, NOW)
+    if re.match(r"^[+-]", text) and text.endswith("%"):
+        raise UsageError(f"--budget {text!r}: of what?\n  next: --budget now{text}")
     match = BUDGET.match(text)
     if match is None or bool(match["usd"]) != bool(match["period"]):
         raise UsageError(f"--budget {text!r}: expected {FORMS}")
     value = float(match["value"])
     if match["usd"]:
-        return Budget(value, DOLLARS, "h" if match["period"].lower().startswith("h") else "month")
+        period = match["period"].lower()
+        return Budget(value, DOLLARS, "h" if period.startswith("h") else period)
     return Budget(value, LOADS if (match["unit"] or "").lower() == "x" else GPUS)

@@ -1,4 +1,4 @@
-"""Read options that say something of one class or GPU type: ``--limit``, ``--require``, prices."""
+"""Read options about one class or GPU type: ``--limit``, ``--require``, prices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def parse_caps(texts: Sequence[str]) -> dict[str, float]:
     """Return seconds by class from ``bert <= 2h``.
 
     Raises:
-        UsageError: a text is no such requirement, or names a class again.
+        UsageError: a text is not such a requirement, or repeats a class.
     """
     caps: dict[str, float] = {}
     for text in texts:
@@ -45,12 +45,12 @@ def parse_by_type(
     """Return a number above 0 by GPU type from ``A100=2.5``.
 
     Args:
-        texts: what was given.
+        texts: the values of the option.
         option: its name, for the messages.
         default: the number of a type without one; None where each needs one.
 
     Raises:
-        UsageError: a text is no such pair, a number is not above 0, or a type comes again.
+        UsageError: a text is not such a pair, a number is not above 0, or a type is repeated.
     """
     found: dict[str, float] = {}
     for text in texts:

@@ -1,12 +1,15 @@
-"""What people read first of ``gpuplan pareto``, and what they are warned of."""
+"""Headline and warnings of ``gpuplan pareto``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
+from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_duration, show_usd
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.planner.frontier.uncertainty.sensitivity import Laws
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.job_classes import ClassWorkload
@@ -25,8 +28,8 @@ LONGER = 1.05  # times the horizon
 
 
 def _on_average(study: FrontierStudy) -> str:
-    """Return what a budget is, and how far above it the replays go."""
-    tried = [(p.trial.replay, p.plan.used_gpus) for p in study.points if p.trial]
+    """Return a note on the meaning of a budget and the excess of the replays."""
+    tried = [(p.replayed.replay, p.plan.used_gpus) for p in study.points if p.replayed]
     if not tried:
         return AVERAGE_NOTE
     peaks = [r.peak_gpus / gpus for r, gpus in tried if r.peak_over_rented is not None]
@@ -46,38 +49,70 @@ def _on_average(study: FrontierStudy) -> str:
 
 
 def headline(study: FrontierStudy) -> str:
-    """Return the answer in a few sentences: the ends, the knee, its replay and the record."""
-    frontier, knee = study.frontier, study.knee.plan
-    load, least, most, bend = map(
-        show_gpus,
-        (frontier.load_gpus, frontier.min_budget, frontier.saturation_budget, knee.budget_gpus),
+    """Return the answer: today, the replayed plan with its assumption, and the useful budgets."""
+    parts = (today_text(study.today), _plan(study, study.shown), _useful(study))
+    return " ".join(part for part in parts if part)
+
+
+def _plan(study: FrontierStudy, point: Point) -> str:
+    """Return what the shown plan gives: replayed, if it was, also within today's peak."""
+    gpus = f"{_about(point.plan.budget_gpus)} GPUs on average"
+    assumed = _assumption(study, point)
+    if point.replayed is None:
+        return (
+            f"Planned, {gpus} could give {show_duration(point.plan.mean_jct_s)} per job{assumed}."
+        )
+    replay = point.replayed.replay
+    gpus = f"{_about(point.plan.budget_gpus)} GPUs {averaged(replay.lasts_h, replay.horizon_h)}"
+    text = (
+        f"In replay, {gpus} give {show_duration(replay.mean_jct_s)} per job{assumed}, with "
+        f"{replay.peak_gpus:,} GPUs at the peak"
     )
+    within, today = point.within_peak, study.today
+    if within is None or today is None or within is replay:
+        return f"{text}."
+    peak = f"{today.usage.peak_gpus:,.0f}"
+    return f"{text}; within today's peak of {peak}, {show_duration(within.mean_jct_s)}."
+
+
+def _assumption(study: FrontierStudy, point: Point) -> str:
+    """Return the assumed speedup, and the range of completion times under other assumptions."""
+    laws = next((section for section in study.sections if isinstance(section, Laws)), None)
+    if laws is not None:
+        budget = point.plan.budget_gpus
+        times = [one.jct_s(budget) for one in (laws.assumed, *laws.others)]
+        known = [jct_s for jct_s in times if jct_s is not None]
+        more = _from_to(known) if len(known) > 1 else ""
+        return f" if jobs scale as {study.speedup.name}{more and f' ({more} under other laws)'}"
+    ends = [jct_s for jct_s in point.ends_jct_s if jct_s is not None]
+    if ends and study.speedup.ends:
+        names = " and ".join(model.name for model in study.speedup.ends)
+        return f" at {study.speedup.name} ({_from_to(ends)} planned between {names})"
+    return ""
+
+
+def _about(gpus: float) -> str:
+    """Return GPUs with the digits that a plan can carry, rounded up."""
+    if gpus < 1:
+        return show_gpus(gpus)
+    if gpus >= 100:
+        return f"{ceil(gpus * (1 - 1e-12)):,}"
+    parts = 10 if gpus >= 10 else 100
+    return f"{ceil(parts * gpus * (1 - 1e-12)) / parts:g}"
+
+
+def _from_to(times_s: Sequence[float]) -> str:
+    return f"{show_duration(min(times_s))} to {show_duration(max(times_s))}"
+
+
+def _useful(study: FrontierStudy) -> str:
+    """Return the budgets between which GPUs buy time."""
+    frontier = study.frontier
+    least, most = _about(frontier.min_budget), _about(frontier.saturation_budget)
     widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
-    said = f"At {study.speedup.name}, " if study.ends else ""
-    ends = "; ".join(
-        f"{model.name}: {show_gpus(end.min_budget)}"
-        for model, end in zip(study.speedup.ends or (), study.ends, strict=True)
-    )
-    said += (
-        f"{study.workload.jobs:,} jobs keep {load} GPUs busy at one GPU each (mean JCT "
-        f"{show_duration(frontier.one_gpu_jct_s)}). No budget under {least} GPUs keeps up"
-        f"{f' ({ends})' if ends else ''}, none over {most} gains at up to {widest} a job "
-        f"(--max-width); the knee is {bend} GPUs with a mean JCT of "
-        f"{show_duration(knee.mean_jct_s)}."
-    )
-    return " ".join(part for part in (said, _replayed(study.knee), _recorded(study)) if part)
-
-
-def _replayed(knee: Point) -> str:
-    """Return how the knee fared in the replay."""
-    if knee.trial is None:
-        return ""
-    replay = knee.trial.replay
     return (
-        f"Replayed on the trace's own arrivals it gives {show_duration(replay.mean_jct_s)} (95% of "
-        f"the jobs within {show_duration(knee.trial.p95_jct_s)}), and rents "
-        f"{show_gpus(replay.rented_gpus)} GPUs "
-        f"{averaged(replay.lasts_h, replay.horizon_h)} and {replay.peak_gpus:,} at the peak."
+        f"You need at least {least} GPUs on average; beyond {most}, extra GPUs buy nothing at up "
+        f"to {widest} per job."
     )
 
 
@@ -88,27 +123,8 @@ def averaged(lasts_h: float, horizon_h: float) -> str:
     return f"counted over the hours of arrivals (the run lasts {lasts_h:,.0f} h)"
 
 
-def _recorded(study: FrontierStudy) -> str:
-    """Return how the jobs ran as recorded, so that budgets can be held against it."""
-    record, found = study.workload.record, study.recorded()
-    if record is None or found is None:
-        return ""
-    waited, best = record.mean_queue_s, found["best_mean_jct_s_at_these_gpus"]
-    wait = "" if waited is None else f" after a wait of {show_duration(waited)}"
-    if record.queues not in (0, study.workload.jobs):
-        wait += f" (known of {record.queues:,})"
-    if best is None:
-        beside = "too few to keep up here"
-    else:
-        beside = f"planned, as many could give a mean JCT of {show_duration(best)}"
-    return (
-        f"As recorded (not replayed) a job ran {show_duration(record.mean_run_s)}{wait}, and all "
-        f"held {show_gpus(record.gpus)} GPUs on average; {beside}."
-    )
-
-
 def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
-    """Return what a reader must know; ``assumed`` where no speedup was given."""
+    """Return the warnings; ``assumed`` if no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
     if loads and max(loads) > 1.001 * min(loads):
@@ -130,7 +146,7 @@ def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
 
 
 def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
-    """Yield what is assumed of the speedup."""
+    """Yield the assumptions about the speedup."""
     if assumed:
         yield (
             f"no --speedup given: {speedup.name} is assumed for every job; results depend on "
@@ -143,7 +159,7 @@ def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
 
 
 def on_workload(workload: ClassWorkload) -> Iterator[str]:
-    """Yield what is assumed of the jobs."""
+    """Yield the assumptions about the jobs."""
     if workload.rescale_origin == "default":
         yield (
             "starting and resizing a job is taken as free; --rescale 20s charges a warm restart, "
@@ -178,7 +194,7 @@ def _on_limit(plans: list[Plan], cluster: RentedCluster | None) -> Iterator[str]
 
 def _on_replays(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where a replay takes much longer than its plan."""
-    tried = [(point.plan, point.trial.replay) for point in study.points if point.trial]
+    tried = [(point.plan, point.replayed.replay) for point in study.points if point.replayed]
     slow = [(p, r) for p, r in tried if r.mean_jct_s > SLOW * p.mean_jct_s]
     if slow:
         worst, late = max(slow, key=lambda pair: pair[1].mean_jct_s / pair[0].mean_jct_s)
@@ -209,13 +225,13 @@ def on_budgets(study: FrontierStudy) -> Iterator[str]:
 
 def _taken(study: FrontierStudy, point: Point) -> str:
     """Return what is taken for a budget, and the budget to ask for instead."""
-    assert point.trial is not None
-    replay, gpus = point.trial.replay, point.plan.budget_gpus
+    assert point.replayed is not None
+    replay, gpus = point.replayed.replay, point.plan.budget_gpus
     if study.price is None:
         said = f"{show_gpus(replay.rented_gpus)} GPUs for {show_gpus(gpus)}"
     else:
-        billed, asked = map(study.usd_per_month, (replay.billed_gpus, gpus))
-        said = f"{show_usd(billed)} a month for {show_usd(asked)}"
+        billed, requested = map(study.usd_per_month, (replay.billed_gpus, gpus))
+        said = f"{show_usd(billed)} a month for {show_usd(requested)}"
     said += f" ({study.over_budget(point):+.0%}"
     if point.inside is not None:
         said += f"; --budget {show_gpus(point.inside.budget_gpus).replace(',', '')}gpu keeps to it"

@@ -8,14 +8,16 @@ from typing import Annotated
 
 import typer
 
-from gpuplan.cli.options.completion import BASELINES, SPEEDUPS, one_of
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.options.cluster_options import METAVAR
+from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
 from gpuplan.cli.options.shared_options import PRICES_PANEL
 
 JOBS_PANEL = "How the jobs scale"
 WIDTHS_PANEL = "Which GPUs a job may get"
-RENTING_PANEL = "How GPUs are rented, for the replay"
-COMPARED_PANEL = "What to compare with, and how sure it is"
+RENTING_PANEL = "Renting in the replay"
+COMPARED_PANEL = "Comparison and confidence"
 
 
 class ClassBy(StrEnum):
@@ -48,33 +50,35 @@ class ScalingChoice:
 
     speedup: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="How jobs speed up with GPUs: amdahl:SIGMA, usl:SIGMA,KAPPA, power:ALPHA, each "
-            "also with ranges (power:0.6..0.9), profile:NAME, a CSV of measured throughputs, or "
-            "pollux:FILE.csv; see gpuplan list speedups. Default: power:0.8, an assumption.",
+            help="How jobs speed up with GPUs: power:ALPHA, amdahl:SIGMA, a range such as "
+            "power:0.6..0.9, profile:NAME, or a CSV of measured throughputs; see "
+            "gpuplan list speedups. Default: power:0.8, an assumption.",
             rich_help_panel=JOBS_PANEL,
-            autocompletion=one_of(SPEEDUPS),
+            autocompletion=one_of(speedups),
             show_default=False,
         ),
     ] = None
     class_by: Annotated[
         ClassBy,
-        typer.Option(help="Column that tells job classes apart.", rich_help_panel=JOBS_PANEL),
+        typer.Option(help="Column that defines job classes.", rich_help_panel=JOBS_PANEL),
     ] = ClassBy.job_class
     horizon: Annotated[
         str | None,
         typer.Option(
-            help="Time over which the jobs arrive, for example 48h. Default: the span of their "
-            "submissions.",
+            help="Time over which the jobs arrive, such as 48h. Default: from the first to "
+            "the last submission.",
             rich_help_panel=JOBS_PANEL,
             show_default=False,
         ),
     ] = None
     rescale: Annotated[
         str | None,
+        COMMON,
         typer.Option(
-            help="Time a job loses at its start and at each change of width, for example 20s. "
-            "Default: what the profile measured, else 0.",
+            help="Time a job loses at each start and change of width, such as 20s. "
+            "Default: as the profile measured, else 0.",
             rich_help_panel=JOBS_PANEL,
             show_default=False,
         ),
@@ -87,8 +91,9 @@ class WidthChoice:
 
     max_width: Annotated[
         int | None,
+        COMMON,
         typer.Option(
-            help="Most GPUs one job may get. Default: 64, or all that a profile measured.",
+            help="Most GPUs one job may get. Default: 64, or the most a profile measured.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=WIDTHS_PANEL,
@@ -98,8 +103,8 @@ class WidthChoice:
     widths: Annotated[
         str | None,
         typer.Option(
-            help="The GPU counts a job may get, for example 1,2,4,8,16. Default: every count "
-            "up to --max-width, from the fewest measured.",
+            help="GPU counts a job may get, such as 1,2,4,8,16. Default: every count up to "
+            "--max-width, from the fewest measured.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -107,8 +112,7 @@ class WidthChoice:
     width_step: Annotated[
         int | None,
         typer.Option(
-            help="A job gets a multiple of so many GPUs, for example 4 where nodes have 4. "
-            "Default: 1.",
+            help="Jobs get a multiple of this many GPUs, such as 4 on nodes of 4. Default: 1.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=WIDTHS_PANEL,
@@ -119,7 +123,7 @@ class WidthChoice:
         list[str] | None,
         typer.Option(
             metavar="CLASS=GPUS",
-            help="Most GPUs a job of this class may get, for example bert=16; may be repeated.",
+            help="Most GPUs for jobs of a class, such as bert=16. May be repeated.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -128,8 +132,7 @@ class WidthChoice:
         list[str] | None,
         typer.Option(
             metavar="'CLASS <= TIME'",
-            help="Most time the jobs of a class may take on average, for example 'bert <= 2h'; "
-            "may be repeated.",
+            help="Longest mean completion time of a class, such as 'bert <= 2h'. May be repeated.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -138,8 +141,8 @@ class WidthChoice:
         list[str] | None,
         typer.Option(
             metavar="CLASS=W",
-            help="What an hour of a class' jobs counts in the mean that is minimized, for example "
-            "bert=2; may be repeated. Default: 1, the plain mean.",
+            help="Weight of a class in the mean that is minimized, such as bert=2. "
+            "Default: 1. May be repeated.",
             rich_help_panel=WIDTHS_PANEL,
             show_default=False,
         ),
@@ -154,19 +157,18 @@ class MoneyChoice:
         list[str] | None,
         typer.Option(
             metavar="TYPE[=SPEED]",
-            help="A GPU type to plan for; repeat it to plan for the cheapest mix of several. With "
-            "a law, SPEED says how many times as fast as the first a GPU is: --gpu T4 --gpu "
-            "A100=2.5.",
+            help="GPU type to plan for; repeat it to find the cheapest mix. SPEED is its "
+            "speed relative to the first, needed with a law: --gpu T4 --gpu A100=2.5.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
     ] = None
     price: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
             metavar="USD|TYPE=USD",
-            help="Price of one GPU for one hour, in dollars: 1.29, or for each GPU type T4=0.5, "
-            "repeated.",
+            help="Dollars per GPU-hour: 1.29, or T4=0.5 for one GPU type. May be repeated.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -175,9 +177,9 @@ class MoneyChoice:
         str | None,
         typer.Option(
             metavar="FILE|builtin",
-            help="Take the price of --gpu from a price table of [bold]gpuplan prices[/bold] "
-            "(.parquet), or from the list that comes with gpuplan: the median over all that "
-            "offer it on demand.",
+            help="Take the price of --gpu from a table made by [bold]gpuplan prices[/bold] "
+            "(.parquet), or from [bold]builtin[/bold], gpuplan's own list: the median "
+            "on-demand price.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -186,7 +188,7 @@ class MoneyChoice:
         str | None,
         typer.Option(
             metavar="NAME[:KIND]",
-            help="With --prices: of this provider alone, for example aws or aws:spot.",
+            help="Use the --prices of this provider only, such as aws or aws:spot.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -195,7 +197,7 @@ class MoneyChoice:
         str | None,
         typer.Option(
             metavar="TYPE",
-            help="With several --gpu: the one the trace was recorded on. Default: the first.",
+            help="GPU type the trace was recorded on, with several --gpu. Default: the first.",
             rich_help_panel=PRICES_PANEL,
             show_default=False,
         ),
@@ -210,44 +212,48 @@ class RentingChoice:
         bool,
         typer.Option(
             "--no-replay",
-            help="Do not replay the plans on the trace's own arrivals.",
+            help="Only plan; do not replay the plans at recorded arrivals.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = False
-    node_gpus: Annotated[
-        int,
+    cluster: Annotated[
+        str | None,
+        COMMON,
         typer.Option(
-            help="GPUs of a node; whole nodes are rented.",
-            min=1,
-            max=MOST_GPUS,
+            help="GPUs that can be rented, of each type: 256 (at most 256 GPUs), x8 (whole "
+            "nodes of 8), or 32x8 (at most 32 of them). Default: single GPUs, no "
+            "limit.",
+            metavar=METAVAR,
             rich_help_panel=RENTING_PANEL,
+            show_default=False,
         ),
-    ] = 1
+    ] = None
     provision_delay: Annotated[
         str,
         typer.Option(
-            help="Time from the request for a node until it is ready.",
+            help="Time from requesting a node until it is ready.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = "90s"
     release_delay: Annotated[
         str,
         typer.Option(
-            help="Time a node must have been idle before it is returned.",
+            help="Idle time after which a node is returned.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = "30s"
     billing: Annotated[
         str,
         typer.Option(
-            help="Every rental is billed in whole multiples of this time, for example 1h.",
+            help="Billing step: each rental is rounded up to a multiple of it, such as 1h.",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = "1s"
     max_gpus: Annotated[
         int | None,
         typer.Option(
-            help="Most GPUs that can be rented at once (of each type). Default: no limit.",
+            help="Most GPUs rented at once, of each type; short for --cluster N. With "
+            "--cluster x8, the limit of whole nodes. Default: no limit.",
             min=1,
             max=MOST_GPUS,
             rich_help_panel=RENTING_PANEL,
@@ -257,8 +263,8 @@ class RentingChoice:
     overflow: Annotated[
         Overflow,
         typer.Option(
-            help="At --max-gpus jobs wait for their GPUs (queue), or the first in line starts on "
-            "those that are left (squeeze).",
+            help="At the limit, jobs wait for all their GPUs (queue), or the first in line "
+            "starts on what is free (squeeze).",
             rich_help_panel=RENTING_PANEL,
         ),
     ] = Overflow.queue
@@ -271,18 +277,19 @@ class ComparedChoice:
     method: Annotated[
         MethodName,
         typer.Option(
-            help="What makes the plans: the exact optimum, the plain convex program, or the "
-            "paper's Width Calculator; the optimum is shown beside the others.",
+            help="Planning method: the exact optimum, the plain convex program, or the "
+            "paper's Width Calculator. The optimum is shown for comparison.",
             rich_help_panel=COMPARED_PANEL,
         ),
     ] = MethodName.exact
     baseline: Annotated[
         list[str] | None,
+        COMMON,
         typer.Option(
-            autocompletion=one_of(BASELINES),
+            autocompletion=one_of(baselines),
             metavar="NAME",
-            help="Also run the jobs under another policy: recorded, fixed, equal, pollux, "
-            "pollux-autoscaling, or all; may be repeated.",
+            help="Also replay another policy, such as recorded or pollux, or all; see "
+            "gpuplan list baselines. May be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
@@ -291,8 +298,8 @@ class ComparedChoice:
         list[str] | None,
         typer.Option(
             metavar="NAME=GPUS,JCT",
-            help="Show a point known from elsewhere, in average GPUs and mean completion time, "
-            "for example 'our cluster=64,2h'; may be repeated.",
+            help="Known point to show: average GPUs and mean completion time, such as 'our "
+            "cluster=64,2h'. May be repeated.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
@@ -300,8 +307,8 @@ class ComparedChoice:
     ci: Annotated[
         float | None,
         typer.Option(
-            help="Add bands of this confidence, percent, by a bootstrap of the jobs; for "
-            "example 90.",
+            help="Add confidence bands of this level in percent, such as 90, by a "
+            "bootstrap of the jobs.",
             rich_help_panel=COMPARED_PANEL,
             show_default=False,
         ),
@@ -310,8 +317,8 @@ class ComparedChoice:
         bool,
         typer.Option(
             "--sensitivity",
-            help="Also tell what the plan shown gives if speedups are wrong by 20%, and if "
-            "arrivals are burstier (C^2 of the gaps up to 20) at the same mean.",
+            help="Also show what the plan gives if speedups are off by 20%, and if "
+            "arrivals are burstier (squared CV of inter-arrival times up to 20).",
             rich_help_panel=COMPARED_PANEL,
         ),
     ] = False

@@ -11,7 +11,7 @@ from gpuplan.cli.formats.units import parse_duration, show_duration
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.reference_points import Mark, Marks
+    from gpuplan.planner.frontier.reference_points import Mark, ReferencePoints
 
 COLUMNS = (
     Column("name", "known point"),
@@ -22,11 +22,11 @@ COLUMNS = (
 )
 
 
-def parse_marks(texts: Sequence[str]) -> list[Mark]:
+def parse_reference_points(texts: Sequence[str]) -> list[Mark]:
     """Return the points of ``Pollux=142,2087.8s``.
 
     Raises:
-        UsageError: a text is no such point, or names one again.
+        UsageError: a text is not such a point, or repeats a name.
     """
     from gpuplan.planner.frontier.reference_points import Mark
 
@@ -49,7 +49,7 @@ def parse_marks(texts: Sequence[str]) -> list[Mark]:
     return list(found.values())
 
 
-def marks_tables(marks: Marks) -> Iterator[Table]:
+def reference_point_tables(references: ReferencePoints) -> Iterator[Table]:
     """Yield one row per known point."""
-    rows = [[row[column.key] for column in COLUMNS] for row in marks.summary()]
+    rows = [[row[column.key] for column in COLUMNS] for row in references.summary()]
     yield Table("Known points (--mark) beside the optimum, planned", COLUMNS, rows)

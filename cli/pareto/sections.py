@@ -7,15 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_number, show_share
-from gpuplan.cli.pareto.laws import laws_tables
-from gpuplan.cli.pareto.reference_points import marks_tables
+from gpuplan.cli.pareto.reference_points import reference_point_tables
+from gpuplan.cli.pareto.widths import BUDGETS_SHOWN
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.baseline_comparison import BaselineComparison, BaselinePoint
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
-    from gpuplan.planner.frontier.uncertainty.confidence import Doubt, Sensitivity
+    from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
+    from gpuplan.planner.frontier.uncertainty.sensitivity import Laws
+
+
+def laws_tables(laws: Laws) -> Iterator[Table]:
+    """Yield one row per law: its least budget, and the mean JCT at the budgets of the study."""
+    points = laws.points[:BUDGETS_SHOWN]
+    columns = (
+        Column("law", "speedup"),
+        Column("min_budget_gpus", "least budget (GPUs)", show_gpus),
+        *(
+            Column(f"mean_jct_s_{i}", f"JCT at {show_gpus(point.plan.budget_gpus)}", show_duration)
+            for i, point in enumerate(points)
+        ),
+    )
+    rows = []
+    for one in (laws.assumed, *laws.others):
+        times = [one.jct_s(point.plan.budget_gpus) for point in points]
+        cells = [Shown(None, "too few") if jct_s is None else jct_s for jct_s in times]
+        rows.append([one.speedup.name, one.frontier.min_budget, *cells])
+    title = "If jobs follow another law: the optimum at the same GPUs on average"
+    yield Table(title, columns, rows)
+
 
 BASELINE_COLUMNS = (
     Column("baseline", "baseline"),
@@ -36,7 +58,7 @@ WEIGHTED_COLUMNS = (
     Column("planned_weighted_mean_jct_s", "plan's weighted", show_duration),
     Column("jct_saving_share", "plan saves", show_share),
 )
-"""Columns where classes have weights; there is room for P95 in JSON only."""
+"""Columns if classes have weights; P95 is then in JSON only."""
 KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
 
 
@@ -75,7 +97,7 @@ def _knob(point: BaselinePoint) -> str:
     return KNOBS[known].format(point.knob) if known in KNOBS else f"aims at {point.knob:.0%}"
 
 
-def _bands(doubt: Doubt) -> Iterator[Table]:
+def _bands(doubt: FrontierConfidence) -> Iterator[Table]:
     """Yield one row per figure."""
     bands = doubt.bands
     columns = (
@@ -142,7 +164,7 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
 
 TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {
     "baselines": _baselines,
-    "marks": marks_tables,
+    "marks": reference_point_tables,
     "laws": laws_tables,
     "bands": _bands,
     "sensitivity": _sensitivity,

@@ -1,4 +1,4 @@
-"""The tables of ``gpuplan pareto`` for one GPU type: what budgets buy, and what a replay gives."""
+"""The tables of ``gpuplan pareto`` for one GPU type: planned and replayed results of budgets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuplan.planner.frontier.model.format_gpus import show_gpus
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.plan import Plan
-    from gpuplan.planner.frontier.replay.plan_replay import Trial
+    from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan
     from gpuplan.planner.frontier.replay.renting import RentedCluster
     from gpuplan.planner.frontier.study import FrontierStudy
 
@@ -25,8 +25,8 @@ def study_tables(study: FrontierStudy) -> Iterator[Table]:
     yield points_table(study)
     if study.cluster is not None:
         yield replay_table(study)
-    if study.shown.trial is not None:
-        mean = [row["mean_gpus"] for row in study.shown.trial.timeline()]
+    if study.shown.replayed is not None:
+        mean = [row["mean_gpus"] for row in study.shown.replayed.timeline()]
         which = "the knee" if study.shown is study.knee else "the budget"
         of = f"{which}, {show_gpus(study.shown.plan.budget_gpus)} GPUs on average"
         yield shapes_table(f"Over time ({of})", [timeline_row("GPUs rented, mean", mean)])
@@ -39,7 +39,7 @@ def study_tables(study: FrontierStudy) -> Iterator[Table]:
 
 
 def points_table(study: FrontierStudy) -> Table:
-    """Return one row per budget; what the replay gave is in its CSV too."""
+    """Return one row per budget; its CSV also has the replay."""
     rows = []
     columns = tuple(_columns(study))
     for point in study.points:
@@ -47,8 +47,8 @@ def points_table(study: FrontierStudy) -> Table:
         for end, jct_s in zip(("low", "high"), point.ends_jct_s, strict=False):
             row[f"mean_jct_s_at_{end}_end"] = Shown(None, "too few") if jct_s is None else jct_s
         target = point.target_jct_s
-        asked = "budget" if target is None else f"JCT {show_duration(target)}"
-        row["target_jct_s"] = Shown(target, asked)
+        requested = "budget" if target is None else f"JCT {show_duration(target)}"
+        row["target_jct_s"] = Shown(target, requested)
         row |= {f"replayed_{key}": value for key, value in row.get("replay", {}).items()}
         rows.append([row[column.key] for column in columns])
     title = "What each budget buys"
@@ -69,7 +69,7 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
         yield Column("usd_per_month", "$/month", show_usd)
     if any(point.target_jct_s is not None for point in study.points):
         yield Column("target_jct_s", "asked for")
-    if study.ends:  # room for the doubt about the speedup
+    if study.ends:  # space for the range of speedups
         low, high = (model.name for model in study.speedup.ends or ())
         yield Column("mean_jct_s_at_low_end", f"JCT at {low}", show_duration)
         yield Column("mean_jct_s", f"JCT at {study.speedup.name}", show_duration)
@@ -83,7 +83,7 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
     if not study.ends:
         yield Column("mean_jct_over_one_gpu", "of 1-GPU JCT", show_share)
         yield Column("used_gpus", "used (GPUs)", show_gpus)
-    # With both a weighted mean and a doubt there is room for it in CSV only.
+    # With both a weighted mean and a range of speedups it is in CSV only.
     yield Column("utilization", "" if weighted and study.ends else "efficiency", show_share)
     if study.is_exact:
         yield Column(f"next_{study.step()}_saves_s", f"{STEPS[study.step()]} saves", show_duration)
@@ -94,7 +94,7 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
 
 
 def replay_table(study: FrontierStudy) -> Table:
-    """Return one row per budget: what the plan promises beside what its replay gave."""
+    """Return one row per budget: planned next to replayed results."""
     cluster = study.cluster
     assert cluster is not None
     columns = [
@@ -115,7 +115,7 @@ def replay_table(study: FrontierStudy) -> Table:
         columns.append(Column("billed_usd_per_month", "$/month billed", show_usd))
     rows = [
         [row[column.key] for column in columns]
-        for row in (_row(study, p.plan, p.trial) for p in study.points if p.trial is not None)
+        for row in (_row(study, p.plan, p.replayed) for p in study.points if p.replayed is not None)
     ]
     return Table(f"Replayed on the trace's own arrivals; {rented(cluster)}", tuple(columns), rows)
 
@@ -130,15 +130,15 @@ def rented(cluster: RentedCluster) -> str:
     return f"{nodes} are ready after {ready}, returned after {idle} idle{by}"
 
 
-def _row(study: FrontierStudy, plan: Plan, trial: Trial) -> dict[str, Any]:
+def _row(study: FrontierStudy, plan: Plan, replayed: ReplayedPlan) -> dict[str, Any]:
     """Return the cells of one budget by column."""
-    replay, row = trial.replay, trial.summary()
+    replay, row = replayed.replay, replayed.summary()
     row["budget_gpus"] = plan.budget_gpus
     ratio = replay.peak_over_rented
     times = "" if ratio is None else f" ({ratio:.1f}x)"
     row["peak_gpus"] = Shown(replay.peak_gpus, f"{replay.peak_gpus:,}{times}")
-    more = trial.node_rounding_gpus
-    share = more / trial.single_rented_gpus
+    more = replayed.jobs.node_rounding_gpus
+    share = more / replayed.jobs.single_rented_gpus
     row["node_rounding_gpus"] = Shown(more, f"{more:+,.1f} ({100 * share:+.1f}%)")
     law, seen = row["above_max_gpus_share_law"], row["above_max_gpus_share_replayed"]
     if law is not None:

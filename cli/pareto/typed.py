@@ -15,14 +15,14 @@ from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 from gpuplan.planner.frontier.replay.search import OVER
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.types.typed_replay import TypedTrial
+    from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan
     from gpuplan.planner.frontier.types.typed_study import TypedPoint, TypedStudy
 
-SLOW = 1.5  # times the planned mean completion time, from which on a replay is told of
+SLOW = 1.5  # a replay above this multiple of the planned mean completion time gets a warning
 
 
 def usd_per_h(value: float) -> str:
-    """Return dollars an hour, rounded up, so that a least budget keeps up when asked for."""
+    """Return dollars an hour, rounded up, so that the least budget as shown is feasible."""
     return f"${round_up(value):,.2f}/h"
 
 
@@ -40,26 +40,26 @@ def typed_headline(study: TypedStudy) -> str:
         f"{usd_per_h(knee.plan.plan.budget_gpus)} with a mean JCT of "
         f"{show_duration(knee.plan.plan.mean_jct_s)}, on {mix} on average."
     )
-    if knee.trial is None:
+    if knee.replayed is None:
         return said
-    found = knee.trial.summary()
-    peak = ", ".join(f"{gpus:,} {name}" for name, gpus in knee.trial.peak_gpus.items())
+    found = knee.replayed.summary()
+    peak = ", ".join(f"{gpus:,} {name}" for name, gpus in knee.replayed.peak_gpus.items())
     return (
         f"{said} Replayed on the trace's own arrivals it gives "
         f"{show_duration(found['mean_jct_s'])} (95% of the jobs within "
         f"{show_duration(found['p95_jct_s'])}), and rents for "
-        f"{usd_per_h(found['rented_usd_per_h'])} {_per_hour(study, knee.trial)}, at the peak "
+        f"{usd_per_h(found['rented_usd_per_h'])} {_per_hour(study, knee.replayed)}, at the peak "
         f"{peak}."
     )
 
 
-def _per_hour(study: TypedStudy, trial: TypedTrial) -> str:
-    """Return what dollars an hour of a replay are over, since it may last beyond the horizon."""
-    return averaged(trial.lasts_h, study.workload.horizon_h)
+def _per_hour(study: TypedStudy, replayed: ReplayedTypedPlan) -> str:
+    """Return the period for dollars an hour of a replay, as it may last beyond the horizon."""
+    return averaged(replayed.lasts_h, study.workload.horizon_h)
 
 
 def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
-    """Return what a reader must know; ``assumed`` where no speedup was given."""
+    """Return the warnings; ``assumed`` if no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed), *on_workload(study.workload)]
     if study.speedup.law is not None:
         found.append(f"jobs were taken as recorded on {study.recorded_on}")
@@ -68,7 +68,7 @@ def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
 
 
 def _on_speeds(study: TypedStudy) -> Iterator[str]:
-    """Yield what is assumed of the types where nothing was measured on them."""
+    """Yield the assumptions about types without measurements."""
     speeds = study.speedup.assumed_speeds
     if not speeds:
         return
@@ -99,18 +99,19 @@ def _on_limit(study: TypedStudy) -> Iterator[str]:
 def _on_budgets(study: TypedStudy) -> Iterator[str]:
     """Yield a warning where bills exceed their budgets, with a budget that keeps within."""
     over = [
-        (point, point.trial)
+        (point, point.replayed)
         for point in study.points
-        if point.target_jct_s is None and point.trial and point.trial.over_budget_share > OVER
+        if point.target_jct_s is None and point.replayed and point.replayed.over_budget_share > OVER
     ]
     if not over:
         return
     if not study.by_request:  # of a sweep the worst is enough
         over = [max(over, key=lambda pair: pair[1].over_budget_share)]
     said = []
-    for point, trial in over:
-        text = f"{usd_per_h(trial.billed_usd_per_h)} for {usd_per_h(trial.plan.plan.budget_gpus)}"
-        text += f" ({trial.over_budget_share:+.0%}"
+    for point, replayed in over:
+        budget = replayed.plan.plan.budget_gpus
+        text = f"{usd_per_h(replayed.billed_usd_per_h)} for {usd_per_h(budget)}"
+        text += f" ({replayed.over_budget_share:+.0%}"
         if point.inside is not None:
             text += f"; --budget '${point.inside.plan.plan.budget_gpus:.2f}/h' keeps to it"
         elif study.by_request:
@@ -124,10 +125,10 @@ def _on_budgets(study: TypedStudy) -> Iterator[str]:
 
 def _on_replays(study: TypedStudy) -> Iterator[str]:
     """Yield a warning where a replay takes much longer than its plan."""
-    trials = [point.trial for point in study.points if point.trial is not None]
+    trials = [point.replayed for point in study.points if point.replayed is not None]
     slow = [t for t in trials if t.jct_s.mean() > SLOW * t.plan.plan.mean_jct_s]
     if slow and study.by_request:
-        best = min(trials, key=lambda trial: float(trial.jct_s.mean()))
+        best = min(trials, key=lambda replayed: float(replayed.jct_s.mean()))
         yield (
             f"{len(slow)} of {len(trials)} plans take more than {SLOW:g} times as long in the "
             f"replay as planned: of the budgets asked for, "
@@ -137,9 +138,9 @@ def _on_replays(study: TypedStudy) -> Iterator[str]:
 
 
 def _on_average(study: TypedStudy) -> str:
-    """Return what a budget is, and how far above it the replays go."""
-    trials = [point.trial for point in study.points if point.trial is not None]
-    ratios = [trial.peak_usd_per_h / trial.plan.plan.used_gpus for trial in trials]
+    """Return a note on the meaning of a budget and the excess of the replays."""
+    trials = [point.replayed for point in study.points if point.replayed is not None]
+    ratios = [replayed.peak_usd_per_h / replayed.plan.plan.used_gpus for replayed in trials]
     if not ratios or min(ratios) < 1 or not trials:
         return AVERAGE_NOTE
     low, high = (f"{ratio:.1f}" for ratio in (min(ratios), max(ratios)))
@@ -153,7 +154,7 @@ def _on_average(study: TypedStudy) -> str:
 def typed_tables(study: TypedStudy) -> Iterator[Table]:
     """Yield the tables, the main one first."""
     yield _points(study)
-    if any(point.trial is not None for point in study.points):
+    if any(point.replayed is not None for point in study.points):
         yield _replays(study)
         if _is_limited(study):
             yield _by_type(study)
@@ -197,7 +198,7 @@ def _points(study: TypedStudy) -> Table:
 
 
 def _replays(study: TypedStudy) -> Table:
-    """Return one row per budget: what the plan promises beside what its replay gave."""
+    """Return one row per budget: planned next to replayed results."""
     assert study.cluster is not None
     columns = (
         Column("budget_usd_per_h", "budget ($/h)", show_usd),
@@ -212,14 +213,14 @@ def _replays(study: TypedStudy) -> Table:
     )
     rows: list[list[Any]] = []
     for point in study.points:
-        if point.trial is None:
+        if point.replayed is None:
             continue
-        row = {"budget_usd_per_h": point.plan.plan.budget_gpus, **point.trial.summary()}
+        row = {"budget_usd_per_h": point.plan.plan.budget_gpus, **point.replayed.summary()}
         for name in study.prices:
-            peak = point.trial.peak_gpus.get(name, 0)
+            peak = point.replayed.peak_gpus.get(name, 0)
             text = "-"
             if peak:
-                ratio = point.trial.types[name].replay.peak_over_rented
+                ratio = point.replayed.types[name].replay.peak_over_rented
                 text = f"{peak:,}" if ratio is None else f"{peak:,} ({ratio:.1f}x)"
             row[f"peak_gpus_{name}"] = Shown(peak, text)
         rows.append([row[column.key] for column in columns])
@@ -250,9 +251,9 @@ def _by_type(study: TypedStudy) -> Table:
         columns.append(Column("above_max_gpus", f"wants over {cluster.max_gpus:,}: law, replay"))
     rows = []
     for point in study.points:
-        if point.trial is None:
+        if point.replayed is None:
             continue
-        for name, one in point.trial.types.items():
+        for name, one in point.replayed.types.items():
             law, seen = one.above_max_gpus_share_law, one.above_max_gpus_share
             shares = ", ".join("-" if at is None else show_share(at) for at in (law, seen))
             more = one.node_rounding_gpus
@@ -271,20 +272,20 @@ def _by_type(study: TypedStudy) -> Table:
 
 
 def _over_time(study: TypedStudy, points: list[TypedPoint]) -> Iterator[Table]:
-    """Yield the dollars and GPUs rented over time, of the budgets whose widths are shown."""
+    """Yield the dollars and GPUs rented over time for the budgets with widths shown."""
     for point in points:
-        if point.trial is None:
+        if point.replayed is None:
             continue
-        line = point.trial.timeline()
+        line = point.replayed.timeline()
         rows = [timeline_row("dollars an hour, mean", [row["mean_usd_per_h"] for row in line])]
         rows += [
             timeline_row(f"{name} rented, mean", [row["mean_gpus"][name] for row in line])
-            for name in point.trial.types
+            for name in point.replayed.types
         ]
         yield shapes_table(f"Over time ({timeline_of(study, point)})", rows)
 
 
 def timeline_of(study: TypedStudy, point: TypedPoint) -> str:
-    """Return what a time line is of."""
+    """Return the title of a time line."""
     which = "the knee" if point is study.knee else "the budget"
     return f"{which}, {usd_per_h(point.plan.plan.budget_gpus)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.simkit.time import HOUR_S
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.exact import JobClass
@@ -48,7 +49,7 @@ def widths_table(
 
 
 def shown_widths(by_request: bool, points: Sequence[One], one: One) -> list[One]:
-    """Return the points whose widths people see: those asked for, if they are few, else one."""
+    """Return the points with widths to show: the requested ones, if few, else one."""
     return list(points) if by_request and 1 < len(points) <= BUDGETS_SHOWN else [one]
 
 
@@ -95,7 +96,7 @@ def _in_detail(classes: Sequence[JobClass], plan: Plan, at: str) -> Parts:
     for job_class, its in list(zip(classes, plan.classes, strict=True))[:CLASSES_SHOWN]:
         for position, (epochs, text) in enumerate(_stretches(its)):
             whole = [job_class.name, job_class.jobs, job_class.load_gpus]
-            totals = [its.time_h * 3600, its.gpus]
+            totals = [its.time_h * HOUR_S, its.gpus]
             first = position == 0
             rows.append(
                 [*(whole if first else ["", None, None]), epochs, text]

@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.files import existing_file, is_parquet
 from gpuplan.analysis.lookup import did_you_mean
-from gpuplan.cli.documents.studies import arguments_of, check_study, study_options
+from gpuplan.cli.app.removed_options import removed_hint
+from gpuplan.cli.documents.studies import (
+    Given,
+    GivenOption,
+    check_study,
+    given_options,
+    study_options,
+)
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
     DeclaredWorkload,
@@ -66,14 +73,15 @@ class _Loader:
         workload = self.workload()
         studies = self.studies(workload)
         gates = self.table("gates")
-        self.known(("gates",), gates, ("fail_if",))
+        self.known(("gates",), gates, ("fail_if", "warn_if"))
         return Scenario(
             path=self.source.path,
             title=self.text((), data, "title") or self.source.path.stem,
             workload=workload,
             studies=studies,
             documents=self.documents(),
-            gates=self.gates(gates.get("fail_if", []), studies),
+            gates=self.gates("fail_if", gates.get("fail_if", []), studies),
+            warning_gates=self.gates("warn_if", gates.get("warn_if", []), studies),
             warnings=tuple(self.warnings),
         )
 
@@ -90,15 +98,16 @@ class _Loader:
         elif given[0] == "trace":
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
-                existing_file(Path(trace))
+                if not is_parquet(Path(trace)):  # a log, or a folder of them
+                    return self.made("ingest", "trace", [trace], {}, Path(trace).name)
             return DeclaredWorkload(
-                "", (), trace, KeyPlaces(self.source.place(("workload", "trace")))
+                "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )
         else:
             value = table[given[0]]
             options = value if isinstance(value, dict) else {"file": value}
             return self.log(options) if given[0] == "log" else self.synth(options)
-        return DeclaredWorkload("", (), "", KeyPlaces(""))
+        return DeclaredWorkload("", (), (), "", KeyPlaces(""))
 
     def log(self, options: Mapping[str, Any]) -> DeclaredWorkload:
         """Read a log that is to be ingested: its files and the options of ``gpuplan ingest``."""
@@ -130,7 +139,8 @@ class _Loader:
         places = {option: self.source.place((*keys, option)) for option in options}
         return DeclaredWorkload(
             command,
-            (*files, *self.arguments(command, options, keys)),
+            tuple(files),
+            self.given(command, options, keys),
             f"{name.partition('.')[0]}.parquet",
             KeyPlaces(self.source.place(keys), places),
         )
@@ -165,7 +175,7 @@ class _Loader:
                 unused.pop(option, None)
             trace = workload.trace or "trace.parquet"
             with self.placed(), found.places.told():
-                check_study(command, [*found.arguments, trace])
+                check_study(command, found.options, trace=trace)
         for section, key in unused.values():
             at = self.source.place((section, key))
             self.warnings.append(f"{at}: no study takes [{section}] {key}")
@@ -184,24 +194,26 @@ class _Loader:
             if value is not False or key not in handed or known[key].is_flag
         }
         handed = {key: value for key, value in handed.items() if key not in options}
-        settings = [f"--set={text}" for text in common.settings_of(command, handed | own)]
-        arguments = (
-            *self.arguments(command, handed, ()),
-            *settings,
-            *self.arguments(command, own, ("study", name)),
+        settings = common.settings_of(command, handed | own)
+        sizes = common.cluster_of(command, handed | own)
+        given = (
+            *self.given(command, handed, ()),
+            *(given_options(command, {"set": settings}) if settings else ()),
+            *(one for size in sizes for one in given_options(command, {"cluster": size})),
+            *self.given(command, own, ("study", name)),
         )
-        return DeclaredStudy(name, command, arguments, self.places(name, options))
+        return DeclaredStudy(name, command, given, self.places(name, options))
 
-    def arguments(self, command: str, options: Mapping[str, Any], keys: Keys) -> list[str]:
-        """Return options as arguments; a table is a repeated ``key=value``."""
-        arguments: list[str] = []
+    def given(self, command: str, options: Mapping[str, Any], keys: Keys) -> Given:
+        """Return options as a study takes them; a table is a repeated ``key=value``."""
+        found: list[GivenOption] = []
         known = study_options(command)
         for key, value in options.items():
             with self.placed((*keys, key) if keys else self.shared_keys(key)):
                 if isinstance(value, dict) and key in known and known[key].multiple:
                     value = [f"{inner}={_text(each)}" for inner, each in value.items()]
-                arguments += arguments_of(command, {key: value})
-        return arguments
+                found += given_options(command, {key: value})
+        return tuple(found)
 
     def places(self, name: str, options: Mapping[str, Any]) -> KeyPlaces:
         """Return where a study says what it says, and where others say it for it."""
@@ -255,12 +267,15 @@ class _Loader:
     ) -> dict[str, str]:
         """Return settings as texts, each checked by the first policy that has it."""
         from gpuplan.cli.options.settings import parse_settings
-        from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.registry import POLICIES, find_policy
 
         self.known(keys, table, names)
+        if {"cluster", "gpus"} <= table.keys():
+            where = f"[{'.'.join(keys)}]"
+            self.problem((*keys, "gpus"), f"{where} cluster and gpus: give one of the two")
         found = {}
         for key in table.keys() & names:
-            own = [POLICIES[keys[1]]] if len(keys) > 1 else POLICIES.values()
+            own = [find_policy(keys[1])] if len(keys) > 1 else POLICIES.values()
             settings = next(one.settings for one in own if key in one.settings)
             with self.placed((*keys, key)):
                 parse_settings([f"{key}={_text(table[key])}"], settings)
@@ -286,7 +301,7 @@ class _Loader:
                 self.problem(("output", "formats"), f"[output] no format {form!r}{near}")
         return Documents(folder or "", tuple(map(str, forms)))
 
-    def gates(self, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
+    def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
         from gpuplan.cli.gates.gates import read_condition
 
@@ -294,10 +309,10 @@ class _Loader:
         commands = {study.name: study.command for study in studies if is_known}
         conditions = given if isinstance(given, list) else [given]
         for condition in conditions:
-            with self.placed(("gates", "fail_if")):
+            with self.placed(("gates", key)):
                 if not isinstance(condition, str):
-                    raise UsageError(f"fail_if: expected texts in quotes, found {condition!r}")
-                read_condition(condition, commands)
+                    raise UsageError(f"{key}: expected texts in quotes, found {condition!r}")
+                read_condition(condition, commands, f"--{key.replace('_', '-')}")
         return tuple(map(str, conditions))
 
     def table(self, name: str, form: str = "") -> dict[str, Any]:
@@ -321,7 +336,8 @@ class _Loader:
         where = f"[{'.'.join(keys)}] " if keys else ""
         for key in table:
             if key not in names:
-                near = did_you_mean(key, dict.fromkeys(names))
+                near = removed_hint(key, str(table[key])) if keys else ""
+                near = near or did_you_mean(key, dict.fromkeys(names))
                 self.problem((*keys, key), f"{where}no key {key!r}{near}")
 
     def is_overridden(self, keys: Keys) -> bool:

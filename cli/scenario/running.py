@@ -9,14 +9,15 @@ from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.gates import judge_all
 from gpuplan.cli.documents.studies import run_study
 from gpuplan.cli.documents.study import Document, StudyResult, result_of
+from gpuplan.cli.gates.gates import warnings_only
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.cli.scenario.scenario import DeclaredStudy, DeclaredWorkload, Scenario
 
 WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__)
@@ -79,7 +80,10 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     return Document(
         title=scenario.title,
         studies=results,
-        gates=judge_all(results, scenario.gates),
+        gates=(
+            *judge_all(results, scenario.gates),
+            *warnings_only(judge_all(results, scenario.warning_gates)),
+        ),
         time=time,
         notes=tuple(trace.named(warning) for warning in told),
     )
@@ -130,7 +134,8 @@ def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
     path = cache.path("traces", f"{key}.parquet")
     cache.make("traces")
     with workload.places.told():
-        report = run_study(workload.command, [*workload.arguments, f"--output={path}"])
+        sources = {"sources": workload.files} if workload.files else {}
+        report = run_study(workload.command, workload.options, **sources, outs=path)
     made = _Trace(path, sha256_of(path), workload.trace, report.warnings)
     cache.keep("traces", key, json.dumps({"sha256": made.sha256, "warnings": made.warnings}))
     return made
@@ -154,7 +159,7 @@ def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
     else:
         messages.note(f"{study.name}: gpuplan {study.command}")
         with study.places.told():
-            report = run_study(study.command, [*study.arguments, str(trace.path)])
+            report = run_study(study.command, study.options, trace=trace.path)
         result = result_of(study.name, study.arguments, report)
         text = trace.named(result.to_text(), _inside_json)
         result = StudyResult.from_text(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import files_named_in
+from gpuplan.cli.documents.studies import Given, words_of
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
@@ -68,15 +69,22 @@ class DeclaredWorkload:
 
     Attributes:
         command: ``ingest`` or ``synth``, which makes the trace; empty where there is one already.
-        arguments: what that command is given, but for its output.
+        files: the logs that it reads.
+        options: what else that command is given, but for its output.
         trace: the trace, relative to the scenario; where it is made, what documents call it.
         places: where it is declared.
     """
 
     command: str
-    arguments: tuple[str, ...]
+    files: tuple[str, ...]
+    options: Given
     trace: str
     places: KeyPlaces
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The files and options as they are written on a command line."""
+        return (*self.files, *words_of(self.options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +94,19 @@ class DeclaredStudy:
     Attributes:
         name: what documents and gates call it.
         command: the command.
-        arguments: its options, as on a command line.
+        options: what it is given.
         places: where it is declared.
     """
 
     name: str
     command: str
-    arguments: tuple[str, ...]
+    options: Given
     places: KeyPlaces
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The options as they are written on a command line."""
+        return words_of(self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,7 @@ class Scenario:
         studies: in the order of the file.
         documents: None where none are asked for.
         gates: conditions on the fields of the studies.
+        warning_gates: those that only warn.
         warnings: what has no effect.
     """
 
@@ -129,6 +143,7 @@ class Scenario:
     studies: tuple[DeclaredStudy, ...]
     documents: Documents | None
     gates: tuple[str, ...]
+    warning_gates: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property

@@ -8,12 +8,22 @@ from functools import cache
 from typing import Any
 
 from gpuplan.cli.documents.studies import study_options
+from gpuplan.cli.formats.units import NO_LIMIT
+from gpuplan.cli.options.log_choice import LogChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
 from gpuplan.cli.pareto.options import MoneyChoice, ScalingChoice, WidthChoice
 
+OF_A_LOG = {field.name for field in fields(LogChoice)}
+"""What ``log = { ... }`` takes."""
+
 SECTIONS: dict[str, dict[str, str]] = {
-    name: {field.name: field.name for group in groups for field in fields(group)}
+    name: {
+        field.name: field.name
+        for group in groups
+        for field in fields(group)
+        if field.name not in OF_A_LOG
+    }
     for name, groups in {
         "workload": (TraceChoice, ReplayChoice),
         "prices": (PriceChoice, MoneyChoice),
@@ -32,8 +42,8 @@ ONLY_WITH = {
 }
 """Command -> an option that it refuses -> without this other one."""
 
-SIZES = ("capacity", "gpus")
-"""Settings of policies that the option ``gpus`` of a study gives."""
+SIZES = ("capacity", "gpus", "cluster")
+"""Settings of policies that the options ``cluster`` and ``gpus`` of a study give."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,22 +81,37 @@ class Common:
         """
         own = options.get("set") or ()
         texts = [own] if isinstance(own, str) else map(str, own)  # of a table its keys
-        set_there = {text.partition("=")[0].strip() for text in texts}
-        last = {text.partition("=")[0]: text for text in self._settings(command, options)}
+        set_there = {_slot(text) for text in texts}
+        last = {_slot(text): text for text in self._settings(command, options)}
         return [text for key, text in last.items() if key not in set_there]
+
+    def cluster_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
+        """Return the cluster of all for what a sweep is set against, if it has one."""
+        from gpuplan.cli.options.policy_specs import has_own_size, size_setting
+        from gpuplan.planner.registry import POLICIES
+
+        against = options.get("against")
+        if command != "sweep" or not isinstance(against, str) or options.get("cluster"):
+            return []
+        policy = POLICIES.get(against.partition(":")[0].strip())
+        if policy is None or size_setting(policy) != "cluster" or has_own_size(against):
+            return []
+        sizes = [self.clouds[name] for name in ("cluster", "gpus") if name in self.clouds]
+        return [size for size in sizes if size.lower() not in NO_LIMIT]
 
     def _settings(self, command: str, options: Mapping[str, Any]) -> list[str]:
         from gpuplan.cli.options.completion import DEFAULT_POLICIES
         from gpuplan.cli.options.policy_specs import taken
-        from gpuplan.planner.registry import POLICIES
+        from gpuplan.planner.registry import POLICIES, policy_name
 
-        sizes = SIZES if options.get("gpus") is not None else ()  # a study's own counts first
+        own_size = any(options.get(name) is not None for name in ("cluster", "gpus"))
+        sizes = SIZES if own_size and command != "sweep" else ()  # a study's own counts first
         shared = [f"{key}={value}" for key, value in self.clouds.items() if key not in sizes]
         if command == "compare":
             given = options.get("policy") or DEFAULT_POLICIES
             texts = given if isinstance(given, list | tuple) else [given]
             names = [str(text).partition(":")[0].strip() for text in texts]
-            known = [POLICIES[name] for name in names if name in POLICIES]
+            known = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
             return [
                 *(text for text in shared if any(taken(text, policy) for policy in known)),
                 *(
@@ -97,13 +122,21 @@ class Common:
                 ),
             ]
         name = "allpass" if command == "sweep" else str(options.get("policy", "allpass"))
-        if command not in ("simulate", "sweep") or name not in POLICIES:
+        policy = POLICIES.get(policy_name(name))
+        if command not in ("simulate", "sweep") or policy is None:
             return []
-        found = [new for text in shared for new in taken(text, POLICIES[name])]
+        shared.sort(key=lambda text: text.partition("=")[0] in policy.settings)  # own names last
+        found = [new for text in shared for new in taken(text, policy)]
         own = self.policies.get(name, {})
         found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
         # A sweep sets the controller itself.
         return [text for text in found if command != "sweep" or not text.startswith("controller=")]
+
+
+def _slot(text: str) -> str:
+    """Return what ``key=value`` sets: ``gpus`` is the short form of ``cluster``."""
+    owner, dot, key = text.partition("=")[0].strip().rpartition(".")
+    return owner + dot + ("cluster" if key == "gpus" else key)
 
 
 def _takes(command: str, section: str, option: str, value: Any) -> bool:
@@ -118,6 +151,7 @@ def _takes(command: str, section: str, option: str, value: Any) -> bool:
 @cache
 def setting_names() -> Mapping[str, frozenset[str]]:
     """Return the names of the settings of every policy."""
-    from gpuplan.planner.registry import POLICIES
+    from gpuplan.planner.registry import POLICIES, RENAMED
 
-    return {name: frozenset(policy.settings) for name, policy in POLICIES.items()}
+    old = {name: POLICIES[new] for name, new in RENAMED["--policy"].items()}
+    return {name: frozenset(one.settings) for name, one in (dict(POLICIES) | old).items()}

@@ -150,11 +150,14 @@ def _statements(text: str) -> Iterator[tuple[int, int, Keys, list[Keys], bool]]:
 
 
 def _paths(value: Any) -> Iterator[Keys]:
-    """Give the path of every key inside a value, outer ones first."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield (key,)
-            yield from ((key, *more) for more in _paths(inner))
+    """Give the path of every key inside a value, outer ones first, however deep."""
+    waiting: list[tuple[Keys, Any]] = [((), value)]
+    while waiting:
+        path, inner = waiting.pop()
+        if path:
+            yield path
+        if isinstance(inner, dict):
+            waiting += (((*path, key), more) for key, more in reversed(inner.items()))
 
 
 def _read_override(text: str) -> tuple[Keys, Any]:

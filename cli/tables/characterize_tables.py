@@ -92,7 +92,7 @@ SHARE_COLUMNS = (
 
 
 def headline(result: Characterization) -> str:
-    """Return one sentence that says what the workload is."""
+    """Return a sentence that summarizes the workload."""
     start = show_jobs(result.jobs, result.span_s)
     facts = []
     if result.duration.p50 is not None:
@@ -110,7 +110,7 @@ def headline(result: Characterization) -> str:
 
 
 def _outlasts(result: Characterization) -> bool:
-    """Return whether jobs run so long past the last submission that no average is the load."""
+    """Return whether jobs run too long past the last submission for an average to be the load."""
     mean, peak = result.load.mean_gpus, result.load.peak_gpus
     return mean is not None and peak is not None and mean > peak
 
@@ -167,7 +167,7 @@ def value_at(summary: dict[str, Any], path: str) -> Any:
 
 
 def _meaning(path: str, meaning: str, result: Characterization) -> str:
-    """Return the explanation of a statistic, with what this trace adds to it."""
+    """Return the explanation of a statistic, with details of this trace."""
     if path == "span_s" and result.first_submit and result.last_submit:
         first, last = (t[:16].replace("T", " ") for t in (result.first_submit, result.last_submit))
         return f"{first} to {last} UTC"
@@ -212,7 +212,7 @@ def _extremes(counts: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, str
 
 
 def _gpu_mix(result: Characterization) -> Table:
-    """Return the GPU counts; of very many, those with the most jobs, and the rest as one."""
+    """Return the GPU counts; of very many, those with the most jobs, and the rest together."""
     rows = [(show_number(n), s) for n, s in result.gpu_counts]
     if len(rows) > MIX_ROWS:
         kept = sorted(range(len(rows)), key=lambda i: (-rows[i][1].jobs, i))[: MIX_ROWS - 1]

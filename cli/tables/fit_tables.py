@@ -9,7 +9,7 @@ from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.fits import Fits, TraceFits
+    from gpuplan.analysis.fits.models import Fits, TraceFits
 
 LEAST_P = 1e-4
 

@@ -1,4 +1,4 @@
-"""What a replay without ``--prices`` says of the prices that count in it."""
+"""Notes of a replay without ``--prices`` about the prices it uses."""
 
 from __future__ import annotations
 

@@ -4,54 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.formats.report import Column, Input, Report, Table
+from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
 
 if TYPE_CHECKING:
     from gpuplan.analysis.prices.cheapest import Cheapest
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
-    from gpuplan.analysis.prices.view import PriceView, TraceCost
-    from gpuplan.analysis.trace import Trace
-    from gpuplan.cli.options.shared_options import PriceChoice
+    from gpuplan.analysis.prices.view import PriceView
+    from gpuplan.planner.pricing.trace_bill import TraceCost
 
 MAX_LEADERS = 4
 MAX_SUPPLIES = 20
 SOURCE = (Column("gpu_type", "GPU"), Column("provider", "provider"), Column("kind", "kind"))
 
 
-def with_prices(
-    report: Report, trace: Trace, choice: PriceChoice, *, include_running: bool
-) -> Report:
-    """Return a report on a trace with what GPUs cost, and what the trace would have cost.
-
-    Raises `InputError` or `UsageError` where the prices cannot be used.
-    """
-    from gpuplan.analysis.prices.view import read_market, trace_cost
-
-    as_of = choice.as_of and choice.as_of.replace(tzinfo=UTC)
-    if as_of is None and not trace.provenance.relative_time:
-        as_of = trace.jobs["submit_time"][-1]
-    market, book = read_market(str(choice.prices), reference=choice.reference, as_of=as_of)
-    cost = trace_cost(trace, market, gpu=choice.gpu, include_running=include_running)
+def bill_tables(cost: TraceCost, view: PriceView) -> Iterator[Table]:
+    """Yield what a trace would have cost, and what the sources of its GPUs ask."""
     used = {bill.gpu_type for bill in cost.bills} or None
-    used_files = () if book is None else (Input(str(book.path), book.sha256, book.rows),)
-    return replace(
-        report,
-        results=report.results | {"prices": market.summary() | cost.summary()},
-        tables=(
-            *report.tables,
-            *([cost_table(cost, market)] if cost.bills else []),
-            *market_tables(market, used),
-        ),
-        inputs=(*report.inputs, *used_files),
-        parameters=report.parameters | choice.parameters(),
-        warnings=(*report.warnings, *cost.notes, *market.notes),
-    )
+    if cost.bills:
+        yield cost_table(cost, view)
+    yield from market_tables(view, used)
 
 
 def show_price(value: float) -> str:
@@ -60,7 +35,7 @@ def show_price(value: float) -> str:
 
 
 def market_tables(market: PriceView, gpus: Collection[str] | None = None) -> Iterator[Table]:
-    """Yield what sources ask and have, and who is cheapest, of all GPUs or of some."""
+    """Yield tables of offers, availability and the cheapest sources, for all GPUs or for some."""
     offers = [one for one in market.offers if gpus is None or one.gpu_type in gpus]
     if offers:
         yield _offers(offers)
@@ -76,7 +51,7 @@ def market_tables(market: PriceView, gpus: Collection[str] | None = None) -> Ite
 
 
 def cost_table(cost: TraceCost, market: PriceView) -> Table:
-    """Return what a trace would have cost, for each GPU type the cheapest hour by hour first.
+    """Return the cost of a trace, for each GPU type the cheapest hour by hour first.
 
     Prices without hours have the lowest of their range in its place.
     """
@@ -162,7 +137,7 @@ def _availability(offers: Sequence[Offer]) -> Table:
 
 
 def _has_dynamics(one: Supply, market: PriceView, gpus: Collection[str] | None) -> bool:
-    """Whether to show how a GPU comes and goes: where it does, or where nothing else is known."""
+    """Return whether to show availability: if it changes, or if nothing else is known."""
     from gpuplan.analysis.gpu_names import same_gpu
 
     if gpus is not None and not any(same_gpu(gpu, one.gpu_type) for gpu in gpus):

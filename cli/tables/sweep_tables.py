@@ -17,7 +17,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.planner.sweep.pareto_front import NEARLY
 from gpuplan.planner.sweep.recommendation import Case
-from gpuplan.planner.sweep.reference_policy import Rival
+from gpuplan.planner.sweep.reference_policy import ReferenceRun
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.sweep import Sweep
 
@@ -37,7 +37,7 @@ ONLY_CSV = (
     "break_even_price_ratio",
 )
 TODAY = "today"
-"""What the policy of ``--against`` is called beside the thresholds."""
+"""The name of the policy of ``--against`` next to the thresholds."""
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
 LEAST_LESS = 0.01
@@ -47,7 +47,7 @@ MARKS = ("recommended", "knee", "non_dominated")
 
 
 def headline(found: Sweep) -> str:
-    """Return what to take, why, what it saves and how sure that is."""
+    """Return the recommendation, its reason, its savings and their confidence."""
     case, chosen = found.cases[0], found.recommended
     rivals = sum(point.price_ratio == case.price_ratio for point in found.points)
     tried = f"{rivals} replay{'s' * (rivals > 1)} and everything serverless"
@@ -66,7 +66,7 @@ def headline(found: Sweep) -> str:
 
 
 def _called(found: Sweep, index: int | None) -> str:
-    """Return what a sentence calls a point of a case."""
+    """Return the name of a point of a case in a sentence."""
     if index is None:
         return "everything serverless"
     point = found.points[index]
@@ -79,7 +79,7 @@ def _called(found: Sweep, index: int | None) -> str:
 
 
 def _cheaper(case: Case, found: Sweep) -> str:
-    """Return what the least bill of all saves and takes, where the rule of `NEARLY` hides it."""
+    """Return savings and mean JCT of the least bill of all, if the rule of `NEARLY` hides it."""
     cheapest, chosen = found.point(case.cheapest), found.chosen(case)
     less = chosen.cost_usd - cheapest.cost_usd
     if case.value_of_time is not None or less < LEAST_LESS * chosen.cost_usd or not less:
@@ -93,11 +93,11 @@ def _cheaper(case: Case, found: Sweep) -> str:
 
 
 def _saving(case: Case, found: Sweep) -> str:
-    sure, rival, other = case.confidence, found.against, case.against
+    sure, reference_run, other = case.confidence, found.against, case.against
     best = "" if sure is None else f"is best in {show_share(sure.best_share)} of resamples"
-    if rival is not None and other is not None:
+    if reference_run is not None and other is not None:
         says = _less(other.saving_usd, other.saving_share, other.level, other.usd)
-        instead = f"{rival.label} ({_bill(rival)}), whose mean JCT is "
+        instead = f"{reference_run.label} ({_bill(reference_run)}), whose mean JCT is "
         change_s = other.mean_jct_change_s
         if round(change_s, 6):
             instead += f"{show_duration(abs(change_s))} {'longer' if change_s < 0 else 'shorter'}"
@@ -126,7 +126,7 @@ def _less(
     return f"It saves {much} against" if saving_usd >= 0 else f"It costs {much} more than"
 
 
-def _bill(point: SweepPoint | Rival) -> str:
+def _bill(point: SweepPoint | ReferenceRun) -> str:
     return f"{show_usd(point.cost_usd)} for {show_duration(point.mean_jct_s)}"
 
 
@@ -182,14 +182,16 @@ def _points(found: Sweep, marked_s: float | None) -> Table:
         ]
     )
     if found.against is not None:
-        rival, values = found.against, found.against.summary()
+        reference_run, values = found.against, found.against.summary()
         rows.append(
             [
-                *(None, None, TODAY, rival.label, None),
+                *(None, None, TODAY, reference_run.label, None),
                 *(values.get(column.key) for column in measured),
                 *(
                     *(None for _ in MARKS),
-                    rival.label if len(rival.label) <= NOTE else rival.policy,
+                    reference_run.label
+                    if len(reference_run.label) <= NOTE
+                    else reference_run.policy,
                 ),
             ]
         )

@@ -1,19 +1,19 @@
-"""What people read of several traces: a column per trace, and how far apart they are."""
+"""Tables of several traces: a column per trace, and the distances between them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.plain import plain
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.units import show_between, show_duration, show_ends, show_number
 from gpuplan.cli.tables.characterize_tables import HIDDEN_WHEN_ZERO, STATISTICS, UNIT_SHOW, value_at
 from gpuplan.cli.tables.fit_tables import chosen
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.characterize.comparison import TwoSample
-    from gpuplan.analysis.characterize.options import Portrait
+    from gpuplan.analysis.characterize.options import CharacterizedTrace
+    from gpuplan.analysis.characterize.two_sample import TwoSample
 
 QUANTITIES = {
     "duration_s": ("duration", show_duration),
@@ -22,37 +22,28 @@ QUANTITIES = {
 }
 
 
-def trace_names(paths: Sequence[Path]) -> list[str]:
-    """Return a short name per trace: the file's own where those differ, else the path."""
-    stems = [path.stem for path in paths]
-    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
-    if len(set(names)) == len(names):
-        return names
-    return [f"{name} ({position})" for position, name in enumerate(names, 1)]
-
-
-def comparison_headline(names: Sequence[str], portraits: Sequence[Portrait]) -> str:
+def comparison_headline(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> str:
     """Return one sentence with the median duration of every trace."""
     told = [
-        f"{show_duration(portrait.workload.duration.p50)} in {name}"
-        for name, portrait in zip(names, portraits, strict=True)
-        if portrait.workload.duration.p50 is not None
+        f"{show_duration(characterized.workload.duration.p50)} in {name}"
+        for name, characterized in zip(names, portraits, strict=True)
+        if characterized.workload.duration.p50 is not None
     ]
     return f"half of the jobs finish within {', '.join(told)}" if told else ""
 
 
 def comparison_tables(
-    names: Sequence[str], portraits: Sequence[Portrait], pairs: Sequence[TwoSample]
+    names: Sequence[str], portraits: Sequence[CharacterizedTrace], pairs: Sequence[TwoSample]
 ) -> list[Table]:
     """Return the statistics side by side, the chosen models, and the two-sample statistics."""
     tables = [_side_by_side(names, portraits), _two_sample(pairs)]
-    if all(portrait.fits is not None for portrait in portraits):
+    if all(characterized.fits is not None for characterized in portraits):
         tables.insert(1, _models(names, portraits))
     return tables
 
 
-def _side_by_side(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
-    results = [portrait.summary() for portrait in portraits]
+def _side_by_side(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> Table:
+    results = [plain(characterized.results()) for characterized in portraits]
     rows = []
     for path, label, unit, _ in STATISTICS:
         values = [value_at(result, path) for result in results]
@@ -61,8 +52,8 @@ def _side_by_side(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
         if path in HIDDEN_WHEN_ZERO and not any(values):
             continue
         cells = (
-            None if value is None else Shown(value, _cell(portrait, path, unit, value))
-            for value, portrait in zip(values, portraits, strict=True)
+            None if value is None else Shown(value, _cell(characterized, path, unit, value))
+            for value, characterized in zip(values, portraits, strict=True)
         )
         rows.append((path, label, *cells, unit))
     columns = (
@@ -74,19 +65,19 @@ def _side_by_side(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
     return Table("The workloads side by side", columns, rows)
 
 
-def _cell(portrait: Portrait, path: str, unit: str, value: float) -> str:
+def _cell(characterized: CharacterizedTrace, path: str, unit: str, value: float) -> str:
     """Return a statistic, with its interval in brackets where there is one."""
     show = UNIT_SHOW[unit]
-    ends = portrait.intervals and portrait.intervals.statistics.get(path)
+    ends = characterized.intervals and characterized.intervals.statistics.get(path)
     return f"{show(value)} ({show_ends(*ends, show)})" if ends else show(value)
 
 
-def _models(names: Sequence[str], portraits: Sequence[Portrait]) -> Table:
+def _models(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> Table:
     rows = []
-    for name, portrait in zip(names, portraits, strict=True):
-        assert portrait.fits is not None
-        rows.append((name, "durations", chosen(portrait.fits.duration)))
-        rows.append((name, "gaps", chosen(portrait.fits.gap)))
+    for name, characterized in zip(names, portraits, strict=True):
+        assert characterized.fits is not None
+        rows.append((name, "durations", chosen(characterized.fits.duration)))
+        rows.append((name, "gaps", chosen(characterized.fits.gap)))
     columns = (Column("trace", "trace"), Column("what", "of"), Column("model", "best model"))
     return Table("Models of least AIC", columns, rows)
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: each kind drafts a case, and has its share of all cases."""
+"""Kinds of cases: each drafts a case and has its share of all cases."""
 
 from __future__ import annotations
 

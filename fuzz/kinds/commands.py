@@ -18,6 +18,8 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),
     "compare": (("lab.parquet",), 6),
+    "profile": (("profile.csv", "--slo=100ms"), 2),
+    "share": (("shared.csv",), 2),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),
@@ -26,7 +28,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "list": (("formats",), 2),
     "demo": ((), 0.02),
 }
-"""Command -> what it needs beside its required options, and its share."""
+"""Command -> its needs besides the required options, and its share."""
 LISTED = ("formats", "policies", "speedups", "methods", "baselines", "providers", "x", "")
 FRESH = {
     "ingest": ("out.parquet",),
@@ -53,7 +55,7 @@ def material() -> dict[str, bytes]:
 
 
 def fresh(command: str, flag: str, rng: Random) -> str:
-    """Return a good name for what an option writes."""
+    """Return a valid name for the output of an option."""
     if flag == "--plot":
         return rng.choice(("plot.svg", "plot.svg", "plot.png"))
     if flag in ("--timeline", "--junit", "--save-model", "--cache"):
@@ -80,7 +82,7 @@ def complete(case: Case, command: str, rng: Random) -> None:
 
 
 def names_of(value: str) -> set[str]:
-    """Return what a command may write where it is asked to write to ``value``."""
+    """Return the files that a command may write for the output ``value``."""
     if not value:
         return set()
     name = os.path.normpath(value)
@@ -113,7 +115,7 @@ def options(rng: Random) -> Draft:
         option = rng.choice(options_of(command))
         given = option.draw(rng)
         if option.writes and option.takes_value:
-            value = given[-1].partition("=")[2] if given[-1].startswith("--") else given[-1]
+            value = given[-1] if len(given) > 1 else given[0].partition("=")[2]
             if rng.random() < 0.7:
                 value = fresh(command, option.flag, rng)
                 given = [option.flag, value]
@@ -195,7 +197,7 @@ def _rename(case: Case, rng: Random) -> str:
 
 
 def _odd_input(case: Case, rng: Random) -> str:
-    """Let an input be a folder, a link, a pipe, nothing, or a file that may not be read."""
+    """Make an input a folder, a link, a pipe, missing, or unreadable."""
     spots = _positions(case)
     if not spots:
         return "nothing: no input"
@@ -225,7 +227,7 @@ def _odd_input(case: Case, rng: Random) -> str:
 
 
 def _odd_output(case: Case, rng: Random) -> str:
-    """Write to an odd place: an input, a link, a pipe, a folder, a name that is no name."""
+    """Write to an unusual path: an input, a link, a pipe, a folder, an invalid name."""
     command = case.arguments[0]
     writers = [one for one in options_of(command) if one.writes]
     if not writers:
@@ -239,6 +241,8 @@ def _odd_output(case: Case, rng: Random) -> str:
         case 1:
             value, case.links["to"] = "to", rng.choice(("missing", "to", "in", "lab.parquet"))
             _give_up(case, case.links["to"])
+            if case.links["to"] == "in" and command in ("report", "run", "demo"):
+                case.written.add("in")
         case 2:
             value = f"link-{good}"
             inside = f"in/new{os.path.splitext(good)[1]}"

@@ -1,4 +1,4 @@
-"""Baselines on the jobs of a study, each beside the plan that rents as many GPUs."""
+"""Baselines on the jobs of a study, each compared with the plan that rents the same GPUs."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.frontier.baselines.registry import BASELINES, baseline
 from gpuplan.planner.frontier.replay.replay import PlanReplay
-from gpuplan.planner.frontier.replay.search import Tries, objective_s
+from gpuplan.planner.frontier.replay.search import BudgetSearch, objective_s
 from gpuplan.planner.frontier.study import FrontierStudy
+from gpuplan.planner.registry import BASELINES, find_baseline
 
 ALL = "all"
-STANDING = ("equal", "pollux")  # whose clusters do not grow
 STANDING_NOTE = (
     "a baseline on a fixed cluster (equal, pollux) has its GPUs ready from the first job on, and "
     "may be a little ahead where GPUs abound: each job of a plan waits up to"
@@ -71,8 +70,8 @@ class BaselineComparison:
     """Some baselines, a section of a study.
 
     Attributes:
-        points: by baseline, in the order asked for, and knob.
-        notes: what was left out, and what a reader must know.
+        points: by baseline, in the requested order, and parameter.
+        notes: what was left out, and caveats.
         weighted: whether plans minimize a weighted mean.
     """
 
@@ -91,12 +90,10 @@ class BaselineComparison:
 
 
 def names_of(asked: Sequence[str]) -> tuple[str, ...]:
-    """Return the baselines meant, each once. Raises `UsageError` on an unknown one."""
+    """Return the requested baselines, each once. Raises `UsageError` on an unknown one."""
     names: list[str] = []
     for name in asked:
-        if name != ALL:
-            baseline(name)
-        names += BASELINES if name == ALL else [name]
+        names += BASELINES if name == ALL else [find_baseline(name).name]
     return tuple(dict.fromkeys(names))
 
 
@@ -106,9 +103,9 @@ def compare_baselines(
     """Run baselines on the jobs of a study.
 
     Args:
-        study: gives the jobs, the plans to compare with, and how GPUs are rented where that is not
+        study: the jobs, the plans to compare with, and how GPUs are rented if that is not
             up to the baseline.
-        names: of `BASELINES`.
+        names: of `gpuplan.planner.registry.BASELINES`.
         progress: called with the share done.
 
     Raises:
@@ -121,7 +118,7 @@ def compare_baselines(
     runs = [(name, knob) for name in names for knob in BASELINES[name].knobs(study.workload)]
     frontier = study.frontier
     low, high = frontier.min_budget, frontier.saturation_budget
-    tries = Tries(study.workload, frontier.at_budget, low, high, cluster)
+    budget_search = BudgetSearch(study.workload, frontier.at_budget, low, high, cluster)
     points, left_out = [], []
     for position, (name, knob) in enumerate(runs):
         known = BASELINES[name]
@@ -132,8 +129,8 @@ def compare_baselines(
             why = str(error).partition("\n")[0]
             left_out.append(f"baseline {name}{at} left out: {why}")
             continue
-        best = tries.best_within(replay.rented_gpus)
-        planned = None if best is None else tries.replay(best)
+        best = budget_search.best_within(replay.rented_gpus)
+        planned = None if best is None else budget_search.replay(best)
         weighted_s = None if best is None else best.weighted_mean_jct_s
         mean_s = objective_s(study.workload, replay)
         points.append(
@@ -144,6 +141,6 @@ def compare_baselines(
     notes = left_out
     if frontier.is_weighted:
         notes = [*notes, WEIGHTED_NOTE]
-    if any(name in STANDING for name in names) and cluster.provision_s > 0:
+    if any(BASELINES[name].is_standing for name in names) and cluster.provision_s > 0:
         notes = [*notes, f"{STANDING_NOTE} {cluster.provision_s:g} s for its nodes"]
     return BaselineComparison(tuple(points), tuple(notes), frontier.is_weighted)

@@ -1,19 +1,27 @@
-"""A budget as asked for: average GPUs, multiples of the load, or dollars."""
+"""Requested budgets: average GPUs, today's GPUs, the load, or dollars; and plans within them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log
 from typing import TypeVar
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.planner.frontier.model.format_gpus import show_gpus
+import numpy as np
 
-MONTH_H = 730.0
-HOURS_PER = {"h": 1.0, "month": MONTH_H}
+from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.planner.frontier.methods.registry import Solved
+from gpuplan.planner.frontier.model.exact import Frontier
+from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.planner.frontier.model.hull import TOLERANCE
+from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.speedup.model import SpeedupModel
+
+HOURS_PER = {"h": 1.0, "month": MONTH_H, "quarter": 3 * MONTH_H, "year": 12 * MONTH_H}
 MOST = 1e12  # GPUs, loads or dollars; the world's GPUs cost less
-GPUS, LOADS, DOLLARS = "gpu", "x", "usd"
+GPUS, LOADS, DOLLARS, NOW = "gpu", "x", "usd", "now"
 Made = TypeVar("Made")
 
 
@@ -22,9 +30,10 @@ class Budget:
     """A budget.
 
     Attributes:
-        value: average GPUs, multiples of the load, or dollars in ``period``; > 0.
-        unit: `GPUS`, `LOADS` or `DOLLARS`.
-        period: ``h`` or ``month``, for dollars.
+        value: average GPUs, multiples of the load (of every job on one GPU), multiples of the GPUs
+            held today, or dollars in ``period``; > 0.
+        unit: `GPUS`, `LOADS`, `NOW` or `DOLLARS`.
+        period: one of `HOURS_PER`, for dollars.
     """
 
     value: float
@@ -40,6 +49,8 @@ class Budget:
         """The budget as it is written."""
         if self.unit == DOLLARS:
             return f"${self.value:,.2f}/{self.period}"
+        if self.unit == NOW:
+            return _relative_to_now(self.value, "g")
         return f"{self.value:g}{self.unit}"
 
     @property
@@ -47,11 +58,13 @@ class Budget:
         """The budget with all its digits, which identifies the point requested for it."""
         if self.unit == DOLLARS:
             return f"${self.value:.10g}/{self.period}"
+        if self.unit == NOW:
+            return _relative_to_now(self.value, ".10g")
         return f"{self.value:.10g}{self.unit}"
 
     @property
     def usd_per_h(self) -> float:
-        """Dollars an hour. Raises `UsageError` where it is not in dollars."""
+        """Dollars an hour. Raises `UsageError` if it is not in dollars."""
         if self.unit != DOLLARS:
             raise UsageError(
                 f"--budget {self.text}: several GPU types have budgets in dollars\n"
@@ -59,8 +72,21 @@ class Budget:
             )
         return self.value / HOURS_PER[self.period]
 
-    def gpus(self, load_gpus: float, usd_per_gpu_h: float | None = None) -> float:
-        """Return average GPUs. Raises `UsageError` for dollars without a price."""
+    def gpus(
+        self, load_gpus: float, usd_per_gpu_h: float | None = None, now_gpus: float | None = None
+    ) -> float:
+        """Return average GPUs.
+
+        Raises:
+            UsageError: dollars without a price, or relative to a log that shows no GPUs in use.
+        """
+        if self.unit == NOW:
+            if now_gpus is None:
+                raise UsageError(
+                    f"--budget {self.text}: no job of the log has a run time and GPUs, so today's "
+                    "GPUs are not known\n  next: --budget 60gpu, or 1.2x the load"
+                )
+            return self.value * now_gpus
         if self.unit == DOLLARS:
             if usd_per_gpu_h is None:
                 raise UsageError(
@@ -80,6 +106,12 @@ class Budget:
         return f"'${usd:.2f}/{self.period}'"
 
 
+def _relative_to_now(value: float, form: str) -> str:
+    """Return ``now``, or how much more or less, as in ``now+20%``."""
+    more = round(100 * (value - 1), 9)
+    return "now" if more == 0 else f"now{'+' if more > 0 else '-'}{abs(more):{form}}%"
+
+
 def requested_jct(seconds: float) -> str:
     """Return what identifies the point requested for a mean completion time."""
     return f"mean JCT {seconds:.10g}s"
@@ -89,13 +121,13 @@ def within(budget: Budget, at: Callable[[float], Made], value: float, least: str
     """Return the plan that ``at`` makes of a budget.
 
     Args:
-        budget: as asked for.
+        budget: the requested budget.
         at: makes the plan.
         value: the budget in the unit of ``at``.
         least: how to write the least one.
 
     Raises:
-        InfeasibleError: of ``at``; the message says so in the unit asked for.
+        InfeasibleError: of ``at``; the message has the unit of the request.
     """
     try:
         return at(value)
@@ -104,3 +136,70 @@ def within(budget: Budget, at: Callable[[float], Made], value: float, least: str
         raise InfeasibleError(
             f"{asked}{error}\n  next: raise --budget to at least {least}"
         ) from error
+
+
+SWEEP_POINTS = 8
+Point = TypeVar("Point")
+
+
+def sweep(solved: Solved, frontier: Frontier) -> list[Plan]:
+    """Return plans for budgets from the least to the saturating one, evenly spaced in ratio.
+
+    A method that finds none at the smallest budgets has fewer.
+    """
+    low, high = frontier.min_budget, frontier.saturation_budget
+    budgets = np.geomspace(low, high, SWEEP_POINTS) if high > low else np.array([low])
+    plans = []
+    for gpus in budgets.tolist():
+        try:
+            plans.append(solved.at_budget(gpus))
+        except InfeasibleError:
+            continue
+    return plans or [solved.at_budget(high)]
+
+
+def plan_of(
+    solved: Solved,
+    frontier: Frontier,
+    budget: Budget,
+    price: Quote | None,
+    now_gpus: float | None = None,
+) -> Plan:
+    """Return the plan of a method for a budget.
+
+    Raises:
+        InfeasibleError: it is below the least of the frontier, in the unit of the request, or of
+            the method.
+        UsageError: dollars without a price, or relative to a log that shows no GPUs in use.
+    """
+    usd = None if price is None else price.usd_per_gpu_h
+    gpus = budget.gpus(frontier.load_gpus, usd, now_gpus)
+    if gpus >= frontier.min_budget * (1 - TOLERANCE):
+        return solved.at_budget(gpus)  # another method may need more, and reports it
+    return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
+
+
+def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:
+    """Refuse requests that only the exact method can answer."""
+    if targets_s:
+        raise UsageError(f"--method {method} plans for budgets; --target-jct needs --method exact")
+    if speedup.ends:
+        raise UsageError(
+            f"--method {method} needs one speedup, not a range\n  next: --speedup {speedup.name}"
+        )
+
+
+def shown_of(
+    points: Sequence[Point], knee: Point, by_request: bool, budget: Callable[[Point], float]
+) -> Point:
+    """Return the point to show first: the requested one closest to the knee, or the knee.
+
+    Args:
+        points: for the requested budgets, or of a sweep.
+        knee: where the frontier bends most.
+        by_request: whether the points were requested.
+        budget: of a point.
+    """
+    if not by_request and len(points) > 1:
+        return knee
+    return min(points, key=lambda point: abs(log(budget(point) / budget(knee))))

@@ -1,4 +1,4 @@
-"""Points that somebody else measured or published, beside a frontier."""
+"""Measured or published results of other policies, compared with a frontier."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuplan.planner.frontier.study import FrontierStudy
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is known of another policy or cluster.
+    """A known result of another policy or cluster.
 
     Attributes:
-        name: what it is.
+        name: its name.
         gpus: GPUs it rents or has on average; > 0.
         jct_s: its mean completion time, in seconds; > 0.
     """
@@ -35,9 +35,9 @@ class Marked:
 
     Attributes:
         mark: the point.
-        optimal_jct_s: mean completion time of the optimal plan at as many GPUs; None where these
-            do not keep up.
-        optimal_gpus: least budget for the same mean completion time; None where none has it.
+        optimal_jct_s: mean completion time of the optimal plan at the same GPUs; None if these
+            are too few.
+        optimal_gpus: least budget for the same mean completion time; None if none reaches it.
     """
 
     mark: Mark
@@ -46,7 +46,7 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class ReferencePoints:
     """The section of a study about known points."""
 
     points: tuple[Marked, ...]
@@ -58,7 +58,7 @@ class Marks:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Caveats for the reader."""
         return (
             "points of --mark are as given: they compare with the plans only if they are of the "
             "same jobs, and count GPUs alike",
@@ -78,9 +78,9 @@ class Marks:
         ]
 
 
-def marks_of(study: FrontierStudy, marks: Sequence[Mark]) -> Marks:
-    """Return known points beside the optimum of a study, as planned and not replayed."""
-    return Marks(tuple(_marked(study, mark) for mark in marks))
+def reference_points_of(study: FrontierStudy, references: Sequence[Mark]) -> ReferencePoints:
+    """Return known points next to the optimum of a study, as planned and not replayed."""
+    return ReferencePoints(tuple(_marked(study, mark) for mark in references))
 
 
 def _marked(study: FrontierStudy, mark: Mark) -> Marked:

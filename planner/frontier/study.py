@@ -8,20 +8,32 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import MONTH_H, Budget, requested_jct
-from gpuplan.planner.frontier.budgets import plan_of, refuse_others, shown_of, sweep, within_cluster
+from gpuplan.planner.frontier.budget import (
+    Budget,
+    plan_of,
+    refuse_others,
+    requested_jct,
+    shown_of,
+    sweep,
+)
 from gpuplan.planner.frontier.methods.registry import Solved, find_method
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.planner.frontier.replay.plan_replay import Trial, try_plan
-from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.search import OVER, Tried, Tries
+from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and_measure
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay
+from gpuplan.planner.frontier.replay.search import OVER, BudgetSearch, Candidate
+from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.metrics import percentile
+from gpuplan.simkit.time import HOUR_S
 
 EXACT = "exact"
 MOST_INSIDE = 8  # budgets for which one that keeps them is looked for
@@ -30,7 +42,7 @@ Progress = Callable[[float], None]
 
 
 class Section(Protocol):
-    """A further part of a study: what its plans are compared with, how sure they are."""
+    """A further part of a study: comparisons of its plans, or their confidence."""
 
     @property
     def key(self) -> str:
@@ -38,7 +50,7 @@ class Section(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader must know."""
+        """Caveats for the reader."""
 
     def summary(self) -> Any:
         """Return its results; keys are stable and carry their unit."""
@@ -46,32 +58,35 @@ class Section(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The plan for one of the budgets asked for.
+    """The plan for one of the requested budgets.
 
     Attributes:
         plan: the plan.
         ends_jct_s: mean completion time at the same budget, in GPUs, with the speedups at the two
             ends of the assumed range; None at an end where the budget cannot keep up.
         target_jct_s: the mean completion time it is the least budget for; None where the budget
-            itself was asked for.
-        trial: the plan replayed; None without a replay.
-        inside: the best smaller budget whose replay keeps this one; None where this one was not
-            asked for, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
+            itself was requested.
+        replayed: the plan replayed; None without a replay.
+        inside: the best smaller budget with a replay within this one; None if this one was not
+            requested, its own replay keeps it, or no budget does. Only for the `MOST_INSIDE` that
             are exceeded most.
         requested: the budget or completion time as requested; None for a sweep of the frontier.
+        within_peak: a replay at this budget with no more GPUs at once than the log ever held; None
+            without a replay, without a log of GPUs in use, or if the budget cannot keep up so.
     """
 
     plan: Plan
     ends_jct_s: tuple[float | None, ...] = ()
     target_jct_s: float | None = None
-    trial: Trial | None = None
-    inside: Tried | None = None
+    replayed: ReplayedPlan | None = None
+    inside: Candidate | None = None
     requested: str | None = None
+    within_peak: PlanReplay | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierStudy:
-    """A frontier and the points asked for.
+    """A frontier and the requested points.
 
     Attributes:
         workload: the job classes of the trace.
@@ -81,11 +96,12 @@ class FrontierStudy:
         points: by budget, ascending.
         knee: the optimal plan where the frontier bends most, and its replay.
         price: of a GPU-hour; None where not given.
-        by_request: whether the points were asked for, and are no sweep of the frontier.
+        by_request: whether the points were requested, and are not a sweep of the frontier.
         method: what made the plans of the points.
         cluster: how GPUs were rented in the replays; None without replays.
-        notes: what a reader of the plans must know.
+        notes: caveats for readers of the plans.
         sections: further parts.
+        today: what the log shows; None if no job has a run time and GPUs.
     """
 
     workload: ClassWorkload
@@ -100,19 +116,20 @@ class FrontierStudy:
     cluster: RentedCluster | None = None
     notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
+    today: Today | None = None
 
     @property
     def is_exact(self) -> bool:
-        """Whether the plans are those of the frontier."""
+        """Return whether the plans are those of the frontier."""
         return self.method == EXACT
 
     @property
     def shown(self) -> Point:
-        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        """The point to show first: the requested one closest to the knee, or the knee."""
         return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
 
     def step(self) -> str:
-        """Return which of `steps` tells most: the dollars or the GPU, if small beside the least."""
+        """Return the most useful of `steps`: the dollars or the GPU, if small vs. the least."""
         steps = self.steps(self.frontier.min_budget)
         wanted = "100_usd_month" if "100_usd_month" in steps else "gpu"
         return wanted if steps[wanted] <= SMALL_STEP * self.frontier.min_budget else "1pct"
@@ -123,16 +140,16 @@ class FrontierStudy:
         return {"gpu": 1.0, "1pct": gpus / 100, **dollars}
 
     def usd_per_month(self, gpus: float) -> float:
-        """Return what so many GPUs cost in a month of 730 hours. Raises without a price."""
+        """Return the cost of a number of GPUs in a month of 730.5 hours. Raises without a price."""
         if self.price is None:
             raise ValueError("this study has no price")
         return gpus * self.price.usd_per_gpu_h * MONTH_H
 
     @property
     def over(self) -> list[Point]:
-        """The points whose replays take more than their budget by `OVER`, the worst first.
+        """The points with replays over their budget by more than `OVER`, the worst first.
 
-        Not those for a completion time, which have no budget to keep.
+        Points for a completion time are left out, as they have no budget to keep.
         """
         found = [point for point in self.points if (self.over_budget(point) or 0) > OVER]
         asked = [point for point in found if point.target_jct_s is None]
@@ -143,9 +160,9 @@ class FrontierStudy:
 
         The GPUs billed count where there is a price, else those rented.
         """
-        if point.trial is None:
+        if point.replayed is None:
             return None
-        replay = point.trial.replay
+        replay = point.replayed.replay
         taken = replay.rented_gpus if self.price is None else replay.billed_gpus
         return taken / point.plan.budget_gpus - 1
 
@@ -173,11 +190,12 @@ class FrontierStudy:
             "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
             "rescale": {
                 "origin": workload.rescale_origin,
-                "mean_s": 3600 * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
+                "mean_s": HOUR_S * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
             },
             "method": self.method,
             "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
             "price": None if self.price is None else self.price.summary(),
+            "today": None if self.today is None else self.today.summary(),
             "recorded": self.recorded(),
             "max_gpus_per_job": frontier.widest,
             "load_gpus": frontier.load_gpus,
@@ -207,16 +225,16 @@ class FrontierStudy:
                     "load_gpus": c.load_gpus,
                     "weight": c.weight,
                     "epochs": int(c.work_h.size),
-                    "rescale_s": 3600 * c.rescale_h,
+                    "rescale_s": HOUR_S * c.rescale_h,
                 }
                 for c in classes
             ],
-            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
             **{section.key: section.summary() for section in self.sections},
         }
 
     def recorded(self) -> dict[str, Any] | None:
-        """Return how the jobs ran as recorded, and what the GPUs they held could give."""
+        """Return how the jobs ran as recorded, and the best plan for the GPUs they held."""
         record = self.workload.record
         if record is None:
             return None
@@ -234,7 +252,7 @@ class FrontierStudy:
         return pl.concat([point.plan.to_frame() for point in self.points])
 
     def row(self, point: Point) -> dict[str, Any]:
-        """Return what is known about a point but its widths; keys are stable, with their unit."""
+        """Return all facts about a point except its widths; keys are stable, with their unit."""
         plan = point.plan
         row = plan.summary()
         row["budget_x_load"] = plan.budget_gpus / plan.load_gpus
@@ -251,13 +269,25 @@ class FrontierStudy:
             row["ends_mean_jct_s"] = list(point.ends_jct_s)
         row["target_jct_s"] = point.target_jct_s
         row["requested"] = point.requested
-        if point.trial is not None:
-            row["replay"] = point.trial.summary()
+        if point.replayed is not None:
+            row["replay"] = point.replayed.summary()
             row["replay"]["over_budget_share"] = self.over_budget(point)
             row["replay"]["inside_budget"] = None if point.inside is None else asdict(point.inside)
             if self.price is not None:
-                billed = self.usd_per_month(point.trial.replay.billed_gpus)
+                billed = self.usd_per_month(point.replayed.replay.billed_gpus)
                 row["replay"]["billed_usd_per_month"] = billed
+        within = point.within_peak
+        row["replay_within_today_peak"] = (
+            None
+            if within is None or self.today is None
+            else {
+                "today_peak_gpus": self.today.usage.peak_gpus,
+                "mean_jct_s": within.mean_jct_s,
+                "p95_jct_s": percentile(within.jct_s, 95),
+                "rented_gpus": within.rented_gpus,
+                "peak_gpus": within.peak_gpus,
+            }
+        )
         return row
 
     def _row_and_widths(self, point: Point) -> dict[str, Any]:
@@ -274,6 +304,7 @@ def study_frontier(
     price: Quote | None = None,
     method: str = EXACT,
     cluster: RentedCluster | None = None,
+    today: Today | None = None,
     progress: Progress | None = None,
 ) -> FrontierStudy:
     """Find the frontier of a trace and the plans for some budgets or completion times.
@@ -289,11 +320,12 @@ def study_frontier(
         method: what makes the plans, a name of `METHODS`.
         cluster: how GPUs are rented in the replays; None for none. No job gets more GPUs than it
             can have.
+        today: what the log shows; budgets may be relative to it.
         progress: called with the share done, of the frontiers or, with replays, of both: half each.
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
-        InputError, UsageError: see `workload_of`; another method asked for what it cannot do.
+        InputError, UsageError: see `workload_of`; a method that cannot do what is requested.
     """
     choices = within_cluster(choices or ClassOptions(), speedup, cluster)
     if method != EXACT:
@@ -308,9 +340,11 @@ def study_frontier(
     )
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     by_request = bool(budgets or targets_s)
+    now_gpus = None if today is None else today.usage.mean_gpus
     if by_request:
         plans: list[tuple[Plan, float | None, str | None]] = [
-            (plan_of(solved, frontier, budget, price), None, budget.requested) for budget in budgets
+            (plan_of(solved, frontier, budget, price, now_gpus), None, budget.requested)
+            for budget in budgets
         ]
         plans += [
             (frontier.at_target_jct(seconds), seconds, requested_jct(seconds))
@@ -321,6 +355,9 @@ def study_frontier(
     plans.sort(key=lambda asked: asked[0].budget_gpus)
 
     tried = 0
+    peak = None
+    if cluster is not None and today is not None:
+        peak = TodaysPeak(trace, speedup, choices, workload, cluster, today)
 
     def point(plan: Plan, target_s: float | None = None, requested: str | None = None) -> Point:
         nonlocal tried
@@ -330,11 +367,12 @@ def study_frontier(
             else None
             for end in ends
         )
-        trial = None if cluster is None else try_plan(workload, plan, cluster)
+        replayed = None if cluster is None else replay_and_measure(workload, plan, cluster)
         tried += 1
-        if trial is not None and progress is not None:
+        if replayed is not None and progress is not None:
             progress(0.5 + 0.5 * tried / (len(plans) + 1))  # the knee is one more
-        return Point(plan, at_ends, target_s, trial, requested=requested)
+        within = None if peak is None or replayed is None else peak.replay(plan, replayed.replay)
+        return Point(plan, at_ends, target_s, replayed, requested=requested, within_peak=within)
 
     searched = getattr(solved, "searched", "")
     study = FrontierStudy(
@@ -349,14 +387,15 @@ def study_frontier(
         method=method,
         cluster=cluster,
         notes=(f"--method {method} tried {searched}",) if searched else (),
+        today=today,
     )
     if cluster is None or not by_request:
         return study
-    tries = Tries(
+    budget_search = BudgetSearch(
         workload, solved.at_budget, frontier.min_budget, frontier.saturation_budget, cluster
     )
     inside = {
-        id(point): tries.best_within(
+        id(point): budget_search.best_within(
             point.plan.budget_gpus, billed=price is not None, up_to=point.plan.budget_gpus
         )
         for point in study.over[:MOST_INSIDE]

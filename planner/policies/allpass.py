@@ -13,14 +13,16 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import idle_of_market, parameters_from, settings_of
+from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.reclaim import NeverDone
 from gpuplan.simkit.allpass.simulator import AllpassRun, run_allpass
-from gpuplan.simkit.metrics import distribution, peak_overlap, time_average
+from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.pool import MOST_GANG, TooWide
+from gpuplan.simkit.steps import peak_overlap, time_average
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow
 
 FEWER_WORKERS = {
@@ -64,7 +66,8 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
         rows=partial(job_frame, jobs, run),
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         timeline=partial(timeline_frame, run),
-        detail=run,
+        run=run,
+        lines=partial(time_lines, run),
     )
 
 
@@ -220,6 +223,50 @@ def timeline_frame(run: AllpassRun) -> pl.DataFrame:
             "paid_usd_per_h": line.paid_usd_per_h,
         }
     )
+
+
+def time_lines(run: AllpassRun) -> TimeLines:
+    """Return GPUs by kind, and threshold, pressure, queue and mean price where there is any."""
+    line = run.timeline
+    workers = line.ready + line.starting
+    gpus = {
+        "serverless": line.serverless,
+        "marketplace": line.marketplace,
+        "conventional": workers - line.marketplace,
+    }
+    is_moving = bool(np.isfinite(run.parameters.threshold_s))
+    threshold_s, price = _seconds(line.threshold_us), line.mean_price
+    panels = (
+        Panel(
+            "Threshold: run time after which a job leaves its container",
+            SECONDS,
+            {"threshold": threshold_s if is_moving else np.zeros(line.time_us.size)},
+        ),
+        Panel(
+            "Pressure: work due over what the ready workers can do by then",
+            RATIO,
+            {"pressure": line.pressure},
+            limit=1,
+        ),
+        Panel("GPUs held", GPUS, gpus),
+        Panel("Jobs waiting for workers", JOBS, {"jobs": line.queued}),
+        Panel("Mean price of a rented worker", USD, {"price": price}),
+    )
+    rows: tuple[tuple[str, str, Any], ...] = (
+        ("serverless GPUs", GPUS, line.serverless),
+        ("workers (GPUs)", GPUS, workers),
+        ("jobs waiting for workers", JOBS, line.queued),
+    )
+    if is_moving:
+        rows = (*rows, ("threshold", SECONDS, line.threshold_us / 1e6))
+    return TimeLines(line.time_us, run.end_us, tuple(filter(_is_worth_it, panels)), rows)
+
+
+def _is_worth_it(panel: Panel) -> bool:
+    """Return whether a panel shows anything; GPUs always do."""
+    if panel.unit == GPUS:
+        return True
+    return any(np.any(np.nan_to_num(values)) for values in panel.series.values())
 
 
 def warnings_of(parameters: Allpass, results: Mapping[str, Any], move_s: float) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.time_units import DAY_US
 from gpuplan.planner.runs.settings import (
     OF_PRICES,
     Setting,
@@ -34,7 +35,6 @@ LADDER = {
     "marketplace_median_usd_per_gpu_h": 1.08,
     "marketplace_max_usd_per_gpu_h": 1.66,
 }
-DAY_US = 86_400e6
 PROVIDERS = ("serverless", "marketplace", "conventional")
 PRICES = {
     "serverless_usd_per_gpu_h": "serverless_price",

@@ -78,7 +78,7 @@ OF_WORKERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Elastic:
+class AllpassVariant:
     """One policy.
 
     Attributes:
@@ -122,28 +122,28 @@ class Elastic:
         return not self.unused >= CONTAINERS
 
 
-ELASTIC: dict[str, Elastic] = {
-    "fixed": Elastic(
+VARIANTS: dict[str, AllpassVariant] = {
+    "fixed-threshold": AllpassVariant(
         "Allpass with a threshold that does not move",
         "Allpass, section 5 (Fixed-F); docs/compare.md",
         fixed={"controller": "fixed"},
         unused=MOVES | {"controller"},
     ),
-    "serverless-only": Elastic(
+    "serverless-only": AllpassVariant(
         "runs every job on serverless GPUs to its end",
         "Allpass, section 5 (Modal); docs/compare.md",
         fixed={"controller": "fixed", "threshold_s": np.inf},
         unused=frozenset(SETTINGS) - CONTAINERS - {"gpu"},
         hidden=OF_WORKERS,
     ),
-    "serverful-only": Elastic(
-        "runs every job on rented workers, as many as Allpass would rent for those that wait",
+    "serverful-only": AllpassVariant(
+        "runs every job on rented workers, as many as Allpass would rent",
         "Allpass, section 3.3; docs/compare.md",
         fixed=WITHOUT_CONTAINERS,
         unused=LEAVING | CONTAINERS,
         hidden=OF_CONTAINERS,
     ),
-    "hpa": Elastic(
+    "hpa": AllpassVariant(
         "runs every job on rented workers, as many as keep 70% of them busy",
         "Kubernetes' horizontal pod autoscaler; docs/compare.md",
         # It looks at no deadline, so a short window saves the time to look ahead.
@@ -160,7 +160,7 @@ ELASTIC: dict[str, Elastic] = {
 def simulate(
     jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator, policy: str
 ) -> Simulation:
-    """Run one of `ELASTIC` under settings; see `Elastic.settings`.
+    """Run one of `VARIANTS` under settings; see `AllpassVariant.settings`.
 
     Raises:
         UsageError: settings that no run can have, or a job wider than the capacity of a policy
@@ -171,35 +171,37 @@ def simulate(
         job_frame,
         measure,
         replay,
+        time_lines,
         timeline_frame,
         warnings_of,
     )
 
-    elastic = ELASTIC[policy]
-    if not elastic.has_containers:  # nobody leaves one, so nothing is saved and loaded
+    variant = VARIANTS[policy]
+    if not variant.has_containers:  # nobody leaves one, so nothing is saved and loaded
         plain = replace(jobs.workload, checkpoint_us=None, restore_us=None)
         jobs = replace(jobs, workload=plain)
-    parameters = parameters_from({**elastic.usual, **settings, **elastic.fixed})
+    parameters = parameters_from({**variant.usual, **settings, **variant.fixed})
     check_fits(jobs, parameters)
-    if not elastic.has_containers:
+    if not variant.has_containers:
         _check_capacity(jobs, parameters)
     run = replay(jobs, parameters, rng)
     results = measure(run)
 
     def rows() -> pl.DataFrame:
         frame = job_frame(jobs, run)
-        if elastic.has_containers:
+        if variant.has_containers:
             return frame
         return frame.with_columns(start_s=frame["submit_s"] + frame["queue_s"])  # on its workers
 
     return Simulation(
         policy=policy,
-        settings=elastic.effective(run.parameters),
-        results={key: value for key, value in results.items() if key not in elastic.hidden},
+        settings=variant.effective(run.parameters),
+        results={key: value for key, value in results.items() if key not in variant.hidden},
         rows=rows,
         warnings=warnings_of(parameters, results, parameters.move_s(jobs.workload)),
         timeline=partial(timeline_frame, run),
-        detail=run,
+        run=run,
+        lines=partial(time_lines, run),
     )
 
 

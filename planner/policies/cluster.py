@@ -16,6 +16,8 @@ from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
 from gpuplan.planner.policies.cluster_settings import RENTED, SCHEDULERS, Scheduler, whole_nodes
+from gpuplan.planner.runs.cluster_setting import pool_of
+from gpuplan.planner.runs.panels import usage_lines
 from gpuplan.planner.runs.settings import (
     FEWER_JOBS,
     LOWER,
@@ -25,10 +27,13 @@ from gpuplan.planner.runs.settings import (
     refuse_choice,
 )
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
-from gpuplan.simkit.metrics import distribution, time_average
+from gpuplan.simkit.cluster_shape import GpuPool
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.steps import time_average
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR, TimeOverflow
 from gpuplan.simkit.workload import Workload
 
@@ -42,10 +47,12 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     scheduler = SCHEDULERS[policy]
     refuse_choice(settings)
     values = scheduler.complete(settings)
-    cluster = _sized(scheduler, jobs.workload, values, settings)
+    pool = pool_of(values, policy)
+    cluster = _sized(scheduler, pool, jobs.workload, values, settings)
     widest = int(jobs.workload.gpus.max())
     least = whole_nodes(widest, cluster.gpus_per_node)
-    check_widest(widest, cluster.gpus, "gpus", "would never start", least)
+    size = "gpus" if values["cluster"] is None else "cluster"
+    check_widest(widest, cluster.gpus, size, "would never start", least)
     if cluster.as_published and jobs.workload.checkpoint_us is not None:
         raise SettingError(
             ["reference"],
@@ -59,21 +66,34 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     plain = {name: value for name, value in values.items() if name in own}
     return Simulation(
         policy=policy,
-        settings=plain | {"gpus": cluster.gpus} | terms.effective(),
+        settings=plain | _described(cluster, pool) | terms.effective(),
         results=measure(run, bill),
         rows=partial(job_frame, jobs, run, bill),
         warnings=(
-            *(() if values["gpus"] is not None else (_told(cluster),)),
+            *(() if pool is not None and pool.gpus else (_told(cluster),)),
             *_without_effect(policy, settings, cluster),
             *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
         ),
-        timeline=partial(timeline_frame, run),
-        detail=run,
+        timeline=partial(usage_frame, run),
+        run=run,
+        lines=partial(usage_lines, run),
     )
+
+
+def _described(cluster: Cluster, pool: GpuPool | None) -> dict[str, Any]:
+    """Return the shape of a cluster as settings: its text form, its GPUs, GPUs of a node."""
+    gpu_type = None if pool is None else pool.gpu_type
+    shape = GpuPool(cluster.gpus, cluster.gpus_per_node, gpu_type)
+    return {
+        "cluster": str(shape),
+        "gpus": cluster.gpus,
+        "gpus_per_node": cluster.gpus_per_node,
+    }
 
 
 def _sized(
     scheduler: Scheduler,
+    pool: GpuPool | None,
     workload: Workload,
     values: Mapping[str, Any],
     settings: Mapping[str, Any],
@@ -83,9 +103,9 @@ def _sized(
     Raises:
         UsageError: values that no cluster can have.
     """
-    if values["gpus"] is not None:
-        return scheduler.cluster(values, values["gpus"], int(workload.gpus.max()))
-    one = scheduler.cluster(values, values["gpus_per_node"] or 1)
+    one = scheduler.cluster(values, pool or GpuPool(1))
+    if pool is not None and pool.gpus is not None:
+        return one
     with _replayable(settings):
         return replace(one, gpus=enough_gpus(workload, one))
 
@@ -98,7 +118,7 @@ def _told(cluster: Cluster) -> str:
         if each
         else "as many as the jobs use at once if none waits"
     )
-    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set gpus for another size"
+    return f"the cluster has {counted(cluster.gpus, 'GPU')}, {why}; set cluster for another size"
 
 
 @contextmanager
@@ -181,7 +201,7 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, bill: ClusterBill) -> pl.DataFra
             "jct_s": run.jct_us / MICROS,
             "jqt_s": run.jqt_us / MICROS,
             "gpu_s": service_s * run.workload.billed_gpus,
-            "cost_usd": bill.shares(run),
+            "cost_usd": bill.shares(run, run.workload.gpus),
             "preemption_s": held_s - service_s,
             "preemptions": run.stops,
         }
@@ -191,19 +211,3 @@ def job_frame(jobs: TraceJobs, run: ClusterRun, bill: ClusterBill) -> pl.DataFra
 def _mean_over_time(run: ClusterRun, values: Any) -> float:
     time_s = (run.time_us - run.time_us[0]) / MICROS
     return time_average(time_s, values.astype(np.float64), run.makespan_us / MICROS)
-
-
-def timeline_frame(run: ClusterRun) -> pl.DataFrame:
-    """Return a row per change of a run.
-
-    Columns: ``time_s`` after the first submission, ``queued`` jobs and ``used_gpus`` from then on.
-    """
-    found = pl.DataFrame(
-        {
-            "time_s": (run.time_us - run.time_us[0]) / MICROS,
-            "queued": run.waiting,
-            "used_gpus": run.used,
-        }
-    )
-    changed = pl.any_horizontal(pl.col("queued", "used_gpus").diff().fill_null(1) != 0)
-    return found.filter(changed)

@@ -1,4 +1,4 @@
-"""What a cluster costs: GPUs rented once and held to the end, or a price that is set."""
+"""What the GPUs of a run cost: rented as the run tells, or at a price that is set."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpuplan.planner.policies.allpass_settings import parameters_from, settings_
 from gpuplan.planner.policies.cluster_settings import RENTED
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.simkit.allpass.parameters import Allpass
-from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.cluster.simulator import ClusterRun
-from gpuplan.simkit.renting.billing import hold
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.renting.billing import hold_leases
 from gpuplan.simkit.renting.market import MOST_USD
+from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS_PER_HOUR
 
 SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
@@ -72,27 +72,28 @@ class ClusterBill:
         parts = {f"cost_{tier}_usd": usd for tier, usd in self.parts.items()}
         return {"cost_usd": self.whole, **parts, "mean_usd_per_gpu_h": self.mean_per_gpu_h}
 
-    def shares(self, run: ClusterRun) -> FloatArray:
+    def shares(self, run: Run, gpus: IntArray) -> FloatArray:
         """Return each job's share by the GPU time it held; idle GPUs are thus paid by all.
 
-        Where no job held any, by its GPUs.
+        Where no job held any, by its ``gpus``.
         """
         held = run.held_gpu_us
         if not held.any():
-            held = run.workload.gpus.astype(np.float64)
+            held = gpus.astype(np.float64)
         shares: FloatArray = self.whole * held / held.sum()
         return shares
 
 
-def bill_of(run: ClusterRun, terms: Terms) -> ClusterBill:
-    """Return the bill for every GPU from the first submission to the last finish."""
-    gpu_h = run.makespan_us * run.cluster.gpus / MICROS_PER_HOUR
+def bill_of(run: Run, terms: Terms) -> ClusterBill:
+    """Return the bill for every GPU rented, whether in use or not."""
+    leases = run.rented
+    gpu_h = leases.gpu_us / MICROS_PER_HOUR
     if terms.usd_per_gpu_h is not None:
         return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h)
-    rent = hold(terms.rented.rental_terms, run.cluster.gpus, run.makespan_us)
-    parts = {
-        "marketplace": float(rent.billed_usd[: rent.offers].sum()),
-        "conventional": float(rent.billed_usd[rent.offers :].sum()),
-    }
-    mean = float(rent.metered_usd.sum() / gpu_h) if gpu_h else None
-    return ClusterBill(sum(parts.values()), parts, mean)
+    marketplace = conventional = metered = 0.0
+    for rent in hold_leases(terms.rented.rental_terms, leases, int(run.submit_us[0])):
+        marketplace += float(rent.billed_usd[: rent.offers].sum())
+        conventional += float(rent.billed_usd[rent.offers :].sum())
+        metered += float(rent.metered_usd.sum())
+    parts = {"marketplace": marketplace, "conventional": conventional}
+    return ClusterBill(sum(parts.values()), parts, metered / gpu_h if gpu_h else None)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import LADDER, SETTINGS, default_settings
 from gpuplan.planner.runs.settings import OF_PRICES, Setting, SettingError, setting_error
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
+from gpuplan.simkit.cluster_shape import GpuPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Scheduler:
         cost model.
         """
         usual = default_settings() | {
+            "cluster": None,
             "gpus": None,
-            "gpus_per_node": None,
             "preemptive": self.preemptive,
             "skipping": self.skipping,
             "usd_per_gpu_h": None,
@@ -80,35 +80,30 @@ class Scheduler:
             usual |= {name: value for name, value in AS_PUBLISHED.items() if name in usual}
         return usual | dict(settings)
 
-    def cluster(self, values: Mapping[str, Any], gpus: int, widest: int = 1) -> Cluster:
-        """Return the cluster of ``gpus`` GPUs that complete settings make.
+    def cluster(self, values: Mapping[str, Any], pool: GpuPool) -> Cluster:
+        """Return the cluster of these GPUs that complete settings make.
 
-        Where they are no whole nodes, sizes on which the ``widest`` job fits are advised.
+        A pool of as many nodes as are needed makes a cluster of one.
 
         Raises:
             SettingError: values that no cluster can have, alone or together.
         """
-        self._check(values, gpus, widest)
+        self._check(values, pool)
         names = {"limits_s": "limits", "limits_gpu_s": "limits", "reference": "as_published"}
         given = {names.get(name, name): value for name, value in values.items()}
         plain = {field.name for field in fields(Cluster)}
         known = {name: value for name, value in given.items() if name in plain}
         try:
-            return Cluster(**known | {"order": self.order, "gpus": gpus})
+            return Cluster(
+                **known
+                | {"order": self.order, "gpus": pool.gpus or pool.gpus_per_node}
+                | {"gpus_per_node": pool.gpus_per_node}
+            )
         except ValueError as error:
             raise setting_error(error, self.settings, {}) from error
 
-    def _check(self, values: Mapping[str, Any], gpus: int, widest: int) -> None:
+    def _check(self, values: Mapping[str, Any], pool: GpuPool) -> None:
         """Raise `SettingError` where `Cluster` would tell of no setting, or of no next step."""
-        each = values["gpus_per_node"]
-        if each and gpus % each:
-            least = whole_nodes(widest, each)
-            near = {max(gpus // each * each, least), max(whole_nodes(gpus, each), least)}
-            raise SettingError(
-                ["gpus", "gpus_per_node"],
-                f"{counted(gpus, 'GPU')} are no whole nodes of {each}",
-                f"allow {' or '.join(map(str, sorted(near)))}",
-            )
         for name in ("limits_s", "limits_gpu_s"):
             limits = values.get(name, ())
             if any(a >= b for a, b in pairwise((0.0, *limits))):
@@ -119,10 +114,18 @@ class Scheduler:
                     rising and f"set {name}={rising}",
                 )
         if values.get("reference"):
+            if pool.gpus_per_node:
+                raise SettingError(
+                    ["cluster", "reference"],
+                    "the published simulator counts GPUs and has no nodes",
+                    f"set cluster={pool.gpus}, or leave out reference"
+                    if pool.gpus
+                    else "leave out cluster, or reference",
+                )
             stops = self.order != "arrival"
             needed = {"preemptive": stops, "skipping": stops or values["skipping"]}
             needed |= {"checkpoint_s": 0.0, "restore_s": 0.0}
-            needed |= {"gpus_per_node": None, "starvation": None}
+            needed |= {"starvation": None}
             other = {name: one for name, one in needed.items() if values.get(name, one) != one}
             if other:
                 run = " and ".join(f"{name}={_shown(one)}" for name, one in other.items())
@@ -161,12 +164,13 @@ AS_PUBLISHED: dict[str, Any] = {
 """Defaults of the published simulator that are others than here: free stops, and three queues."""
 
 SHARED: dict[str, Setting] = {
-    "gpus": Setting(
-        "count", "GPUs of the cluster (--gpus); none: so many that no job waits", unlimited=True
+    "cluster": Setting(
+        "cluster",
+        "GPUs, or nodes x GPUs per node, into which gangs must fit (--cluster); none: as many GPUs "
+        "as let no job wait; x8: as many nodes of 8",
+        unlimited=True,
     ),
-    "gpus_per_node": Setting(
-        "count", "GPUs of a node, into which gangs must fit; none: count GPUs", unlimited=True
-    ),
+    "gpus": Setting("count", "short form of cluster, without nodes (--gpus)", unlimited=True),
     "preemptive": Setting("flag", "whether a better job may stop running ones"),
     "skipping": Setting("flag", "whether jobs may pass one that does not fit"),
     "checkpoint_s": Setting("duration", "time to save a job that is stopped; 0 with reference"),

@@ -1,4 +1,4 @@
-"""Which GPU, provider and region of some prices a run is of, and how these are told."""
+"""Choose the GPU, provider and region that a run uses, and name them in messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def option_of(book: PriceBook | None) -> str:
 
 
 def the_prices(book: PriceBook | None) -> str:
-    """Return what to call prices within a sentence."""
+    """Return the name of the prices within a sentence."""
     return "the built-in prices" if book is None else f"the prices of {book.path}"
 
 
 def gpu_of(settings: Mapping[str, Any], book: PriceBook, kinds: Sequence[str]) -> str:
-    """Return the GPU to price: the one named, or the only one, of these kinds where some are."""
+    """Return the GPU to price: the one named, or the only one, of these kinds if any has them."""
     every = sorted({gpu for _, gpu, _ in sources_of(book)})
     if named := settings.get("gpu"):
         if not any(same_gpu(gpu_name(named), gpu) for gpu in every):
@@ -57,9 +57,9 @@ def sources_of(book: PriceBook) -> list[tuple[str, str, str]]:
 
 
 def provider_of(named: str | None, prices: Mapping[str, float], setting: str) -> str:
-    """Return a provider by its name or the beginning of it.
+    """Return a provider by its name or a prefix of it.
 
-    Without one it is one of which the start-up times are known, or else the cheapest.
+    Without a name it is one with known start-up times, or else the cheapest.
     """
     if not named:
         known = [name for name in prices if name in STARTUP]
@@ -74,7 +74,7 @@ def provider_of(named: str | None, prices: Mapping[str, float], setting: str) ->
 
 
 def check_region(region: str | None, book: PriceBook, gpu: str, provider: str, kind: str) -> None:
-    """Raise `UsageError` where a source has nothing in a region, naming those that it has."""
+    """Raise `UsageError` if a source has nothing in a region; the message lists its regions."""
     if not region:
         return
     regions = {

@@ -25,6 +25,7 @@ from gpuplan.planner.pricing.price_selection import (
     sources_of,
     the_prices,
 )
+from gpuplan.planner.runs.cluster_setting import gpus_of
 from gpuplan.planner.runs.settings import OF_PRICES, SettingError
 from gpuplan.simkit.allpass.parameters import price_ladder
 from gpuplan.simkit.arrays import FloatArray
@@ -36,20 +37,20 @@ TIERS = {  # kind of price -> the setting that names its provider, and the one t
     "on_demand": ("conventional_provider", "conventional_usd_per_gpu_h"),
 }
 USUAL_GPU = "A100"
-"""What the defaults of the settings are prices of, and of what the built-in list is looked up."""
+"""The GPU of the default prices, also looked up in the built-in list."""
 NO_MARKET = "--set marketplace_offers=0 rents from the conventional cloud alone"
-ASKED = tuple(name for name in LADDER if name != "marketplace_offers")
+RENTED_PRICES = tuple(name for name in LADDER if name != "marketplace_offers")
 """Settings that are the prices of offers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PricedSettings:
-    """What prices make of settings.
+    """Settings filled in from prices.
 
     Attributes:
-        settings: those given but for the choice among prices, and those that the prices fill in.
-        gpu: what the prices are of; empty where none were looked up.
-        notes: where they come from, one sentence each.
+        settings: the given ones without the choices among prices, plus those from the prices.
+        gpu: the GPU of the prices; empty if none were looked up.
+        notes: the sources of the prices, one sentence each.
     """
 
     settings: dict[str, Any]
@@ -63,14 +64,14 @@ def with_prices(
     first_submit_us: int | None,
     known: Container[str] = SETTINGS,
 ) -> PricedSettings:
-    """Return settings with the prices and offers of a book; what is set by name stays.
+    """Return settings with the prices and offers of a book; explicit settings stay.
 
-    The marketplace follows the source's offers over time, of which there are always as many as
-    ``marketplace_offers`` where that is set; with 0 there is no marketplace. The serverless and the
+    The marketplace follows the source's offers over time, always ``marketplace_offers`` of them if
+    that is set; with 0 there is no marketplace. The serverless and the
     conventional price are the means of theirs over time. A provider that is not named is one of
     which the start-up times are known, or else the cheapest. A cluster does without a marketplace
     where the prices have none, and without prices where ``usd_per_gpu_h`` is set. For a price that
-    is missing the default stands where the GPU is an A100, of which it is one, and none elsewhere.
+    is missing, the default is used for an A100, for which it was published, and otherwise none.
 
     Args:
         settings: by name; ``gpu``, ``provider``, ``region``, ``serverless_provider`` and
@@ -81,8 +82,8 @@ def with_prices(
         known: the settings of the policy; it gets no prices that it does not pay.
 
     Raises:
-        UsageError: the prices have no such GPU, provider or region, not a price that the policy may
-            have to pay, prices of what is set by name too, or too many or too dear offers.
+        UsageError: the prices lack the GPU, provider, region or a price that the policy may have to
+            pay, conflict with explicit settings, or have too many or too expensive offers.
     """
     if settings.get("usd_per_gpu_h") is not None:
         return _done(settings, "", ("price of every GPU: as set, whatever --prices says",))
@@ -116,8 +117,10 @@ def _without_market(settings: Mapping[str, Any]) -> bool:
 
 
 def _no_market(settings: Mapping[str, Any]) -> str:
-    """Say that there are no offers by choice, and which settings are of no use then."""
-    idle = [name for name in ("provider", "region", *ASKED) if settings.get(name) is not None]
+    """Return a note that offers are off by choice, and which settings then have no effect."""
+    idle = [
+        name for name in ("provider", "region", *RENTED_PRICES) if settings.get(name) is not None
+    ]
     told = "marketplace: none, as set (marketplace_offers=0)"
     return f"{told}, so {', '.join(idle)} changes nothing" if idle else told
 
@@ -211,7 +214,7 @@ def _fixed(
 def _conventional_alone(
     found: dict[str, Any], gpu: str, *, book: PriceBook | None, is_there: bool
 ) -> str:
-    """Leave a cluster without offers, as prices have none of its GPU; return that it is so."""
+    """Set no offers for a cluster, as the prices have none of its GPU; return a note about it."""
     for name in ("provider", "region", *LADDER):
         if found.get(name) is not None:
             raise SettingError([name], f"{the_prices(book)} have no marketplace with {gpu}")
@@ -257,7 +260,7 @@ def _market(
     kind = next(kind for kind in MARKET_KINDS if kind in kinds)
     check_region(found.get("region"), book, gpu, provider, kind)
     values = LADDER | {name: found[name] for name in LADDER if name in found}
-    size = "gpus" if held else "capacity"
+    size = "cluster" if held else "capacity"
     try:
         ladder = ladder_of(
             book,
@@ -267,7 +270,7 @@ def _market(
             region=found.get("region"),
             assumed=values["marketplace_offers"],
             recorded="marketplace_offers" not in found,
-            most=found.get(size),
+            most=gpus_of(found) if held else found.get("capacity"),
         )
     except TooManyOffers as error:
         raise UsageError(
@@ -277,7 +280,9 @@ def _market(
         raise UsageError(f"{option_of(book)}: {error}") from error
     if ladder.price is not None:
         _check_asked(found, ladder.price, provider, kind, book)
-    elif not same_gpu(gpu, USUAL_GPU) and (missing := [one for one in ASKED if one not in found]):
+    elif not same_gpu(gpu, USUAL_GPU) and (
+        missing := [one for one in RENTED_PRICES if one not in found]
+    ):
         raise UsageError(
             f"{option_of(book)}: {provider} ({kind}) has availability of {gpu} alone, and the "
             f"default prices of offers are of an {USUAL_GPU}\n  next: "
@@ -302,8 +307,8 @@ def _market(
 def _check_asked(
     found: Mapping[str, Any], price: FloatArray, provider: str, kind: str, book: PriceBook
 ) -> None:
-    """Raise `UsageError` on prices that are also set by name, and on some too high to add up."""
-    for name in ASKED:
+    """Raise `UsageError` for prices that are also set by name, or too high to add up."""
+    for name in RENTED_PRICES:
         if name in found:
             raise SettingError(
                 [name],
@@ -321,7 +326,7 @@ def _check_asked(
 def _in_run(
     ladder: Ladder, values: Mapping[str, Any], first_submit_us: int | None
 ) -> tuple[Market, bool]:
-    """Lay a ladder over a run, from its time of the calendar on where it is known then."""
+    """Align a ladder with a run, from the date of the run on if it covers it."""
     begin, end = int(ladder.edges_us[0]), int(ladder.edges_us[-1])
     is_dated = first_submit_us is not None and begin <= first_submit_us < end
     phase = (first_submit_us or 0) - begin if is_dated else 0

@@ -29,12 +29,13 @@ class Setting:
 
     Attributes:
         kind: ``duration`` (seconds), ``usd`` (US dollars), ``number``, ``durations`` and
-            ``numbers`` (tuples of them), ``count`` (a whole number), ``flag`` (a bool), ``text`` or
-            ``choice``.
+            ``numbers`` (tuples of them), ``count`` (a whole number), ``flag`` (a bool), ``text``,
+            ``choice`` or ``cluster`` (a `ClusterShape`).
         about: what it is, for people.
         choices: the words a ``choice`` may have.
         unlimited: whether ``none`` stands for no limit (for a duration: ``inf``).
         at_most: the greatest value where it is not that of `MOST`.
+        optional: whether ``none`` stands for nothing said.
     """
 
     kind: str
@@ -42,6 +43,7 @@ class Setting:
     choices: tuple[str, ...] = ()
     unlimited: bool = False
     at_most: float | None = None
+    optional: bool = False
 
     @property
     def most(self) -> float | None:

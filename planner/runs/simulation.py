@@ -8,6 +8,9 @@ from typing import Any
 
 import polars as pl
 
+from gpuplan.planner.runs.panels import TimeLines
+from gpuplan.simkit.run import Run
+
 SOON_S = 600.0
 """Every policy tells the share of jobs done within this time, as Allpass' paper does."""
 
@@ -27,7 +30,8 @@ class Simulation:
         warnings: what a reader of the results must know.
         timeline: makes a row per change over time: ``time_s`` after the first submission,
             ``queued`` jobs, and what the policy adds.
-        detail: the simulator's own result, for pictures.
+        run: what happened to jobs and GPUs.
+        lines: makes what pictures and tables show over time.
     """
 
     policy: str
@@ -36,7 +40,8 @@ class Simulation:
     rows: Callable[[], pl.DataFrame]
     warnings: tuple[str, ...]
     timeline: Callable[[], pl.DataFrame]
-    detail: Any
+    run: Run
+    lines: Callable[[], TimeLines]
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers."""

@@ -6,6 +6,9 @@ from typing import Any
 
 import polars as pl
 
+from gpuplan.simkit.run import Run
+from gpuplan.simkit.time import MICROS
+
 
 def together(named: list[tuple[dict[str, Any], pl.DataFrame | None]]) -> pl.DataFrame:
     """Return time lines below each other, each with the columns that say whose it is.
@@ -18,3 +21,20 @@ def together(named: list[tuple[dict[str, Any], pl.DataFrame | None]]) -> pl.Data
         if frame is not None
     ]
     return pl.concat(frames, how="diagonal_relaxed")
+
+
+def usage_frame(run: Run) -> pl.DataFrame:
+    """Return a row per change of a run.
+
+    Columns: ``time_s`` after the first submission, ``queued`` jobs and ``used_gpus`` from then on.
+    """
+    usage = run.usage
+    found = pl.DataFrame(
+        {
+            "time_s": (usage.time_us - usage.time_us[0]) / MICROS,
+            "queued": usage.waiting,
+            "used_gpus": usage.used,
+        }
+    )
+    changed = pl.any_horizontal(pl.col("queued", "used_gpus").diff().fill_null(1) != 0)
+    return found.filter(changed)

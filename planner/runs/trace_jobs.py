@@ -30,12 +30,14 @@ class TraceJobs:
         notes: what was left out or drawn, one sentence each.
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
+        job_class: the class of each, in the same order; None where it was not read.
     """
 
     workload: Workload
     job_id: pl.Series
     notes: tuple[str, ...]
     first_submit_us: int | None = None
+    job_class: pl.Series | None = None
 
     @property
     def span_s(self) -> float:
@@ -109,10 +111,10 @@ def jobs_of(
     slack_us = to_micros(slack["deadline_s"].to_numpy())
     submit_us = kept["submit_time"].dt.epoch("us").to_numpy()
     submit_us = submit_us - submit_us[0]
-    if submit_us[-1] > CENTURY_S * 1e6:
+    if submit_us[-1] > CENTURY_S * MICROS:
         raise InputError(
             trace.path,
-            f"the submissions span {submit_us[-1] / 1e6 / CENTURY_S * 100:,.0f} years",
+            f"the submissions span {submit_us[-1] / MICROS / CENTURY_S * 100:,.0f} years",
             column="submit_time",
             expected="at most a century",
             hint="leave out the times that are wrong with --since and --until",
@@ -130,6 +132,7 @@ def jobs_of(
             restore_us=load_us,
         ),
         job_id=kept["job_id"],
+        job_class=kept.get_column("job_class", default=None),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),

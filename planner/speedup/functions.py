@@ -19,7 +19,7 @@ DEFAULT_MAX_WIDTH = 64
 
 
 class SpeedupFunction(Protocol):
-    """What a planner asks of a speedup function."""
+    """The interface of a speedup function."""
 
     @property
     def narrowest(self) -> float:
@@ -33,43 +33,46 @@ class SpeedupFunction(Protocol):
         """Return s at each GPU count, which is above 0 and may be fractional; same shape."""
 
     def candidates(self, max_width: int | None) -> FloatArray:
-        """Return every width worth considering, ascending, none above ``max_width``."""
+        """Return the widths to consider, ascending, none above ``max_width``."""
 
 
-class _Law(ABC):
-    """What the parametric laws share: known everywhere, every whole width a candidate."""
+class SpeedupFormula(ABC):
+    """Base of the functions of laws: defined everywhere, every whole width is a candidate."""
 
     __slots__ = ()
     narrowest = 1.0
     widest = float("inf")
 
     def at(self, gpus: FloatArray) -> FloatArray:
+        """Return s at each GPU count."""
         gpus = np.asarray(gpus, dtype=np.float64)
-        return np.where(gpus < 1, gpus, self._from_one(np.maximum(gpus, 1.0)))
+        return np.where(gpus < 1, gpus, self.from_one(np.maximum(gpus, 1.0)))
 
     def candidates(self, max_width: int | None) -> FloatArray:
+        """Return every whole width."""
         return np.arange(1, (max_width or DEFAULT_MAX_WIDTH) + 1, dtype=np.float64)
 
     @abstractmethod
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
         """Return s at GPU counts of at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Amdahl(_Law):
+class Amdahl(SpeedupFormula):
     """s(k) = k / (1 + sigma (k - 1)): a share sigma of the work is serial (Amdahl 1967)."""
 
     sigma: float
 
     def __post_init__(self) -> None:
-        _check("amdahl: SIGMA", self.sigma, 0.0, 1.0)
+        check_parameter("amdahl: SIGMA", self.sigma, 0.0, 1.0)
 
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
+        """Return s at GPU counts of at least 1."""
         return gpus / (1 + self.sigma * (gpus - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Usl(_Law):
+class Usl(SpeedupFormula):
     """s(k) = k / (1 + sigma (k - 1) + kappa k (k - 1)), held at its peak beyond it.
 
     The universal scalability law (Gunther 1993): kappa is the cost of keeping every pair of
@@ -80,8 +83,8 @@ class Usl(_Law):
     kappa: float
 
     def __post_init__(self) -> None:
-        _check("usl: SIGMA", self.sigma, 0.0, 1.0)
-        _check("usl: KAPPA", self.kappa, 0.0, 1.0)
+        check_parameter("usl: SIGMA", self.sigma, 0.0, 1.0)
+        check_parameter("usl: KAPPA", self.kappa, 0.0, 1.0)
 
     @property
     def peak(self) -> float:
@@ -90,29 +93,31 @@ class Usl(_Law):
             return float("inf")
         return max(1.0, math.sqrt((1 - self.sigma) / self.kappa))
 
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
+        """Return s at GPU counts of at least 1."""
         k = np.minimum(gpus, self.peak)
         result: FloatArray = k / (1 + self.sigma * (k - 1) + self.kappa * k * (k - 1))
         return result
 
 
 @dataclass(frozen=True, slots=True)
-class Power(_Law):
+class Power(SpeedupFormula):
     """s(k) = k ** alpha."""
 
     alpha: float
 
     def __post_init__(self) -> None:
-        _check("power: ALPHA", self.alpha, 1e-6, 1.0)
+        check_parameter("power: ALPHA", self.alpha, 1e-6, 1.0)
 
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
+        """Return s at GPU counts of at least 1."""
         result: FloatArray = gpus**self.alpha
         return result
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSpeedup:
-    """A measured speedup: exact where measured, straight in between, flat beyond the last point.
+    """A measured speedup: exact at measurements, linear in between, flat beyond the last one.
 
     It need be neither concave nor monotone. Between two neighbors s(k) is on their chord, so it is
     never below the smaller of the two.
@@ -133,7 +138,7 @@ class MeasuredSpeedup:
 
     @property
     def widest(self) -> float:
-        """The last point."""
+        """The last measured width."""
         return self.widths[-1]
 
     def at(self, gpus: FloatArray) -> FloatArray:
@@ -152,9 +157,9 @@ class MeasuredSpeedup:
     def candidates(self, max_width: int | None) -> FloatArray:
         """Return every whole width from the least measured to the last, and the other points.
 
-        The vertices of the hull alone would do where a start or a change of width is free. Else its
+        The vertices of the hull would be enough if starts and changes of width were free. Else its
         cost, in proportion to the width, makes a width between two of them better than any split.
-        None is below the least measured, so there are none where ``max_width`` is.
+        All are at least the least measured width; there are none if ``max_width`` is below it.
         """
         points = np.array(self.widths)
         if max_width is not None and max_width < self.widest:
@@ -177,8 +182,8 @@ def measured_curve(gpus: FloatArray, speedup: FloatArray) -> MeasuredSpeedup:
 def concave_hull(gpus: FloatArray, speedup: FloatArray) -> MeasuredSpeedup:
     """Return the least monotone concave curve from the origin over measured points.
 
-    The built-in profiles are such curves. It is no speedup of a job: between its vertices it may be
-    above what was measured. Methods that need concavity take the hull of the candidates themselves.
+    The built-in profiles are such curves. It is not the speedup of a job: between its vertices it
+    may exceed the measurements. Methods that need concavity take the hull of the candidates.
 
     Args:
         gpus: GPU counts, ascending and distinct, >= 1; shape (n,).
@@ -199,6 +204,11 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def _check(what: str, value: float, low: float, high: float) -> None:
+def check_parameter(what: str, value: float, low: float, high: float) -> None:
+    """Check a parameter of a law, ``what`` being ``law: PARAMETER``.
+
+    Raises:
+        UsageError: it is not between ``low`` and ``high``.
+    """
     if not low <= value <= high:
         raise UsageError(f"--speedup {what} must be between {low:g} and {high:g}, got {value:g}")

@@ -1,4 +1,4 @@
-"""What is known about the jobs of each class: speedup per epoch, size, rescaling time."""
+"""Profiles of the jobs of each class: speedup per epoch, size, rescaling time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ClassProfile:
     Attributes:
         epochs: the speedup function of each statistical epoch, in order.
         shares: share of the job's work in each epoch; they add up to 1.
-        work_h: mean work of a job, in hours on one GPU; None where only a trace can tell.
-        rescale_s: mean time of a checkpoint, restart and reload; None where not measured.
+        work_h: mean work of a job, in hours on one GPU; None if only a trace has it.
+        rescale_s: mean time of a checkpoint, restart and reload; None if not measured.
         speed: how fast one GPU is in each epoch, in a unit that all GPU types of the class share;
             empty for 1.
     """
@@ -41,7 +41,7 @@ class ClassProfile:
 
     @property
     def narrowest(self) -> float:
-        """Least width that a job may get: every epoch was measured on so few, or follows a law."""
+        """Least width that a job may get: the largest of the least widths of its epochs."""
         return max(epoch.narrowest for epoch in self.epochs)
 
     @property
@@ -50,7 +50,7 @@ class ClassProfile:
         return min(epoch.widest for epoch in self.epochs)
 
     def speed_over(self, other: ClassProfile) -> FloatArray:
-        """Return how many times as fast as the other's one GPU is here, by epoch; shape (J,)."""
+        """Return the speed of one GPU relative to the other profile, by epoch; shape (J,)."""
         ours, theirs = (np.array(p.speed or (1.0,) * len(p.epochs)) for p in (self, other))
         ratio: FloatArray = ours / theirs
         return ratio
@@ -61,15 +61,15 @@ class SpeedupModel:
     """The speedups of all classes.
 
     Attributes:
-        name: what the user wrote, or the law with its parameters.
+        name: the text of the user, or the law with its parameters.
         origin: where it comes from, one phrase.
         classes: profiles by class name; empty for a law.
         law: the profile of every class, for a law.
-        notes: what a reader of the result should know about it.
+        notes: caveats for readers of the result.
         ends: models at the two ends of a range of parameters, this one being in its middle.
         types: models by GPU type, where several are known; this one is the first of them.
-        assumed_speeds: how many times as fast as the first each type is taken to be, where that
-            was said and not measured; else empty.
+        assumed_speeds: assumed speed of each type relative to the first, if given by the user
+            instead of measured; otherwise empty.
     """
 
     name: str
@@ -82,11 +82,11 @@ class SpeedupModel:
     assumed_speeds: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, job_class: str) -> ClassProfile | None:
-        """Return what is known about a class; None where that is nothing."""
+        """Return the profile of a class; None if unknown."""
         return self.law or self.classes.get(job_class)
 
     def on(self, gpu_type: str) -> SpeedupModel:
-        """Return the model of one GPU type. Raises `UsageError` where it is not known."""
+        """Return the model of one GPU type. Raises `UsageError` if it is unknown."""
         if gpu_type not in self.types:
             known = ", ".join(self.types) or "one GPU type only, without a name"
             raise UsageError(f"{self.name} knows no GPU {gpu_type!r}; it has {known}")
@@ -96,8 +96,8 @@ class SpeedupModel:
         """Return the model with GPU types that differ in speed alone.
 
         Args:
-            speeds: how many times as fast as the first one a GPU of each type is, for every job
-                on any number of GPUs; > 0.
+            speeds: speed of a GPU of each type relative to the first, for every job on any number
+                of GPUs; > 0.
         """
         types = {name: self._faster(speed) for name, speed in speeds.items()}
         ends = self.ends
@@ -123,7 +123,7 @@ def of_types(
 ) -> SpeedupModel:
     """Return the model of some GPU types, given their profiles by class; of the first alone if one.
 
-    Where there are several, the model itself is that of the first, and says so in its notes.
+    With several types, the model itself is that of the first, with a note about it.
     """
     types = {
         gpu_type: SpeedupModel(f"{name} on {gpu_type}", origin, classes, notes=notes)

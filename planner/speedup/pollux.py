@@ -1,4 +1,4 @@
-"""Speedup from Pollux' goodput model: the throughput of a step times what its batch is worth.
+"""Speedup from Pollux' goodput model: the throughput of a step times the efficiency of its batch.
 
 Source: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep Learning",
 OSDI 2021, section 3. On k GPUs, with m samples on each and a accumulation steps before the last,
@@ -8,7 +8,7 @@ a step trains on M = k m (a + 1) samples and takes
     T_grad = alpha_c + beta_c m
     T_sync = 0 on one GPU, alpha_r + beta_r (k - 2) within a node, alpha_n + beta_n (k - 2) beyond
 
-and a sample of it is worth (phi + M0) / (phi + M) of one in a batch of M0, where phi is the
+and a sample of it counts (phi + M0) / (phi + M) of one in a batch of M0, where phi is the
 gradient noise scale. Goodput is M / T times that; s(k) is the best goodput on k GPUs over the best
 on one.
 """
@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.user_tables.goodputs import read_goodputs
+from gpuplan.analysis.user_tables.rates import read_goodputs
 from gpuplan.planner.speedup.functions import MeasuredSpeedup, measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
-MOST_GPUS = 1024  # widths beyond are not tried; few jobs can fill so many
+MOST_GPUS = 1024  # larger widths are not evaluated; few jobs could use them
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Goodput:
     Attributes:
         alpha_c, beta_c: seconds of a gradient, per step and per sample on a GPU.
         alpha_r, beta_r: seconds of synchronization within a node, and per GPU beyond two.
-        alpha_n, beta_n: the same where GPUs are on several nodes.
+        alpha_n, beta_n: the same for GPUs on several nodes.
         gamma: overlap of the two, from 1 (none) to infinity (the longer one counts).
         init_batch_size: M0, samples; no smaller batch is used.
         max_batch_size: largest M, samples.
@@ -83,7 +83,7 @@ class Goodput:
         return result
 
     def best(self) -> FloatArray:
-        """Return the best goodput on 1, 2, ... `widest` GPUs; 0 where no batch is allowed.
+        """Return the best goodput on 1, 2, ... `widest` GPUs; 0 if no batch is allowed.
 
         All whole m, and accumulation steps up to those that the largest batch needs. On one GPU a
         batch above M0 is accumulated in two steps at least: the noise scale is measured between
@@ -93,7 +93,7 @@ class Goodput:
         goodput rises to one peak in m and falls from there: bisection finds it.
         """
         counts = np.arange(1, self.widest + 1)
-        most = -(-self.max_batch_size // (counts * self.max_local_bsz))  # steps, the last included
+        most = -(-self.max_batch_size // (counts * self.max_local_bsz))  # steps, including the last
         most[0] = max(most[0], 2)
         gpus = np.repeat(counts, most)
         steps = np.arange(gpus.size) - np.repeat(np.cumsum(most) - most, most)
@@ -116,9 +116,9 @@ class Goodput:
         return best
 
     def curve(self) -> MeasuredSpeedup | None:
-        """Return the speedup on 1, 2, ... `widest` GPUs; None where one GPU allows no batch.
+        """Return the speedup on 1, 2, ... `widest` GPUs; None if one GPU allows no batch.
 
-        Where no batch is allowed on k GPUs, a job uses fewer of them, those that are fastest.
+        If no batch is allowed on k GPUs, a job uses the best smaller number.
         """
         goodput = self.best()
         if not goodput[0]:
@@ -129,7 +129,7 @@ class Goodput:
 
 
 def load_goodputs(path: Path, name: str) -> SpeedupModel:
-    """Return the speedups that a table of goodput parameters gives.
+    """Return the speedups from a table of goodput parameters.
 
     Raises:
         InputError: the table cannot be read, or an epoch allows no batch on one GPU.

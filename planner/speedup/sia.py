@@ -2,7 +2,7 @@
 
 Source and derivation are those of the T4 figures (Sia and Pollux artifacts): RTX 2080 Ti is the
 cluster ``rtx`` of the Sia artifact, 8 GPUs per node, measured up to 24 GPUs; A100 is ``dgx``, 8
-per node, measured up to 16. Curves end where the measurements do; the artifact's simulator goes on
+per node, measured up to 16. Curves end with the measurements; the artifact's simulator continues
 with a fitted model, which is not measured. Speeds are the inverse of the hours on one GPU, so
 that a job is the same work on every type; its batch size may differ, as it does in the artifact.
 """

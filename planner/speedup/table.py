@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.user_tables.throughputs import read_throughputs
+from gpuplan.analysis.user_tables.rates import read_throughputs
 from gpuplan.planner.speedup.functions import measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 
@@ -16,7 +16,7 @@ from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 def load_table(path: Path, name: str) -> SpeedupModel:
     """Return the curves of measured throughputs, each over the throughput on one GPU.
 
-    Where one GPU was not measured (the model may not fit), the smallest count stands for linear
+    If one GPU was not measured (the model may not fit), the smallest count is taken as linear
     speedup up to it. Throughputs of a class count the same work on every GPU type, so their ratio
     on one GPU is that of the speeds; shares of work are those on the first type of the class.
 
@@ -45,7 +45,7 @@ def load_table(path: Path, name: str) -> SpeedupModel:
 
 
 def _profile(rows: pl.DataFrame, what: str, notes: list[str]) -> ClassProfile:
-    """Return one class on one GPU type; ``notes`` receives what its reader should know."""
+    """Return one class on one GPU type; caveats are added to ``notes``."""
     curves, shares, speed = [], [], []
     for _, epoch in rows.group_by("epoch", maintain_order=True):
         gpus, throughput = epoch["num_gpus"].to_numpy(), epoch["throughput"].to_numpy()
@@ -64,7 +64,7 @@ def _profile(rows: pl.DataFrame, what: str, notes: list[str]) -> ClassProfile:
 
 
 def _with_shares_of(first: ClassProfile, profile: ClassProfile) -> ClassProfile:
-    """Return a profile whose epochs hold the work that they hold on the first GPU type.
+    """Return a profile with the work per epoch of the first GPU type.
 
     Shares are of time on one GPU, which each epoch takes in inverse proportion to its speed.
     """

@@ -1,1 +1,1 @@
-"""Serverless thresholds: many replays of one trace and what they recommend."""
+"""Serverless thresholds: many replays of one trace and a recommendation from them."""

@@ -1,4 +1,4 @@
-"""Which of many points in cost and completion time are worth a look, and which to take."""
+"""The efficient frontier of many points in cost and completion time, and the point to recommend."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEARLY = 0.10
 def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | None:
     """Return the point farthest below the chord of the front, both axes scaled to 0..1.
 
-    None where the front has fewer than three different points or none lies below the chord.
+    None if the front has fewer than three different points or none lies below the chord.
     """
     front = [
         point
@@ -35,16 +35,16 @@ def knee_of(cost: FloatArray, jct: FloatArray, front: Sequence[int]) -> int | No
 def objective(
     cost: FloatArray, mean_jct_s: FloatArray, jobs: int, value_of_time: float | None
 ) -> FloatArray:
-    """Return what the point to take has the least of; columns are judged apart.
+    """Return the key that the recommended point minimizes, by column.
 
-    With a value of time, US dollars per hour of one job, it is the bill plus the worth of all
-    completion times (the run times among them are the same for all points). Without, it is the
-    bill, and no point has a chance whose mean JCT is more than `NEARLY` above the least.
+    With a value of time, US dollars per hour of one job, it is the bill plus the value of all
+    completion times (run times are the same for all points). Without it, it is the
+    bill, and points with a mean JCT of more than `NEARLY` above the least are excluded.
 
     Args:
         cost: US dollars; shape (points, ...).
         mean_jct_s: of the same shape.
-        jobs: how many have that mean.
+        jobs: number of jobs behind each mean.
         value_of_time: None for the rule of `NEARLY`.
     """
     if value_of_time is None:
@@ -54,6 +54,6 @@ def objective(
 
 
 def best_of(objective: FloatArray, mean_jct_s: FloatArray) -> IntArray:
-    """Return the point of least objective in each column; of equals the fastest, then the first."""
+    """Return the point of least objective per column; ties go to the fastest, then the first."""
     tied = objective == objective.min(axis=0)
     return np.asarray(np.where(tied, mean_jct_s, np.inf).argmin(axis=0))

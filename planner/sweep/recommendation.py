@@ -1,9 +1,9 @@
-"""What to take in one case of a sweep, what it saves, and how sure that is.
+"""The recommendation in one case of a sweep, its savings and their confidence.
 
-A case is what nobody chooses: the ratio of the two prices, and what an hour of a job is worth.
+A case is what the user cannot choose: the ratio of the two prices, and the value of a job's hour.
 Confidence comes from a moving-block bootstrap over the jobs (see `gpuplan.analysis.bootstrap`), the
-same resamples for all points. A job keeps the bill and the time it had in the replay, so it tells
-how much the choice hangs on which jobs there were, not how other jobs would have queued.
+same resamples for all points. A job keeps the bill and the time it had in the replay, so confidence
+covers the sample of jobs, but not how other jobs would have queued.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from gpuplan.analysis.bootstrap import interval
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.sweep.pareto_front import best_of, knee_of, objective
-from gpuplan.planner.sweep.reference_policy import Against, Rival, set_against
+from gpuplan.planner.sweep.reference_policy import Against, ReferenceRun, set_against
 from gpuplan.planner.sweep.scenario import SweepPoint
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.time import HOUR_S
@@ -25,11 +25,11 @@ from gpuplan.simkit.time import HOUR_S
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How a choice fares over resamples of the trace.
+    """The confidence of a choice over resamples of the trace.
 
     Attributes:
         level: confidence of the intervals, percent.
-        resamples: how many.
+        resamples: number of resamples.
         block_jobs: consecutive jobs in a block.
         best_share: share of the resamples in which the recommended point is the best one.
         saving_usd, saving_share: intervals of the saving against everything serverless.
@@ -61,20 +61,20 @@ class Case:
     Attributes:
         price_ratio: serverful over serverless price.
         value_of_time: US dollars per hour of one job; None for the rule of `front.NEARLY`.
-        non_dominated: points that no other beats in both cost and mean JCT, by cost.
-        knee: the point of `non_dominated` farthest below the line between its ends; None where it
-            has fewer than three.
-        recommended: the point to take, see `gpuplan.planner.sweep.pareto_front.objective`; None for
-            everything serverless, which is judged with the points and preferred to equal ones.
-        cheapest: the point of the least bill, of equals the fastest; None as for ``recommended``.
-        saving_usd: what it costs less than everything serverless.
-        saving_share: that over the cost of everything serverless; None where that is 0.
-        net_saving_usd: that less the worth of the longer completion times; None without a value of
+        non_dominated: points not dominated in cost and mean JCT, by cost.
+        knee: the point of `non_dominated` farthest below the line between its ends; None if it has
+            fewer than three.
+        recommended: the recommended point, see `gpuplan.planner.sweep.pareto_front.objective`; None
+            for everything serverless, which competes with the points and wins ties.
+        cheapest: the point of the least bill, of ties the fastest; None as for ``recommended``.
+        saving_usd: savings vs. everything serverless.
+        saving_share: the same over the cost of everything serverless; None if that is 0.
+        net_saving_usd: that minus the value of the longer completion times; None without a value of
             time.
-        confidence: None where nobody asked.
-        closed_form: the ski-rental view at these prices and the recommended capacity, of which c2
-            is the median offer; the greatest where everything serverless is recommended.
-        against: the recommended point less the rival; None where there is none.
+        confidence: None if not requested.
+        closed_form: the ski-rental view at these prices and the recommended capacity, whose median
+            offer is c2; of the greatest capacity if everything serverless is recommended.
+        against: the recommended point vs. the reference; None without a reference.
     """
 
     price_ratio: float
@@ -113,20 +113,20 @@ def choose(
     value_of_time: float | None,
     level: float | None,
     block_jobs: int,
-    rival: Rival | None = None,
+    reference_run: ReferenceRun | None = None,
 ) -> Case:
     """Compare the points of one case.
 
     Args:
         points: all points of the sweep.
         indices: those of the case's price ratio; at least one.
-        everything: all jobs serverless, a choice too.
+        everything: all jobs serverless, which competes too.
         forms: the closed form of each capacity, at the prices of the case.
-        greatest: the capacity whose closed form goes with everything serverless.
+        greatest: the capacity for the closed form of everything serverless.
         value_of_time: see `Case`.
         level: percent of the intervals; None for no confidence.
         block_jobs: jobs in a block of the resamples.
-        rival: what the recommended point is set against; no choice itself.
+        reference_run: the run to compare the recommended point with; it does not compete.
     """
     some = [points[index] for index in indices]
     cost = np.array([point.cost_usd for point in some])
@@ -161,8 +161,10 @@ def choose(
         else _confidence(choices, best, jobs, value_of_time, level, block_jobs),
         closed_form=form.at(form.price_ratio, value_of_time or 0.0),
         against=None
-        if rival is None
-        else set_against(choices[best], rival, value_of_time, level, -(-jobs // block_jobs)),
+        if reference_run is None
+        else set_against(
+            choices[best], reference_run, value_of_time, level, -(-jobs // block_jobs)
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a sweep is set against: one replay of any policy, such as the scheduler of today."""
+"""The reference of a sweep: one replay of any policy, such as today's scheduler."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class Rival(Judged):
-    """What a policy made of the jobs of a sweep.
+class ReferenceRun(Judged):
+    """The replay of the jobs of a sweep under another policy.
 
     Attributes:
         label, policy: of the `Contender`.
         settings: the effective value of every setting.
-        results: what all policies have in `gpuplan compare`, as it stands there.
+        results: the results of `gpuplan compare`, in the same form.
         resampled: bills (US dollars) and mean completion times (seconds) over resamples of the
-            trace, each of shape (resamples,); None where nobody asked.
-        warnings: what a reader must know.
-        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None where nobody asked.
+            trace, each of shape (resamples,); None if not requested.
+        warnings: caveats for the reader.
+        timeline: of `gpuplan.planner.runs.simulation.Simulation`; None if not requested.
     """
 
     label: str
@@ -41,20 +41,21 @@ class Rival(Judged):
     timeline: pl.DataFrame | None = field(default=None, compare=False)
 
     def summary(self) -> dict[str, Any]:
-        """Return the rival as plain values; keys are stable and carry their unit."""
-        return {"label": self.label, "policy": self.policy, **self.results}
+        """Return the run as plain values; keys are stable and carry their unit."""
+        identity = {"name": self.label, "label": self.label, "policy": self.policy}
+        return {**identity, **self.results}
 
 
-def replay_rival(
+def replay_reference(
     contender: Contender,
     jobs: TraceJobs,
     rng: np.random.Generator,
     blocks: Blocks | None,
     timelines: bool = False,
-) -> Rival:
-    """Replay jobs under a policy and add up what each resample of them cost and took.
+) -> ReferenceRun:
+    """Replay jobs under a policy and sum up cost and time of each resample.
 
-    What is random is drawn from a copy of ``rng``, which stays as it is.
+    Random numbers come from a copy of ``rng``, which does not change.
 
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
@@ -65,7 +66,7 @@ def replay_rival(
     if blocks is not None:
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
-    return Rival(
+    return ReferenceRun(
         label=contender.label,
         policy=contender.policy,
         settings=run.settings,
@@ -78,14 +79,14 @@ def replay_rival(
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """What is recommended, less a rival.
+    """The recommended point vs. the reference.
 
     Attributes:
-        saving_usd: what it costs less.
-        saving_share: that over the cost of the rival; None where that is 0.
-        mean_jct_change_s: its mean completion time less the rival's; below 0 it is sooner.
-        net_saving_usd: the saving less the worth of that change; None without a value of time.
-        level: confidence of the intervals, percent; None where nobody asked for any.
+        saving_usd: the savings.
+        saving_share: the same over the cost of the reference; None if that is 0.
+        mean_jct_change_s: its mean completion time minus the reference's; negative if faster.
+        net_saving_usd: the saving minus the value of that change; None without a value of time.
+        level: confidence of the intervals, percent; None if not requested.
         usd, share, change_s: intervals of the first three; None without resamples.
     """
 
@@ -119,29 +120,29 @@ class Against:
 
 def set_against(
     point: SweepPoint,
-    rival: Rival,
+    reference_run: ReferenceRun,
     value_of_time: float | None,
     level: float | None,
     blocks: int = 0,
 ) -> Against:
-    """Return what a point saves against a rival, and how sure that is.
+    """Return the savings of a point vs. the reference, and their confidence.
 
     Args:
-        point: what is recommended.
-        rival: replayed with the same resamples.
+        point: the recommended point.
+        reference_run: replayed with the same resamples.
         value_of_time: US dollars per hour of one job; None for none.
         level: percent of the intervals; None for none.
         blocks: in a resample.
     """
-    saving = rival.cost_usd - point.cost_usd
-    change_s = point.mean_jct_s - rival.mean_jct_s
+    saving = reference_run.cost_usd - point.cost_usd
+    change_s = point.mean_jct_s - reference_run.mean_jct_s
     net = None
     if value_of_time is not None:
-        net = saving - value_of_time * rival.results["jobs"] * change_s / HOUR_S
-    share = saving / rival.cost_usd if rival.cost_usd else None
-    if level is None or point.resampled is None or rival.resampled is None:
+        net = saving - value_of_time * reference_run.results["jobs"] * change_s / HOUR_S
+    share = saving / reference_run.cost_usd if reference_run.cost_usd else None
+    if level is None or point.resampled is None or reference_run.resampled is None:
         return Against(saving, share, change_s, net)
-    whole, jct_s = rival.resampled
+    whole, jct_s = reference_run.resampled
     less = whole - point.resampled.cost_usd
     shares = np.divide(less, whole, out=np.full(whole.size, np.nan), where=whole > 0)
     return Against(

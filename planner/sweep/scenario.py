@@ -1,4 +1,4 @@
-"""One replay of a sweep, what a worker in whatever process is sent and returns, and its price.
+"""One replay of a sweep, the input and output of a worker process, and its price.
 
 Workers are taken in the order of their prices, so a factor on all serverful prices changes no
 schedule: one replay serves all price ratios.
@@ -43,7 +43,7 @@ class Resampled:
 
     @property
     def cost_usd(self) -> FloatArray:
-        """The whole bills."""
+        """The total bills."""
         return self.serverless_usd + self.serverful_usd
 
 
@@ -54,8 +54,8 @@ class Replayed:
     Attributes:
         parameters: of the replay.
         results: of `gpuplan.planner.policies.allpass.measure`.
-        resampled: for the confidence in a choice; None where nobody asked.
-        timeline: of `gpuplan.planner.policies.allpass.timeline_frame`; None where nobody asked.
+        resampled: for the confidence of a choice; None if not requested.
+        timeline: of `gpuplan.planner.policies.allpass.timeline_frame`; None if not requested.
     """
 
     parameters: Allpass
@@ -71,7 +71,7 @@ def replay_scenario(
     blocks: Blocks | None,
     timelines: bool = False,
 ) -> Replayed:
-    """Replay jobs and add up what each resample of them cost and took."""
+    """Replay jobs and sum up cost and time of each resample."""
     run = replay(jobs, parameters, draws)
     resampled = None
     if blocks is not None:
@@ -86,14 +86,14 @@ def replay_scenario(
 
 
 class Judged:
-    """The results of a replay, of which choices weigh the bill against the completion time."""
+    """The results of a replay, with the bill and the completion time that choices compare."""
 
     __slots__ = ()
     results: Mapping[str, Any]
 
     @property
     def cost_usd(self) -> float:
-        """The whole bill."""
+        """The total bill."""
         return float(self.results["cost_usd"])
 
     @property
@@ -108,20 +108,20 @@ class SweepPoint(Judged):
 
     Attributes:
         policy: ``fixed`` or ``adaptive``.
-        threshold_s: the threshold, at first where it adapts.
-        capacity: most workers rented at once; None is no limit.
+        threshold_s: the threshold, initially if it adapts.
+        capacity: most workers rented at once; None for no limit.
         price_ratio: serverful over serverless price of the case it belongs to: the median of the
             offers within the greatest capacity of the sweep.
         own_price_ratio: the same of the offers within its own capacity.
         results: of `gpuplan.planner.policies.allpass.measure`.
-        resampled: over resamples of the trace; None where nobody asked.
+        resampled: over resamples of the trace; None if not requested.
         closed_form_cost_usd, closed_form_delay_s: of `SkiRental`, for fixed thresholds.
         break_even_ratio: the value of ``own_price_ratio`` at which the bill is that of everything
             serverless, above 0; None where no worker is rented, workers are free, or moving jobs
             never pays.
         never_pays: whether jobs are moved, and containers and checkpoints alone cost no less than
-            everything serverless, so that moving them pays at no price.
-        timeline: at these prices; None where nobody asked.
+            everything serverless, so that moving them does not pay at any price.
+        timeline: at these prices; None if not requested.
     """
 
     policy: str
@@ -138,7 +138,7 @@ class SweepPoint(Judged):
     timeline: pl.DataFrame | None = field(default=None, compare=False)
 
     def is_fixed_at(self, threshold_s: float | None) -> bool:
-        """Return whether its threshold is fixed, at these seconds."""
+        """Return whether its threshold is fixed at this number of seconds."""
         return self.policy == "fixed" and self.threshold_s == threshold_s
 
     def summary(self) -> dict[str, Any]:

@@ -7,12 +7,12 @@ known, the money spent under the threshold F is, per GPU,
     c1 E[min(d, F)] + c2 E[(d - F)+] + m P(d > F),     m = c1 x checkpoint + c2 x restore,
 
 a sum over jobs weighted by their GPUs. Queues, start-ups, idle workers, billing steps and least
-times billed are no part of it: it is what the simulation bills to jobs for the time they held GPUs,
+times billed are not included: it is what the simulation bills to jobs for the time they held GPUs,
 and all it bills where workers never idle and both tiers are billed as held.
 
-Not knowing d, F = m / (c1 - c2) spends at most twice what hindsight would (Karlin, Manasse, Rudolph
-and Sleator, "Competitive snoopy caching", Algorithmica 1988): serverless has then cost as much more
-as leaving costs.
+Without knowing d, F = m / (c1 - c2) spends at most twice the optimum (Karlin, Manasse, Rudolph and
+Sleator, "Competitive snoopy caching", Algorithmica 1988): at F the extra cost of serverless equals
+the cost of leaving.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpuplan.simkit.time import HOUR_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
 ROUNDING = 1e-12
-"""A saving within this share of the cost is none."""
+"""A smaller saving, as a share of the cost, counts as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class SkiRental:
         left_delay_s: their times to save and load; shape (k+1,).
         jobs: number of all jobs.
         serverless_usd, serverful_usd: c1 and c2, US dollars per GPU-hour.
-        checkpoint_s, restore_s: what leaving takes; means over GPUs where jobs differ.
+        checkpoint_s, restore_s: time to leave; means over GPUs if jobs differ.
         value_of_time: US dollars per hour of one job's delay.
     """
 
@@ -74,13 +74,13 @@ class SkiRental:
 
     @property
     def competitive_s(self) -> float:
-        """The distribution-free threshold m / (c1 - c2), seconds; inf where leaving never pays."""
+        """The distribution-free threshold m / (c1 - c2), seconds; infinite if c1 <= c2."""
         gain = self.serverless_usd - self.serverful_usd
         return self.migration_usd / gain * HOUR_S if gain > 0 else np.inf
 
     @property
     def price_ratio(self) -> float:
-        """Serverful over serverless price; inf where the latter is 0."""
+        """Serverful over serverless price; infinite if the latter is 0."""
         return self.serverful_usd / self.serverless_usd if self.serverless_usd else np.inf
 
     def at(self, price_ratio: float, value_of_time: float) -> SkiRental:
@@ -119,17 +119,17 @@ class SkiRental:
         return total
 
     def best_s(self) -> float:
-        """Return the fixed threshold of least objective, the smallest of equals.
+        """Return the fixed threshold of least objective, the smallest of ties.
 
         Between two durations the objective is linear in F and jumps down at the upper one (those
-        jobs then finish), so 0 and the durations are all that need be tried.
+        jobs then finish), so 0 and the durations are the only candidates.
         """
         return float(self._candidates[np.argmin(self.objective_usd(self._candidates))])
 
     def break_even_s(self) -> float | None:
         """Return the least fixed threshold with an objective below that of never leaving.
 
-        None where leaving never pays. One of the same candidates: with c1 > c2 the objective rises
+        None if leaving never pays. The candidates are the same: with c1 > c2 the objective rises
         between two of them, and otherwise no threshold saves.
         """
         never = float(self.objective_usd(np.inf))
@@ -160,8 +160,8 @@ class SkiRental:
 def serverful_price(parameters: Allpass) -> float:
     """Return one price for the serverful tier, US dollars per GPU-hour.
 
-    It is the median of the offers that the capacity can take, the cheapest ones, each counted by
-    the time it stands; without such offers it is the price of the conventional cloud.
+    It is the median of the cheapest offers within the capacity, each weighted by its time; without
+    such offers it is the price of the conventional cloud.
     """
     median_usd = parameters.offers.cheapest(parameters.capacity).median_usd
     return parameters.conventional_price if median_usd is None else median_usd
@@ -176,11 +176,11 @@ def ski_rental(
 ) -> SkiRental:
     """Prepare the closed form: one sort, then sums from the shortest and the longest job.
 
-    Jobs wider than the capacity never leave, whatever the threshold, and only ever stay.
+    Jobs wider than the capacity never leave, at any threshold.
 
     Args:
         workload: the jobs.
-        parameters: prices, capacity, and what leaving takes.
+        parameters: prices, capacity, and the time to leave.
         value_of_time: US dollars per hour of one job's delay.
         serverful_usd: price of workers, US dollars per GPU-hour; None for `serverful_price`.
     """
@@ -220,6 +220,6 @@ def ski_rental(
 
 
 def _mean(values: FloatArray, weights: FloatArray, usual: float) -> float:
-    """Return the weighted mean, and what is usual where all values are that, or there are none."""
+    """Return the weighted mean, or exactly the usual value if all are equal to it or none exist."""
     alike = not values.size or (values == to_micros(usual) / MICROS).all()
     return usual if alike else float(np.average(values, weights=weights))

@@ -19,7 +19,7 @@ from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.recommendation import Case, choose
-from gpuplan.planner.sweep.reference_policy import Rival, replay_rival
+from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
@@ -31,12 +31,12 @@ RESAMPLES = 200
 
 @dataclass(frozen=True, slots=True)
 class SweepGrid:
-    """What a sweep tries, in all combinations.
+    """The grid of a sweep; all combinations are replayed.
 
     Attributes:
-        thresholds_s: fixed thresholds, seconds, to the microsecond; none tries the adaptive rule
+        thresholds_s: fixed thresholds, seconds, to the microsecond; empty for the adaptive rule
             alone.
-        adaptive: whether the adaptive rule is tried too.
+        adaptive: whether to include the adaptive rule.
         capacities: most workers rented at once, None for no limit; empty for the parameters' own.
         price_ratios: serverful over serverless price: all serverful prices are scaled until the
             median of the offers that the greatest capacity can take has that ratio; empty for the
@@ -56,7 +56,7 @@ class SweepGrid:
         """Return the replays it takes: per capacity the thresholds, then the adaptive rule.
 
         Raises:
-            ValueError: there is nothing to try.
+            ValueError: the grid is empty.
         """
         fixed = sorted({round(threshold_s, 6) for threshold_s in self.thresholds_s})
         rules = [replace(base, controller="fixed", threshold_s=each) for each in fixed]
@@ -71,16 +71,16 @@ class SweepGrid:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All replays of a sweep, and what they say.
+    """All replays of a sweep, and their recommendations.
 
     Attributes:
         points: for each price ratio and capacity the fixed thresholds, ascending, then the adaptive
             one.
-        reference: everything serverless, which is a choice too.
-        span_s: seconds from the first submission to the last.
+        reference: everything serverless, which competes too.
+        span_s: time from the first submission to the last, seconds.
         cases: the choice at each price ratio and value of time; the first is the headline.
-        warnings: what a reader must know.
-        against: what the choices are set against, such as the scheduler of today; None for none.
+        warnings: caveats for the reader.
+        against: the reference of the choices, such as today's scheduler; None for none.
     """
 
     points: tuple[SweepPoint, ...]
@@ -88,7 +88,7 @@ class Sweep:
     span_s: float
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
-    against: Rival | None = None
+    against: ReferenceRun | None = None
 
     @property
     def recommended(self) -> SweepPoint:
@@ -108,7 +108,7 @@ class Sweep:
         return next(case for case in self.cases if case.price_ratio == point.price_ratio)
 
     def marks(self, index: int) -> dict[str, bool]:
-        """Return what a point is in the first case at its prices."""
+        """Return the labels of a point in the first case at its prices."""
         case = self.case_of(self.points[index])
         return {
             "non_dominated": index in case.non_dominated,
@@ -152,13 +152,13 @@ class Sweep:
         return pl.DataFrame(self.summary()["points"], infer_schema_length=None)
 
     def timeline(self) -> pl.DataFrame:
-        """Return the time lines of all points, everything serverless and the rival, where kept.
+        """Return the time lines of all points, everything serverless and the reference, if kept.
 
-        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: the rival
-        has its label there.
+        ``point`` is the row of `to_frame`; null for the last two, named by ``policy``: for the
+        reference this is its label.
         """
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
-        rival = self.against
+        reference_run = self.against
         last = {"point": None, "capacity": None, "price_ratio": None}
         found = together(
             [
@@ -173,7 +173,11 @@ class Sweep:
                 )
                 for index, policy, point in [*rows, (None, "serverless_only", self.reference)]
             ]
-            + ([] if rival is None else [(last | {"policy": rival.label}, rival.timeline)])
+            + (
+                []
+                if reference_run is None
+                else [(last | {"policy": reference_run.label}, reference_run.timeline)]
+            )
         )
         return found.cast({"point": pl.Int64, "capacity": pl.Int64})  # also where all are null
 
@@ -210,9 +214,9 @@ def sweep(
     Args:
         jobs: the jobs.
         base: all other parameters; its threshold is the adaptive rule's first.
-        grid: what to try.
+        grid: thresholds, capacities, prices and values of time.
         rng: draws the start-up times and the resamples.
-        against: a policy to set the choices against, replayed once at its own prices.
+        against: a policy to compare the choices with, replayed once at its own prices.
         level: percent of the confidence intervals of the choice; None for none. Fewer jobs than
             `LEAST_BLOCKS` have none, and a warning says so.
         resamples: how many for that.
@@ -221,7 +225,7 @@ def sweep(
         progress: called with the share done.
 
     Raises:
-        ValueError: nothing to try.
+        ValueError: the grid is empty.
         UsageError: a job is wider than the serverless limit; a price ratio without prices; the
             engine is not there; ``against`` cannot run these jobs.
     """
@@ -237,9 +241,9 @@ def sweep(
         level = None
     if level is not None:
         blocks = draw_blocks(jobs.workload.size, block_jobs, resamples, rng.spawn(1)[0])
-    rival = None
+    reference_run = None
     if against is not None:
-        rival = replay_rival(against, jobs, as_it_was, blocks, timelines)
+        reference_run = replay_reference(against, jobs, as_it_was, blocks, timelines)
     everything = replace(base, controller="fixed", threshold_s=np.inf)
     *replayed, alone = run_all(
         replay_scenario,
@@ -271,7 +275,7 @@ def sweep(
                 value_of_time,
                 level,
                 block_jobs,
-                rival,
+                reference_run,
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
@@ -286,10 +290,10 @@ def sweep(
         cases=tuple(cases),
         warnings=(
             *warnings_of(rules, taken.results, rules.move_s(jobs.workload)),
-            *(rival.warnings if rival else ()),
+            *(reference_run.warnings if reference_run else ()),
             *([_too_few(jobs.workload.size)] if few else []),
         ),
-        against=rival,
+        against=reference_run,
     )
 
 
@@ -302,13 +306,13 @@ def _block_jobs(workload: Workload) -> int:
 
 
 def _too_few(jobs: int) -> str:
-    """Say why there is no confidence in the choice."""
+    """Return why the choice has no confidence intervals."""
     many = "1 job is" if jobs == 1 else f"{jobs} jobs are"
     return f"{many} too few for an interval or a 'best in'; expected {LEAST_BLOCKS} or more"
 
 
 def _greatest(scenarios: Sequence[Allpass]) -> int | None:
-    """Return the greatest capacity of all replays; None where one has no limit."""
+    """Return the greatest capacity of all replays; None if one has no limit."""
     capacities = [rules.capacity for rules in scenarios]
     return None if None in capacities else max(most for most in capacities if most is not None)
 
@@ -321,7 +325,7 @@ def _one_each(scenarios: Sequence[Allpass]) -> list[Allpass]:
 def _scaled(form: SkiRental, factor: float, ratio: float, own: float) -> SkiRental:
     """Return the closed form of a capacity with all serverful prices multiplied by a factor.
 
-    Where its own ratio is that of the greatest capacity, it has the wanted ratio to the last digit.
+    If its own ratio is that of the greatest capacity, it has exactly the wanted ratio.
     """
     wanted = ratio if form.price_ratio == own else form.price_ratio * factor
     return form.at(wanted, form.value_of_time)

@@ -29,6 +29,7 @@ from gpuplan.simkit.allpass.buffers import (
 from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settled
 from gpuplan.simkit.allpass.reclaim import NeverDone, stop_gang
 from gpuplan.simkit.allpass.scalers import largest_fall, next_threshold, rent_or_release
+from gpuplan.simkit.allpass.steady import steady_until, ticks_alike
 from gpuplan.simkit.heap import insert, pop
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.renting.pool import (
@@ -160,11 +161,12 @@ def replay(
     ticks = last = 0  # ticks so far; the last end of such a job
     fixed = not (rules.live and rules.adaptive)  # the threshold of a job in its container
     fall = largest_fall(rules)
+    quiet = False  # the last event was a tick that changed nothing
+    admitted = 0
+    p = 0.0
 
     while True:
-        time, code = next_tick, TICK
-        if next_market <= time:
-            time, code = next_market, MARKET
+        time, code = next_market, MARKET
         if next_submit < n and submit[next_submit] <= time:
             time, code = submit[next_submit], SUBMIT | next_submit
         if ends[0, 0] and (ends[1, 0] < time or (ends[1, 0] == time and ends[1, 1] < code)):
@@ -178,6 +180,25 @@ def replay(
             at = max(at, now)
             if at < time or (at == time and code >= DEMOTE):
                 time, code = at, DEMOTE | running[1, 1]
+        if quiet:  # the last event was a tick
+            quiet = False
+            if next_tick + rules.tick_us < time and next_admit == admitted:
+                until = steady_until(
+                    demand,
+                    edges,
+                    due,
+                    now,
+                    p,
+                    ready,
+                    serverful_width,
+                    wishes,
+                    rules,
+                )
+                alike = ticks_alike(min(until, time), next_tick, ticks, leaving, rules)
+                next_tick += alike * rules.tick_us
+                ticks += alike
+        if next_tick < time:
+            time, code = next_tick, TICK
         if changed and (time > now or code >= DISPATCH):
             changed = queue[0, 0] > 0 and gpus[queue[1, 1]] <= idle  # else nobody can start
             if changed:
@@ -335,19 +356,11 @@ def replay(
             )
             notes = note(room.timeline, room.pressures, notes, state, p)
 
-            # While nothing is here, the ticks until something comes are all like this one once the
-            # threshold rests: a trace may have gaps of decades.
-            if serverless + ready + starting + queue[0, 0] == 0 and next_admit < n:
-                at_rest = not rules.adaptive or next_threshold(threshold, p, rules) == threshold
-                if p == 0 and at_rest and next_admit == next_submit:
-                    until = min(next_market, submit[next_submit])
-                    if ends[0, 0]:
-                        until = min(until, ends[1, 0])
-                    if soon[0, 0]:
-                        until = min(until, soon[1, 0])
-                    alike = max(0, (until - next_tick) // rules.tick_us)
-                    next_tick += alike * rules.tick_us
-                    ticks += alike
+            # The ticks that follow may be like this one, for decades.
+            quiet = wanted <= 0 and spare <= 0 and in_vain <= most_in_vain
+            if rules.adaptive:
+                quiet = quiet and next_threshold(threshold, p, rules) == threshold
+            admitted = next_admit
         elif kind == FINISH_SERVERLESS:
             pop(ends)
             if jobs[STATE, number] == RUNNING:  # else it was demoted on the way

@@ -15,6 +15,7 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.renting import pool
 from gpuplan.simkit.renting.billing import billed_us, billed_usd
 from gpuplan.simkit.renting.market import NANOS
+from gpuplan.simkit.run import Leases, Usage
 from gpuplan.simkit.time import FOREVER, MICROS_PER_HOUR, TimeOverflow, to_micros
 from gpuplan.simkit.workload import Workload
 
@@ -124,6 +125,44 @@ class AllpassRun:
     def jct_us(self) -> IntArray:
         """Job completion times."""
         return self.finish_us - self.workload.submit_us
+
+    @property
+    def submit_us(self) -> IntArray:
+        """Submission of each job."""
+        return self.workload.submit_us
+
+    @property
+    def waited_us(self) -> IntArray:
+        """Time without GPUs that run: start-ups of containers and queues."""
+        return self.startup_us + self.queue_us
+
+    @property
+    def held_gpu_us(self) -> FloatArray:
+        """GPU time that each job held, in its container and on workers."""
+        held: FloatArray = self.container_us * self.workload.gpus + self.worker_us.astype(float)
+        return held
+
+    @property
+    def stops(self) -> IntArray:
+        """1 for a job that moved from its container to workers."""
+        return self.demoted.astype(np.int64)
+
+    @property
+    def usage(self) -> Usage:
+        """GPUs in containers and busy workers, and jobs waiting for workers, at each tick."""
+        line = self.timeline
+        return Usage(line.time_us, line.serverless + line.ready - line.idle, line.queued)
+
+    @property
+    def capacity(self) -> int | None:
+        """Most workers rented at once; containers come on top."""
+        return self.parameters.capacity
+
+    @property
+    def rented(self) -> Leases:
+        """The workers, from request to release."""
+        held = self.rentals
+        return Leases(held.request_us, held.release_us, np.ones_like(held.request_us))
 
     @property
     def worker_us(self) -> IntArray:

@@ -13,13 +13,13 @@ from gpuplan.simkit.arrays import IntArray
 
 
 def gittins_levels(sizes: IntArray, levels: int) -> tuple[IntArray, IntArray]:
-    """Return limits of attained service, and the rank of the index on each level they part.
+    """Return limits of attained service, and the rank of the index on each level between them.
 
     A job that has attained ``a`` has the index
 
         max over b > a of  P(size <= b | size > a) / E[min(size, b) - a | size > a],
 
-    the best chance to end per service spent. Both ``a`` and ``b`` are 0 or a limit; the limits are
+    the best chance to end per service unit. Both ``a`` and ``b`` are 0 or a limit; the limits are
     sizes, about evenly spaced by their logarithms from the lower quartile to the greatest.
 
     Args:
@@ -34,7 +34,7 @@ def gittins_levels(sizes: IntArray, levels: int) -> tuple[IntArray, IntArray]:
     if ordered[-1] == 0:
         return np.zeros(0, np.int64), np.zeros(1, np.int64)
     spaced = np.geomspace(max(ordered[ordered.size // 4], 1), ordered[-1], levels)
-    above = np.searchsorted(ordered, spaced * (1 - 1e-9))  # the last one must not be beyond all
+    above = np.searchsorted(ordered, spaced * (1 - 1e-9))  # not above all sizes
     limits = np.unique(ordered[above])
     edges = np.concatenate(([0], limits))
     ended = np.searchsorted(ordered, edges, side="right")
@@ -43,7 +43,7 @@ def gittins_levels(sizes: IntArray, levels: int) -> tuple[IntArray, IntArray]:
     for i in range(edges.size - 1):
         later = slice(i + 1, None)
         ends = ended[later] - ended[i]
-        # What the jobs beyond a get if each is served up to b and no further.
+        # The service of the jobs beyond a if each is served up to b.
         within = total[ended[later]] - total[ended[i]] - ends * float(edges[i])
         beyond = (ordered.size - ended[later]) * (edges[later] - edges[i]).astype(np.float64)
         index[i] = (ends / (within + beyond)).max()

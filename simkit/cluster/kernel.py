@@ -1,7 +1,7 @@
 """The event loop of one cluster: arrays in, arrays out, time in whole microseconds.
 
 At every instant at which a job comes, ends, changes its level or is promoted, and after all of
-that, the policy acts until it finds nothing more to do:
+that, the policy acts until no further action is possible:
 
     take the best waiting job that fits into the free GPUs or, with preemption, into these and the
     GPUs of running jobs with a worse key; stop as many of those, the worst first; start it.
@@ -22,13 +22,13 @@ from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
 from gpuplan.simkit.indexed_heap import count_below, front, insert, remove
 from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.nodes import give_back, has_room, lease, new_places, try_back
+from gpuplan.simkit.nodes import can_place, give_back, give_back_on_trial, lease, new_places
 from gpuplan.simkit.time import FOREVER
 
-STATIC, REMAINING, LEVELS = range(3)  # what a key is made of
+STATIC, REMAINING, LEVELS = range(3)  # kinds of keys
 
 # Columns of the table of jobs; PLACE is 0. LEFT and ATTAINED are as of BEGAN.
-# A running job ends at ENDS and stands in its section under KEY.
+# A running job ends at ENDS and is in its section under KEY.
 START, FINISH, STATE, LEFT, BEGAN, HELD, STOPS, SINCE, ATTAINED, LEVEL, ENDS, KEY, CHAIN = range(
     1, 14
 )
@@ -43,7 +43,7 @@ TIMELINE = ("time", "used", "waiting")
 
 
 class ClusterRules(NamedTuple):
-    """What holds for all jobs of `replay`; times in microseconds.
+    """The rules for all jobs of `replay`; times in microseconds.
 
     ``keys`` is `STATIC`, `REMAINING` or `LEVELS`. ``gpus_per_node`` 0 counts GPUs only. A job that
     has waited ``starvation`` times as long as it has run is promoted to the first level; 0 promotes
@@ -58,10 +58,10 @@ class ClusterRules(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Where jobs wait and run.
+    """The heaps of waiting and running jobs.
 
-    Waiting jobs stand in the sections before ``first``, the best in front. Running jobs of
-    ``widths[i]`` GPUs stand in section ``first + i``, the worst in front; their key is
+    Waiting jobs are in the sections before ``first``, the best in front. Running jobs of
+    ``widths[i]`` GPUs are in section ``first + i``, the worst in front; their key is
     (KEY - now) x ``scales[i]`` where keys are remaining times, and KEY where they are not.
     """
 
@@ -100,7 +100,7 @@ def can_free(lines: Any, key: int, shift: int, need: int) -> bool:
 
 @kernel
 def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, width: int) -> bool:
-    """Return whether a gang finds nodes when jobs with a key above ``key`` go, the worst first."""
+    """Return whether a gang fits on nodes if jobs with a key above ``key`` stop, worst first."""
     queues = lines.queues
     running = count = 0
     for i in range(lines.widths.size):
@@ -113,21 +113,21 @@ def can_free_nodes(lines: Any, places: Any, jobs: Any, key: int, shift: int, wid
             break
         job = -front(queues, line)[1]
         remove(queues, jobs, line, job)
-        try_back(places, jobs[job, CHAIN], 1)
+        give_back_on_trial(places, jobs[job, CHAIN], 1)
         tried[count, 0], tried[count, 1] = line, job
         count += 1
-        fits = has_room(places, width)
+        fits = can_place(places, width)
     for i in range(count):
         line, job = tried[i, 0], tried[i, 1]
         insert(queues, jobs, line, -jobs[job, KEY], -job)
-        try_back(places, jobs[job, CHAIN], -1)
+        give_back_on_trial(places, jobs[job, CHAIN], -1)
     return fits
 
 
 @kernel
 def settle_run(job: Any, scale: int, now: int) -> None:
-    """Bring what a running job has left and attained up to ``now``."""
-    left = min(job[LEFT], job[ENDS] - now)  # while it pays its overhead nothing changes
+    """Update the remaining and the attained service of a running job to ``now``."""
+    left = min(job[LEFT], job[ENDS] - now)  # no change during its overhead
     job[ATTAINED] += (job[LEFT] - left) * scale
     job[LEFT] = left
     job[HELD] += now - job[BEGAN]
@@ -145,7 +145,7 @@ def crossing(job: Any, limits: Any, scale: int) -> int:
 
 @kernel
 def noted(timeline: Any, notes: int, now: int, used: int, waiting: int) -> Any:
-    """Write down the state at ``now``, over what was noted of the same instant."""
+    """Add the state at ``now`` to the time line, replacing a row of the same time."""
     if notes and timeline[notes - 1, 0] == now:
         notes -= 1
     if notes == timeline.shape[0]:
@@ -177,7 +177,7 @@ def replay(
         static: the keys, where they are `STATIC`.
         scale: the factor of each job's remaining time in its key, or of its run time in what it
             has attained; >= 1.
-        overhead: what each job pays when it starts again after a stop.
+        overhead: time that each job pays when it starts again after a stop.
         wait_line, run_line: section of ``lines`` that each job waits in and runs in.
         lines: `Lines`, all empty.
         limits: attained service at which a job leaves each level but the last; ascending.
@@ -185,9 +185,8 @@ def replay(
         rules: `ClusterRules`.
 
     Returns:
-        Table of jobs, time line (columns `TIMELINE`) of every instant, GPU-microseconds that stood
-        idle while a job that might have started would have fitted by count, and the most nodes in
-        use at once.
+        Table of jobs, time line (columns `TIMELINE`), GPU-microseconds idle while a job that could
+        start would have fitted by count, and the most nodes in use at once.
     """
     n = submit.size
     jobs = np.zeros((n, COLUMNS), np.int64)
@@ -200,7 +199,7 @@ def replay(
     free, waiting, done, coming, notes = rules.gpus, 0, 0, 0, 0
     now = most_nodes = 0
     fragmented = 0.0
-    blocked = 0  # GPUs that only nodes keep from a waiting job
+    blocked = 0  # idle GPUs that a waiting job cannot use because of nodes
 
     while done < n:
         time = FOREVER
@@ -273,7 +272,7 @@ def replay(
                 width = gpus[number]
                 fits = width <= free
                 if fits and by_nodes:
-                    fits = has_room(places, width)
+                    fits = can_place(places, width)
                 if not fits and rules.preemptive:
                     fits = width <= free or can_free(lines, key, shift, width - free)
                     if fits and by_nodes:
@@ -284,7 +283,7 @@ def replay(
                 break
             remove(queues, jobs, wait_line[best], best)
             waiting -= 1
-            while free < gpus[best] or (by_nodes and not has_room(places, gpus[best])):
+            while free < gpus[best] or (by_nodes and not can_place(places, gpus[best])):
                 line, key = worst_line(lines, shift)
                 number = -front(queues, line)[1]
                 job = jobs[number]
@@ -316,7 +315,7 @@ def replay(
                 job[START] = now
                 job[ENDS] = now + job[LEFT]
             elif job[SINCE] == now and not by_nodes:
-                job[STOPS] -= 1  # it was stopped at this very instant: it goes on
+                job[STOPS] -= 1  # it was stopped at this same time: it continues
             else:
                 job[ENDS] = now + overhead[best] + job[LEFT]
             events = push(events, job[ENDS], FINISHES | best)

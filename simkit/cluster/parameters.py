@@ -1,4 +1,4 @@
-"""What a cluster is, and by which rules it takes jobs."""
+"""The size of a cluster and the rules of its scheduler."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Cluster:
         order: which job comes first; one of `ORDERS`.
         preemptive: whether a better job may stop running ones.
         skipping: whether jobs may pass one that does not fit.
-        checkpoint_s, restore_s: what a stopped job pays, both when it starts again, seconds; the
+        checkpoint_s, restore_s: overhead of a stop, both paid at the next start, seconds; the
             job's own count before (`Workload.checkpoint_us`).
         gpus_per_node: GPUs of a node, into which gangs must fit; None counts GPUs only.
         limits: attained service at which a job leaves each queue but the last; ascending, seconds
             for ``attained`` and GPU-seconds for ``attained_gpu``.
-        levels: how finely ``gittins`` tells attained service apart; >= 1.
+        levels: number of levels of attained service for ``gittins``; >= 1.
         starvation: promote a stopped job that has waited this many times as long as it has run to
             the first queue; None promotes none.
         as_published: run as the simulator of Tiresias does, in whole seconds.

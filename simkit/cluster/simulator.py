@@ -1,4 +1,4 @@
-"""Run a workload on one cluster under one policy: what goes in, and what comes out."""
+"""Run a workload on one cluster under one policy: checks, kernel, and results."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.cluster import kernel, reference, reference_queues
+from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.gittins import gittins_levels
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.indexed_heap import sections
+from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 from gpuplan.simkit.workload import Workload
 
@@ -23,17 +24,17 @@ SORTED_AS_PUBLISHED = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterRun:
-    """What happened; times in microseconds after the first submission, arrays of shape (n,).
+    """The results of a run; times in microseconds after the first submission, arrays of shape (n,).
 
     Attributes:
-        workload: what was run.
-        cluster: where, and by which rules.
+        workload: the jobs.
+        cluster: the cluster and its rules.
         start_us, finish_us: first start and end of each job.
-        held_us: how long it held its GPUs; its run time, and what its stops cost.
+        held_us: how long it held its GPUs; its run time plus the overhead of its stops.
         stops: how often it was stopped.
         time_us, used, waiting: GPUs in use and jobs waiting from each time on; of their own shape.
         fragmented_gpu_us: idle GPU time in which a job waited for nodes alone.
-        most_nodes: most nodes in use at once; 0 where there are none.
+        most_nodes: most nodes in use at once; 0 without nodes.
     """
 
     workload: Workload
@@ -67,21 +68,47 @@ class ClusterRun:
         return found
 
     @property
+    def submit_us(self) -> IntArray:
+        """Submission of each job."""
+        return self.workload.submit_us
+
+    @property
+    def waited_us(self) -> IntArray:
+        """Time without GPUs, as `jqt_us`."""
+        return self.jqt_us
+
+    @property
+    def usage(self) -> Usage:
+        """GPUs in use and jobs waiting over time."""
+        return Usage(self.time_us, self.used, self.waiting)
+
+    @property
+    def capacity(self) -> int:
+        """GPUs of the cluster."""
+        return self.cluster.gpus
+
+    @property
+    def rented(self) -> Leases:
+        """The whole cluster, from the first submission to the last finish."""
+        first = int(self.workload.submit_us[0])
+        return one_lease(first, first + self.makespan_us, self.cluster.gpus)
+
+    @property
     def makespan_us(self) -> int:
-        """Last finish - first submission."""
+        """Time from the first submission to the last finish."""
         return int(self.finish_us.max() - self.workload.submit_us[0])
 
 
 def enough_gpus(workload: Workload, cluster: Cluster) -> int:
     """Return the fewest GPUs, whole nodes if there are any, on which no job waits or is stopped.
 
-    While all jobs find room they find the same nodes on any larger cluster. So the fewest are
-    those in use at once on a cluster with a node of its own for every part of a gang. A job of no
-    length takes its GPUs for an instant.
+    As long as all jobs fit they get the same nodes on any larger cluster. So the fewest are the
+    nodes in use at once on a cluster with a separate node for every part of a gang. A job of length
+    0 holds its GPUs for an instant.
 
     Args:
         workload: the jobs.
-        cluster: by which rules; of any size.
+        cluster: the rules; its size does not matter.
 
     Raises:
         ValueError: as `run_cluster` and `Cluster` do.
@@ -97,11 +124,11 @@ def enough_gpus(workload: Workload, cluster: Cluster) -> int:
 
 
 def _peak(workload: Workload, taken: IntArray) -> int:
-    """Return how much is in use at most if no job waits and each takes so much."""
+    """Return the most in use at once if no job waits and each takes its amount."""
     end = workload.submit_us + np.maximum(workload.service_us, 1)
     time = np.concatenate((end, workload.submit_us))
     step = np.concatenate((-taken, taken))
-    order = np.lexsort((step, time))  # what ends makes room for what begins
+    order = np.lexsort((step, time))  # a job that ends frees GPUs for one that starts
     return int(np.cumsum(step[order]).max())
 
 
@@ -135,7 +162,7 @@ def run_cluster(workload: Workload, cluster: Cluster) -> ClusterRun:
 
 
 def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
-    """Return what each job pays for a stop."""
+    """Return the overhead of a stop for each job."""
     save_us, load_us = workload.overheads_us(cluster.checkpoint_s, cluster.restore_s)
     return save_us + load_us
 
@@ -222,7 +249,7 @@ def _as_published(workload: Workload, cluster: Cluster) -> ClusterRun:
         jobs, timeline = reference.refill(submit_s, service_s, workload.gpus, cluster.gpus, order)
     else:
         widths, of_width = np.unique(workload.gpus, return_inverse=True)
-        jobs, timeline = reference_queues.fill_queues(
+        jobs, timeline = reference.fill_queues(
             *(submit_s, service_s, widths, of_width.astype(np.int64)),
             np.asarray(cluster.limits, np.int64),
             cluster.gpus,

@@ -23,7 +23,7 @@ NOTHING, END, READY, SUBMIT, RETURN = range(5)
 # queue, -1 outside.
 START, FINISH, RESCALES, HELD, EPOCH, WIDTH, DUE, TICKET, SINCE = range(9)
 
-MOST_LEVELS = 1 << 20  # of demand that are told apart
+MOST_LEVELS = 1 << 20  # distinct levels of demand
 
 
 class ElasticRules(NamedTuple):
@@ -61,7 +61,7 @@ def epoch_us(work: float, path: int, epoch: int, at: int, paths: Any) -> int:
 
 @kernel
 def run_on(work: float, path: int, epoch: int, at: int, left: int, paths: Any) -> Any:
-    """Return the epoch up to whose end nothing changes, and the time until then.
+    """Return the epoch until whose end nothing changes, and the time until then.
 
     ``left`` is the time to the end of ``epoch``. Epochs that the path runs at one width pass
     without an event of their own.
@@ -239,7 +239,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
             jobs[job, TICKET] = -1
             demand -= width[path, aim] - width[path, to]
             if to == at:
-                continue  # no GPU to grow by: the job goes on as it is
+                continue  # no GPU to grow by: the job continues at its width
             if at < 0:
                 jobs[job, START] = now
                 left = epoch_us(work[job], path, epoch, to, paths)
@@ -274,7 +274,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
                 idle = grown(idle)
             idle[idle_tail, 0], idle[idle_tail, 1] = now, spare_nodes - idle_nodes
             idle_tail += 1
-        while spare_nodes < idle_nodes:  # what fell idle last is used first
+        while spare_nodes < idle_nodes:  # the most recently idle are used first
             part = min(idle_nodes - spare_nodes, idle[idle_tail - 1, 1])
             idle[idle_tail - 1, 1] -= part
             idle_nodes -= part
@@ -285,7 +285,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
         if paid != rented:
             rented = paid
             if changes and timeline[changes - 1, 0] == now:
-                changes -= 1  # the last change of an instant stands
+                changes -= 1  # the last change at a time wins
             if paid != (timeline[changes - 1, 1] if changes else 0):
                 if changes == timeline.shape[0]:
                     timeline = grown(timeline)

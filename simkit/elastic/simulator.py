@@ -1,4 +1,4 @@
-"""Run fixed-width jobs on rented nodes: check, call the kernel, return what happened."""
+"""Run fixed-width jobs on rented nodes: check, call the kernel, return the results."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import FINISH, HELD, RESCALES, START, ElasticRules, Paths, replay
+from gpuplan.simkit.run import Leases, Usage, leases_of, usage_of_gangs
 from gpuplan.simkit.time import FOREVER, TimeOverflow
 
 NO_LIMIT = 1 << 40
@@ -16,9 +17,10 @@ NO_LIMIT = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class WidthRun:
-    """What happened to every job and to the cluster; times in microseconds.
+    """The results for every job and the cluster; times in microseconds.
 
     Attributes:
+        submit_us: submission of each job; shape (n,).
         start_us: when the job first held GPUs; shape (n,).
         finish_us: when it ended; shape (n,).
         rescales: starts and changes of width; shape (n,).
@@ -26,10 +28,12 @@ class WidthRun:
         time_us: when the GPUs rented change, ascending; shape (k,).
         gpus: GPUs rented from then on, 0 at the end; shape (k,).
         level_us: time within the horizon in which jobs held or waited for 0, 1, 2, ... GPUs.
+        capacity: most GPUs that may be rented; None for no limit.
         lease_us, lease_gpus: time held and GPUs of each lease, in the order of their ends; shape
             (leases,); `gpuplan.simkit.renting.billing.billed_gpu_us` bills them.
     """
 
+    submit_us: IntArray
     start_us: IntArray
     finish_us: IntArray
     rescales: IntArray
@@ -37,8 +41,33 @@ class WidthRun:
     time_us: IntArray
     gpus: IntArray
     level_us: IntArray
+    capacity: int | None
     lease_us: IntArray
     lease_gpus: IntArray
+
+    @property
+    def waited_us(self) -> IntArray:
+        """Time without GPUs: a job keeps what it has until its next width is there."""
+        found: IntArray = self.start_us - self.submit_us
+        return found
+
+    @property
+    def stops(self) -> IntArray:
+        """How often each job changed its width."""
+        found: IntArray = np.maximum(self.rescales - 1, 0)
+        return found
+
+    @property
+    def usage(self) -> Usage:
+        """GPUs in use and jobs waiting over time; a job counts with its mean width, rounded."""
+        took = np.maximum(self.finish_us - self.start_us, 1)
+        width = np.rint(self.held_gpu_us / took).astype(np.int64)
+        return usage_of_gangs(self.submit_us, self.start_us, self.finish_us, width)
+
+    @property
+    def rented(self) -> Leases:
+        """The GPUs rented; what was rented last goes back first."""
+        return leases_of(self.time_us, self.gpus)
 
 
 def run_widths(
@@ -79,6 +108,7 @@ def run_widths(
     _check_range(submit_us, work_us, paths, rules)
     jobs, timeline, level_us, leases = replay(submit_us, path_of, work_us, paths, rules)
     return WidthRun(
+        submit_us=submit_us,
         start_us=jobs[:, START].copy(),
         finish_us=jobs[:, FINISH].copy(),
         rescales=jobs[:, RESCALES].copy(),
@@ -86,6 +116,7 @@ def run_widths(
         time_us=timeline[:, 0],
         gpus=timeline[:, 1],
         level_us=level_us,
+        capacity=None if rules.max_nodes >= NO_LIMIT else room,
         lease_us=leases[:, 0],
         lease_gpus=leases[:, 1] * rules.node_gpus,
     )
@@ -94,7 +125,7 @@ def run_widths(
 def _check_range(
     submit_us: IntArray, work_us: FloatArray, paths: Paths, rules: ElasticRules
 ) -> None:
-    """Refuse what could leave the range of int64: all jobs one by one, on the widest width."""
+    """Refuse times beyond int64, even with all jobs one after the other on the widest width."""
     slowest = float(paths.time_per_work.max()) * float(work_us.sum())
     pauses = float(work_us.size) * float(paths.time_per_work.shape[1] + 1)
     overhead = float(rules.provision_us) + float(rules.release_us)

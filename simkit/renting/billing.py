@@ -1,16 +1,18 @@
-"""The bill of rented GPUs: metered time, whole billing steps, least time, leases of a time line.
+"""The bill of rented GPUs: metered time, whole billing steps, least time, leases.
 
-Allpass, clusters, width plans and autoscaled baselines are all billed here.
+Allpass, clusters, width plans, autoscaled baselines and the GPU time of traces are billed here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.market import Market
+from gpuplan.simkit.run import Leases
 from gpuplan.simkit.time import MICROS_PER_HOUR, to_micros
 
 
@@ -48,26 +50,55 @@ class Rent:
     billed_usd: FloatArray
 
 
-def hold(terms: RentalTerms, workers: int, held_us: int) -> Rent:
-    """Rent workers as a run begins and hold them, whatever becomes of their offers.
+def hold(
+    terms: RentalTerms, workers: int, held_us: int, *, begin_us: int = 0, taken: int = 0
+) -> Rent:
+    """Rent workers together and hold them, even if their offers disappear.
 
-    The cheapest offers of the marketplace at the start come first, even where they cost more than
-    the conventional cloud, which supplies the rest: the rule of the pool of Allpass.
+    The cheapest free offers of the marketplace at that time come first, even where they cost more
+    than the conventional cloud, which supplies the rest: the rule of the pool of Allpass.
+
+    Args:
+        terms: prices and billing rules.
+        workers: how many.
+        held_us: for how long.
+        begin_us: from when on; the market begins at 0.
+        taken: workers that are rented already and have the cheapest offers.
     """
-    market = terms.offers
-    offers = min(workers, int(market.offers[0]))
+    market = terms.offers.since(begin_us)
+    offers = min(workers, max(0, int(market.offers[0]) - taken))
     price = np.full(workers, float(terms.conventional_price))
-    price[:offers] = market.price[:offers]
+    price[:offers] = market.price[taken : taken + offers]
     metered, last = price * held_us / MICROS_PER_HOUR, price.copy()
     if terms.pricing == "in-force":
-        metered[:offers], last[:offers] = _in_force(market, price[:offers], held_us)
+        metered[:offers], last[:offers] = _in_force(market, price[:offers], held_us, taken)
     return Rent(offers, metered, billed_usd(terms, metered, held_us, last))
 
 
-def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArray, FloatArray]:
-    """Return what the cheapest offers of the first step cost, and the price of each at the end.
+def hold_leases(terms: RentalTerms, leases: Leases, begin_us: int = 0) -> Iterator[Rent]:
+    """Yield the rent of each lease of a cluster that grows and shrinks, by its beginning.
 
-    All of them are there when the market begins again, so every round is like the first.
+    What was rented last goes back first, so that the cheapest offers are held longest. The market
+    begins at ``begin_us``.
+    """
+    order = np.lexsort((-leases.end_us, leases.begin_us))
+    open_until: list[tuple[int, int]] = []  # end and GPUs of the leases that others lie upon
+    table = (leases.begin_us[order], leases.end_us[order], leases.gpus[order])
+    for begin, end, gpus in zip(*(column.tolist() for column in table), strict=True):
+        while open_until and open_until[-1][0] <= begin:
+            open_until.pop()
+        taken = sum(count for _, count in open_until)
+        yield hold(terms, gpus, end - begin, begin_us=begin - begin_us, taken=taken)
+        open_until.append((end, gpus))
+
+
+def _in_force(
+    market: Market, price: FloatArray, held_us: int, taken: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the cost of the cheapest offers of the first step, and the price of each at the end.
+
+    All of them are available when the market repeats, so every period is like the first. The first
+    ``taken`` offers are held by others.
     """
     rounds, rest = divmod(held_us, market.period_us)
     lasting = np.diff(np.append(market.start_us, market.period_us))
@@ -76,8 +107,8 @@ def _in_force(market: Market, price: FloatArray, held_us: int) -> tuple[FloatArr
     first, now = market.first, price.copy()
     metered, last = np.zeros(price.size), price
     for step in range(lasting.size if rounds else final + 1):
-        there = min(price.size, int(market.offers[step]))
-        now[:there] = market.price[first[step] : first[step] + there]
+        there = min(price.size, max(0, int(market.offers[step]) - taken))
+        now[:there] = market.price[first[step] + taken : first[step] + taken + there]
         metered += now * float(within[step])
         if step == final % lasting.size:
             last = now.copy()
@@ -89,7 +120,7 @@ def billed_usd(
 ) -> FloatArray:
     """Return bills for whole billing steps and the least time billed.
 
-    What is billed beyond the time held has the price of its end.
+    Time billed beyond the time held has the last price.
     """
     held = np.asarray(held_us, np.int64)
     billed = billed_us(held, terms.billing_step_s, terms.minimum_billing_s)
@@ -98,39 +129,11 @@ def billed_usd(
 
 
 def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
-    """Return the time that is billed: in whole steps (0: as held), and for the least time."""
+    """Return the billed time: in whole steps (0: as held), at least the minimum."""
     step = int(to_micros(step_s))
     whole = -(-held_us // step) * step if step else held_us
     billed: IntArray = np.maximum(whole, to_micros(least_s))
     return billed
-
-
-def leases_of(time_us: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the leases behind a time line of rented GPUs; what was rented last goes back first.
-
-    Args:
-        time_us: when the number of GPUs changes, ascending; shape (k,).
-        gpus: GPUs rented from then on; 0 at the end; shape (k,).
-
-    Returns:
-        Time held (microseconds) and GPUs of each lease, in the order of their ends.
-    """
-    rented: list[tuple[int, int]] = []  # since when, GPUs
-    held: list[tuple[int, int]] = []
-    now = 0
-    for at, count in zip(time_us.tolist(), gpus.tolist(), strict=True):
-        if count > now:
-            rented.append((at, count - now))
-        while now > count:
-            since, together = rented.pop()
-            back = min(together, now - count)
-            if together > back:
-                rented.append((since, together - back))
-            held.append((at - since, back))
-            now -= back
-        now = count
-    table = np.array(held, np.int64).reshape(-1, 2)
-    return table[:, 0], table[:, 1]
 
 
 def billed_gpu_us(held_us: IntArray, gpus: IntArray, step_us: int, free_us: int = 0) -> int:
@@ -144,3 +147,19 @@ def billed_gpu_us(held_us: IntArray, gpus: IntArray, step_us: int, free_us: int 
     """
     billed = -(-np.maximum(held_us - free_us, 0) // step_us) * step_us
     return int((billed.astype(object) * gpus).sum())  # Python's integers: steps may be long
+
+
+def hourly_usd(
+    held_gpu_h: FloatArray, usd_per_gpu_h: FloatArray, all_gpu_h: float, usual_usd: float
+) -> tuple[float, float]:
+    """Return the bill of GPU time at the price of each hour, and the GPU-hours billed so.
+
+    Args:
+        held_gpu_h: GPU-hours in each hour whose price is known; shape (k,).
+        usd_per_gpu_h: price of each of these hours; shape (k,).
+        all_gpu_h: GPU-hours of all hours; what the others have is billed at ``usual_usd``.
+        usual_usd: price where that of the hour is not known.
+    """
+    by_hour = float(held_gpu_h.sum())
+    rest = usual_usd * max(0.0, all_gpu_h - by_hour)
+    return float(held_gpu_h @ usd_per_gpu_h) + rest, by_hour

@@ -1,4 +1,4 @@
-"""What a marketplace offers over time: how many GPUs, and at which prices."""
+"""Offers of a marketplace over time: the number of GPUs and their prices."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ MOST_USD = 500.0
 """Highest price of a GPU-hour: 16 million workers at it still add up within int64."""
 
 MOST_OFFERS = 1_000_000
-"""Offers that never change; each is told of in the settings of a run."""
+"""Offers that never change; the settings of a run list each of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
     """Offers of one GPU each, step by step; the steps begin with the run and repeat.
 
-    What the run itself holds is part of the offers: where it holds m of n it can rent n - m more.
+    Offers include those that the run itself rents: with m of n rented it can rent n - m more.
 
     Attributes:
         start_us: when each step begins, microseconds; ascending, the first is 0; shape (k,).
         offers: how many there are within each step; shape (k,).
         price: US dollars per GPU-hour of each, step after step, ascending within one; shape
             (offers.sum(),).
-        period_us: when the first step comes again; `FOREVER` leaves the last one in force.
+        period_us: time after which the steps repeat; `FOREVER` keeps the last one in force.
     """
 
     start_us: IntArray
@@ -61,7 +61,7 @@ class Market:
 
     @property
     def median_usd(self) -> float | None:
-        """Median price, each offer counted by the time it stands; None without offers."""
+        """Median price, each offer weighted by its time; None without offers."""
         end = FOREVER if self.start_us.size == 1 else self.period_us
         lasting = np.diff(np.append(self.start_us, end)).astype(np.float64)
         if not self.price.size:
@@ -80,7 +80,23 @@ class Market:
         kept = np.minimum(self.offers, most)
         return Market(self.start_us, kept, self.price[rank < most], self.period_us)
 
+    def since(self, at_us: int) -> Market:
+        """Return the market as it goes on from a time on, which becomes its beginning."""
+        if self.start_us.size == 1 or at_us == 0:
+            return self
+        at = at_us % self.period_us
+        now = int(np.searchsorted(self.start_us, at, side="right")) - 1
+        steps, start = np.arange(now, self.start_us.size), self.start_us[now:] - at
+        start[0] = 0
+        if self.period_us != FOREVER:  # what is left of the period comes after it
+            again = np.arange(now + (at > self.start_us[now]))
+            steps = np.append(steps, again)
+            start = np.append(start, self.start_us[again] + self.period_us - at)
+        first = self.first
+        prices = [self.price[first[step] : first[step + 1]] for step in steps]
+        return Market(start, self.offers[steps], np.concatenate(prices), self.period_us)
+
     @classmethod
     def constant(cls, prices: Sequence[float]) -> Market:
-        """Return the market whose offers, in ascending order of price, never change."""
+        """Return a market of constant offers in ascending order of price."""
         return cls(np.zeros(1, np.int64), np.array([len(prices)]), np.array(prices, np.float64))

@@ -38,7 +38,7 @@ class TooWide(ValueError):
 
 @kernel
 def free_offers(market_first: Any) -> Any:
-    """Return the places of the marketplace that nobody holds at first, as a heap."""
+    """Return the free offers of the marketplace at the start, as a heap."""
     slots = 0
     for step in range(market_first.size - 1):
         slots = max(slots, market_first[step + 1] - market_first[step])
@@ -64,9 +64,9 @@ def rent(
 
 @kernel
 def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> Any:
-    """Mark a worker as idle and enter it in both orders of price where it is not yet there.
+    """Mark a worker as idle and add it to both heaps by price if it is not there yet.
 
-    Both have room for every worker. What is returned says nothing: where the last use of an array
+    Both have space for every worker. The returned value has no meaning: if the last use of an array
     lies in a branch, numba counts references to it, and this is called for each GPU of each job.
     """
     workers[IDLE, worker] = 1
@@ -95,8 +95,8 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
 def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
     """Order the idle workers again after prices have changed.
 
-    The rows of ``dearest`` keep the list of them meanwhile, so that no array need be made: a heap
-    that is filled anew has never reached further than the worker read last.
+    The rows of ``dearest`` hold the list of them meanwhile, to save an array: a heap that is
+    refilled never extends beyond the worker read last.
     """
     for entry in range(1, dearest[0, 0] + 1):
         workers[LISTED_DOWN, -dearest[entry, 1]] = 0
@@ -114,7 +114,7 @@ def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
 
 @kernel
 def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
-    """Put the time since the last change of a worker's price on its bill."""
+    """Bill the time since the last change of a worker's price."""
     lasted = now - workers[PRICED, worker]
     bills[worker] += float(workers[PRICE, worker]) * float(lasted)
     workers[PRICED, worker] = now
@@ -122,7 +122,7 @@ def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
 
 @kernel
 def let_go(workers: Any, bills: Any, worker: int, now: int, holder: Any, offers: Any) -> None:
-    """End a rental; its offer goes back to those that nobody holds."""
+    """End a rental and return its offer to the free ones."""
     charge(workers, bills, worker, now)
     workers[RELEASE, worker] = now
     offer = workers[OFFER, worker]

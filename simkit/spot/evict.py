@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel as kernel
 from gpuplan.simkit.spot.place import grown_by
 from gpuplan.simkit.spot.pool import MILLI
-from gpuplan.simkit.spot.tasks import NODE_MASK, RESTART, POD_MILLI, SIZE, START
+from gpuplan.simkit.spot.tasks import NODE_MASK, POD_MILLI, RESTART, SIZE, START
 
 BY_GFS, LATEST, FEWEST, BY_FRAGMENTATION, LOWEST, RANDOM = range(6)  # as in `VICTIMS`
 
@@ -25,7 +25,7 @@ def gang_fits_with_evictions(pool: Any, g: int, size: int, pods: int) -> bool:
 
 @kernel
 def waste_of(tasks: Any, task: int, now: int, checkpoint_s: int) -> int:
-    """Return milli-GPU seconds since the last checkpoint of a run; its start-up before the first."""
+    """Return milli-GPU seconds since the last checkpoint of a run, or since its start."""
     useful = now - tasks[START, task] - tasks[RESTART, task]
     kept = useful // checkpoint_s * checkpoint_s if useful > 0 else 0
     since = useful - kept if kept else now - tasks[START, task]
@@ -197,7 +197,8 @@ def choose_victims(
 @kernel
 def _share(tasks: Any, task: int) -> int:
     """Return the share of each card that a task's pods hold, milli-GPU."""
-    return min(tasks[POD_MILLI, task], MILLI)
+    share: int = min(tasks[POD_MILLI, task], MILLI)
+    return share
 
 
 @kernel

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.heap import insert, pop
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel as kernel
 from gpuplan.simkit.spot.evict import choose_victims, gang_fits_with_evictions
 from gpuplan.simkit.spot.place import best_node, pods_that_fit
 from gpuplan.simkit.spot.pool import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel as kernel
 from gpuplan.simkit.spot.pool import HOT, HOT_NODES, HP, MILLI, SPOT, pick_cards
 
 BY_GFS, BY_PACKING, BY_KIND, BY_FRAGMENTATION, BY_NUMBER = range(5)  # as in `PLACEMENTS`

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel as kernel
 
 MILLI = 1000
 """Shares of one card."""
@@ -193,7 +193,7 @@ def add_heat(pool: Any, node: int, hours: int, change: int) -> None:
     pool.heat[hours, node] += change
     after = PER_HOUR_EVENT * pool.heat[0, node] + pool.heat[1, node]
     pool.node_heat[node] = after
-    pool.totals[HOT_NODES] += (after >= HOT) - (before >= HOT)
+    pool.totals[HOT_NODES] += int(after >= HOT) - int(before >= HOT)
     pool.totals[CHANGES] += 1
 
 
@@ -228,4 +228,5 @@ def pick_cards(pool: Any, node: int, g: int) -> int:
     """Return the mask of the cards that a pod of ``g`` milli-GPU takes on a node where it fits."""
     if g >= MILLI:
         return lowest_idle(pool, node, g // MILLI)
-    return 1 << (fullest_fit(pool, node, g) - pool.first[node])
+    mask: int = 1 << (fullest_fit(pool, node, g) - pool.first[node])
+    return mask

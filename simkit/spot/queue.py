@@ -1,4 +1,4 @@
-"""Waiting tasks by kind and shape: what does not fit once is not tried again until something changes.
+"""Waiting tasks by kind and shape; what does not fit is tried again once something changes.
 
 A bucket holds the tasks of one priority, pod size and number of pods, in the order of submission.
 Buckets of HP tasks come first; within a priority the largest pods, then the largest gangs.
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel as kernel
 from gpuplan.simkit.spot.pool import MILLI
 
 NOBODY = 1 << 60

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel as kernel
 
 
 def demand_bound(
@@ -60,4 +60,4 @@ def spot_quota(lendable: float, eta: float, idle: int, used: int) -> int:
         eta: the factor that follows evictions.
         idle, used: milli-GPU that nobody holds, and that spot tasks hold.
     """
-    return min(int(math.floor(lendable * eta * 1000)), idle + used)
+    return min(math.floor(lendable * eta * 1000), idle + used)

@@ -206,9 +206,7 @@ def _result(
         scratch.places[table.NODE, first : first + many]
         for first, many in tasks[[table.FIRST_POD, table.PODS]][:, running].T
     ]
-    last = max(
-        int(runs[table.RUN_STOP].max(initial=0)), int(ticks[table.TIME].max(initial=0))
-    )
+    last = max(int(runs[table.RUN_STOP].max(initial=0)), int(ticks[table.TIME].max(initial=0)))
     return SpotRun(
         workload=workload,
         first_start_s=tasks[table.FIRST_START],

@@ -9,8 +9,8 @@ import numpy as np
 # Rows of the table of tasks, one column per task. What the workload says:
 PRIORITY, PODS, POD_MILLI, SUBMIT, DURATION, SIZE, FIRST_POD, BUCKET = range(8)
 # and what happens; SAVED is useful time kept, STOP the end of a victim's grace period.
-QUEUED, START, RESTART, SAVED, END, STOP, FIRST_START, FINISH, EVICTIONS, WAIT, WASTED, RUNS = range(
-    8, 20
+QUEUED, START, RESTART, SAVED, END, STOP, FIRST_START, FINISH, EVICTIONS, WAIT, WASTED, RUNS = (
+    range(8, 20)
 )
 STATE = 20
 WAITING, RUNNING, ENDING, DONE = range(4)  # states; ENDING is a victim in its grace period

@@ -1,4 +1,4 @@
-"""What a run of Allpass' kernel and one of its oracle must agree on, as plain lists."""
+"""The results that Allpass' kernel and its oracle must agree on, as plain lists."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_twin(workload, parameters, draws):
 
 
 def as_lists(run):
-    """Return what a run of the kernel and `run_twin` must agree on, as plain lists."""
+    """Return the results that the kernel and `run_twin` must agree on, as plain lists."""
     rentals, line = run.rentals, run.timeline
     in_vain_us = run.demotion_us - overheads_us(run.workload, run.parameters)[0]
     return {

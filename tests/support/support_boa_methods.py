@@ -1,4 +1,4 @@
-"""The Width Calculator as the paper tells it, slowly: one budget, one configuration at a time."""
+"""The Width Calculator as in the paper, slowly: one budget, one configuration at a time."""
 
 from itertools import pairwise, product
 

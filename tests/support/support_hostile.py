@@ -1,4 +1,4 @@
-"""Names that a hostile log may hold, and what no output may then do."""
+"""Names that a hostile log may contain, and effects that no output may have."""
 
 from __future__ import annotations
 

@@ -12,10 +12,9 @@ from support_traces import ORIGIN
 
 from gpuplan.analysis.price_formats.schema import PRICE, PRICES, PriceProvenance
 from gpuplan.analysis.prices.book import PriceBook, book_of
-from gpuplan.analysis.prices.cost import SourceBill
 from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
-from gpuplan.analysis.prices.view import TraceCost
 from gpuplan.analysis.trace import Trace
+from gpuplan.planner.pricing.trace_bill import SourceBill, TraceCost
 
 FIRST_HOUR = int(ORIGIN.timestamp()) // 3600
 SPOT = ("aws", "L4", "spot", "z")  # a series, for the changes of `book`
@@ -82,7 +81,7 @@ def jobs(*rows, gpu="L4", **columns) -> Trace:
 
 
 def bill(cost: TraceCost, provider: str, kind: str) -> SourceBill:
-    """Return what the jobs would have paid one source."""
+    """Return the cost of the jobs at one source."""
     return next(b for b in cost.bills if (b.provider, b.kind) == (provider, kind))
 
 

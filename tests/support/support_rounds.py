@@ -4,7 +4,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from gpuplan.simkit.rounds.simulator import ElasticJobs
+from gpuplan.simkit.rounds.simulator import RoundsJobs
 
 FLOOR = 4e-3
 
@@ -36,7 +36,7 @@ def drawn(rng, jobs=12, most=6, classes=None):
     alpha = rng.uniform(0.3, 0.95, first[-1])
     speedup = np.arange(most + 1) ** alpha[:, None]
     share = np.concatenate([np.full(count, 1 / count) for count in epochs])
-    return ElasticJobs(
+    return RoundsJobs(
         submit_us=np.sort(rng.integers(0, 1_200_000_000, jobs)),
         group=np.arange(jobs) % classes,
         work_us=rng.exponential(900e6, jobs),

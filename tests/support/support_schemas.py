@@ -2,6 +2,7 @@
 
 ``python tests/support/support_schemas.py`` widens the schemas until they describe every run below:
 it adds fields, adds types and makes fields optional, and takes nothing away. Review what it wrote.
+Those of typed results are left alone: `gpuplan.cli.documents.result_schemas` writes them.
 """
 
 from __future__ import annotations
@@ -17,30 +18,21 @@ from typing import Any
 
 from support_document import write_trace
 
+from gpuplan.cli.documents.result_schemas import UNITS
+
 SAMPLES = Path(str(files("gpuplan.sample_traces")))
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
 
 MAPS = re.compile(
     r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
+    r"|(calibrate|whatif)\..*\.(excluded|left_out|rejected|base_rejected|skipped_levels|by)"
     r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
-    r"|.*\.price_choice"
+    r"|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
 )
 """Objects whose keys are names from the input or of other things, not fields."""
 
 ANY = {"array", "boolean", "null", "number", "object", "string"}
-
-UNITS = {
-    "_usd_per_gpu_h": "dollars per GPU-hour",
-    "_usd_per_h": "dollars per hour",
-    "_gpu_h": "GPU-hours",
-    "_gpus": "GPUs",
-    "_usd": "dollars",
-    "_share": "a fraction of 1",
-    "_s": "seconds",
-    "_h": "hours",
-}
-
 
 PLAN = """
 [workload]
@@ -49,6 +41,19 @@ trace = "poor.parquet"
 [gates]
 fail_if = ["knee.mean_jct > 4h"]
 """
+
+
+def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the runs on the sample site."""
+    site, twin = SAMPLES / "slurm_site", f"{folder / 'twin.toml'}"
+    log, conf = f"{site / 'sacct.txt'}", f"{site / 'slurm.conf'}"
+    dumps = [f"--sacctmgr={site / name}.txt" for name in ("assoc", "qos", "events")]
+    yield "calibrate", [log, "--infer", "--advice"]
+    yield "calibrate", [log, f"--slurm-conf={conf}", *dumps, "-o", twin]
+    change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
+    yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
+    validated = ["--validate=2026-03-16", f"--before={conf}", f"--after={conf}"]
+    yield "whatif", [log, "--twin", twin, *validated]
 
 
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -99,10 +104,28 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     market = (f"--prices={prices}", "--set=gpu=A100-80GB", f"--checkpoints={overheads}")
     for command, *own in (("sweep", "--against=2d-las:gpus=64"), ("simulate",), ("compare",)):
         yield command, [*some, *market, *own]
+    yield from twin_runs(folder)
     yield "compare", some
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]
     yield "synth", [f"--like={trace}", "--jobs=500", "-o", f"{folder / 'l.parquet'}"]
+    functions = folder / "functions.toml"
+    tables = (f"{SAMPLES / 'service_profile.csv'}", f"{SAMPLES / 'training_profile.csv'}")
+    headed = folder / "headed.csv"
+    text = (SAMPLES / "training_profile.csv").read_text(encoding="utf-8")
+    headed.write_text(f"b,sm_percent,latency_s,throughput\n{text}", encoding="utf-8")
+    yield "profile", [f"{headed}", "--training", "--map=batch=b"]
+    yield "profile", [tables[0], "--slo=100ms", "-o", f"{functions}"]
+    placed = f"{SAMPLES / 'shared_instances.csv'}"
+    yield "share", [placed, "--gamma=1.5,2", "--price=2"]
+    yield "share", [trace, "--cluster=200x8"]
+    loads = [f"--functions={functions}", f"--load={SAMPLES / 'requests.csv'}", "--horizon=1m"]
+    yield "share", loads
+    trained = folder / "trained.toml"
+    with_job = functions.read_text() if functions.exists() else ""
+    job = f'[[functions]]\nname="t"\nkind="training"\nprofile="{tables[1]}"\nrequest=0.4\n'
+    trained.write_text(with_job + job, encoding="utf-8")
+    yield "share", [f"--functions={trained}", *loads[1:], "--policy=infless", "--no-frontier"]
     scenario = folder / "plan.toml"
     scenario.write_text(PLAN, encoding="utf-8")
     synth = "--set=workload.synth={preset='seren', jobs=9}"
@@ -198,6 +221,7 @@ def _start(command: str) -> Schema:
 def main() -> None:
     """Widen the schemas by every run."""
     from gpuplan.cli.app.main import main as gpuplan
+    from gpuplan.cli.documents.result_schemas import typed_results
 
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -207,6 +231,8 @@ def main() -> None:
                 code = gpuplan([command, *arguments, "--output-format", "json", "-q"])
             sys.stdout = sys.__stdout__
             assert code == 0, (command, arguments)
+            if command in typed_results():
+                continue
             path = FOLDER / f"{command}.json"
             schema = schema_of(command) if path.exists() else _start(command)
             schema = widen(schema, json.loads(result.read_text(encoding="utf-8")), command)

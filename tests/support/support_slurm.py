@@ -1,4 +1,4 @@
-"""Rows of Slurm's accounting, by what they differ in."""
+"""Rows of Slurm's accounting, given by their differences."""
 
 HEADER = "JobID|User|State|Submit|Start|End|Elapsed|NNodes|AllocTRES"
 DEFAULTS = {

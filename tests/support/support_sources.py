@@ -1,4 +1,4 @@
-"""What may stand for a log, made by a test: folders, archives and standard input."""
+"""Forms of a log made by a test: folders, archives and standard input."""
 
 import io
 import sys

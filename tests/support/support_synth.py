@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -106,11 +107,24 @@ def workload(count: int = 6000, seed: int = 1, arrivals=bursty, **columns) -> Tr
     return support_traces.in_memory(frame, ZONE)
 
 
+@cache
+def usual() -> Trace:
+    """Return the trace that most tests imitate, which they only read."""
+    return workload()
+
+
+@cache
+def usual_model() -> WorkloadModel:
+    """Return the model of the usual trace."""
+    return fit_model(usual())
+
+
 def synthetic(trace: Trace, path: Path, jobs: int | None = None, **request) -> Synthesis:
     """Fit a model to a trace, draw from it and write the file."""
+    model = usual_model() if trace is usual() else fit_model(trace)
     wanted = Request(jobs or trace.jobs.height, **request)
     recorded = trace.jobs.select(RECORDED)
-    return synthesize(fit_model(trace), wanted, path, recorded=recorded)
+    return synthesize(model, wanted, path, recorded=recorded)
 
 
 def rows(path: Path) -> pl.DataFrame:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.planner.frontier.methods.convex import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.glue import Glue, all_glues, glue_chain
-from gpuplan.planner.frontier.methods.limits import refuse_caps, refuse_types
 from gpuplan.planner.frontier.methods.walk import Walks, meet
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
@@ -26,7 +26,7 @@ from gpuplan.planner.frontier.model.hull import TOLERANCE
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
 from gpuplan.simkit.arrays import FloatArray
 
-ALL_BITS = 12  # up to 2 ** 12 configurations are all tried
+ALL_BITS = 12  # up to 2 ** 12 configurations are all evaluated
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class _Found:
     """Where the rounded widths of one configuration meet a budget.
 
     Attributes:
-        short_gpus: by how much the cheapest widths exceed the budget; 0 where some fit.
+        short_gpus: excess of the cheapest widths over the budget; 0 if some fit.
         objective_h: weighted hours per hour of arrivals at the widths found.
         glues: the configuration, by class.
         steps: steps of each class' walk up to them.
@@ -49,7 +49,7 @@ class _Found:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What is less is better."""
+        """The sort key; the least is the best."""
         return self.short_gpus, self.objective_h
 
 
@@ -60,8 +60,8 @@ class _Merged:
     Attributes:
         slope: of each step, descending; shape (S,).
         owner: the class that takes it; shape (S,).
-        cost_gpus: what it adds to the average GPUs; shape (S,).
-        time_h: what it adds to the weighted hours per hour; shape (S,).
+        cost_gpus: its contribution to the average GPUs; shape (S,).
+        time_h: its contribution to the weighted hours per hour; shape (S,).
         first_gpus: average GPUs of each class before its first step; shape (n,).
         first_h: its weighted hours per hour there; shape (n,).
     """
@@ -94,7 +94,7 @@ class _Merged:
 class WidthCalculator:
     """The heuristic for some job classes.
 
-    Every configuration is tried where there are at most 2 ** `ALL_BITS`. Else the search is local:
+    All configurations are evaluated if there are at most 2 ** `ALL_BITS`. Else the search is local:
     each class in turn takes the best of its `glue_chain`, all other classes as they are, until none
     changes; once from one width per class, once from one per epoch.
 
@@ -116,12 +116,12 @@ class WidthCalculator:
 
     @property
     def is_exhaustive(self) -> bool:
-        """Whether every glue configuration is tried."""
+        """Return whether every glue configuration is evaluated."""
         return self._bits <= ALL_BITS
 
     @property
     def searched(self) -> str:
-        """Which configurations are tried, one phrase."""
+        """The configurations evaluated, in one phrase."""
         if self.is_exhaustive:
             return f"all {2**self._bits:,} glue configurations"
         return (
@@ -133,7 +133,7 @@ class WidthCalculator:
         """Return the plan for a budget of average GPUs, rescaling included.
 
         Raises:
-            InfeasibleError: no configuration tried keeps within the budget.
+            InfeasibleError: no evaluated configuration fits the budget.
         """
         found = self._best(gpus)
         if found.short_gpus:

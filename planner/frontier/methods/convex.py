@@ -1,7 +1,8 @@
 """The convex program without rescaling, and what its plans cost once rescaling is paid for.
 
 Source: BOA, problem (1). Each epoch gets the width that would be best if changes were free. The
-program is solved by its dual: the frontier with r = 0 (docs/boa.md).
+program is solved by its dual: the frontier with r = 0 (docs/boa.md). Workloads that it cannot plan
+are refused first.
 """
 
 from __future__ import annotations
@@ -11,12 +12,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.errors import InfeasibleError
-from gpuplan.planner.frontier.methods.limits import refuse_caps
+from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, total_along
 from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.simkit.time import HOUR_S
+
+
+def refuse_caps(classes: Sequence[JobClass], method: str) -> None:
+    """Raise `UsageError` where a class has a cap on its mean time, which only ``exact`` keeps."""
+    capped = [c.name for c in classes if c.cap_h < float("inf")]
+    if capped:
+        raise UsageError(
+            f"--method {method} keeps no cap on mean times, and {capped[0]} has one\n"
+            "  next: --method exact, or leave out --require"
+        )
+
+
+def refuse_types(classes: Sequence[JobClass], method: str) -> None:
+    """Raise `UsageError` where a class may choose among several GPU types."""
+    if any(len(set(c.gpu_types)) > 1 for c in classes):
+        raise UsageError(
+            f"--method {method} plans one GPU type, and here are several\n  next: --method exact"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +58,7 @@ class ConvexProgram:
         the share of one class' jobs on the second of two paths changes.
 
         Raises:
-            InfeasibleError: no running budget leaves room for its rescaling.
+            InfeasibleError: no running budget leaves enough for its rescaling.
         """
         cost = self.charged.budget_gpus
         within = np.flatnonzero(cost <= gpus * (1 + TOLERANCE))
@@ -87,8 +106,8 @@ def solve_convex(classes: Sequence[JobClass]) -> ConvexProgram:
         classes=tuple(classes),
         hulls=hulls,
         budget_gpus=cost,
-        mean_jct_s=3600 * time / rate.sum(),
-        objective_s=3600 * weighted / np.dot(rate, weight),
+        mean_jct_s=HOUR_S * time / rate.sum(),
+        objective_s=HOUR_S * weighted / np.dot(rate, weight),
     )
     return ConvexProgram(free, charged)
 

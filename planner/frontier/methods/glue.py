@@ -25,7 +25,7 @@ def all_glues(epochs: int) -> Iterator[Glue]:
 def glue_chain(work_h: FloatArray, speedup: FloatArray) -> list[Glue]:
     """Return one configuration of each number of stretches, the coarsest first.
 
-    Neighbours are joined one pair at a time, the most alike first: the pair whose joining adds
+    Neighbors are joined one pair at a time, the most similar first: the pair whose joining adds
     least to the variance of log-speedup within stretches, weighted by work (Ward, 1963).
 
     Args:

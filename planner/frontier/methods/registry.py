@@ -27,7 +27,7 @@ class Method:
     """One way to choose widths.
 
     Attributes:
-        about: what it does, one sentence.
+        about: a description in one sentence.
         source: where it comes from.
         solve: returns the job classes solved by it.
     """

@@ -1,4 +1,4 @@
-"""What a class under one glue configuration takes and costs, as its running budget grows."""
+"""Time and cost of a class under one glue configuration as its running budget grows."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Walk:
     def widths_after(self, steps: int) -> IntArray:
         """Return the candidate width of each stretch after some steps."""
         at = self.start.copy()
-        at[self.stretch[:steps]] = self.to[:steps]  # of several steps of a stretch, the last
+        at[self.stretch[:steps]] = self.to[:steps]  # the last of several steps of a stretch
         return at
 
 
 class Walks:
-    """The walks of one class under any configuration, kept once they are made."""
+    """The walks of one class under any configuration, cached."""
 
     def __init__(self, job_class: JobClass) -> None:
         self.job_class = job_class
@@ -76,7 +76,7 @@ class Walks:
         """Return the slope of each step of one stretch, and the widths from first to last.
 
         The hull of a stretch without rescaling is that of its speedup, the work-weighted harmonic
-        mean of its epochs': what one width for all of them gives. A width between two vertices
+        mean of its epochs', the speedup of one width for all of them. A width between two vertices
         lies on their edge, and rounding passes through all of them.
         """
         if (first, end) not in self._edges:

@@ -1,4 +1,4 @@
-"""The widths a class may get: asked for, in steps of a node, or all that its curve suggests."""
+"""Candidate widths of a class: requested, in steps of a node, or suggested by its curve."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_WIDTHS = 10_000  # more take long, and a wider law or curve is more likely 
 def candidate_widths(profile: ClassProfile, choices: ClassOptions, job_class: str) -> FloatArray:
     """Return the candidate widths of a class: those requested, or those its epochs suggest.
 
-    None is below the least width measured of any epoch: the job may not fit there.
+    All are at least the least measured width of every epoch: the job may not fit on fewer GPUs.
 
     Raises:
         UsageError: no width is left, or there are more than `MOST_WIDTHS`.
@@ -24,15 +24,15 @@ def candidate_widths(profile: ClassProfile, choices: ClassOptions, job_class: st
     if choices.widths is None:
         widest = max(min(epoch.widest, most or epoch.widest) for epoch in profile.epochs)
         if np.isfinite(widest) and widest > MOST_WIDTHS:
-            option, most_said = "--max-width", f"--max-width {MOST_WIDTHS}"
+            option, limit_hint = "--max-width", f"--max-width {MOST_WIDTHS}"
             if job_class in choices.limits:
-                option, most_said = (
+                option, limit_hint = (
                     f"--limit {job_class}={most}",
                     f"--limit {job_class}={MOST_WIDTHS}",
                 )
             raise UsageError(
                 f"{option}: every width up to {widest:,.0f} GPUs is too many to try\n"
-                f"  next: {most_said} at most, or --widths with those that may be had"
+                f"  next: {limit_hint} at most, or --widths with those that may be had"
             )
         each = [epoch.candidates(most) for epoch in profile.epochs]
         widths = _measured(np.unique(np.concatenate(each)), profile, choices, job_class)
@@ -49,7 +49,7 @@ def candidate_widths(profile: ClassProfile, choices: ClassOptions, job_class: st
 def _measured(
     widths: FloatArray, profile: ClassProfile, choices: ClassOptions, job_class: str
 ) -> FloatArray:
-    """Return the widths that are not below the least measured. Raises where none is left."""
+    """Return the widths that are not below the least measured one. Raises if none is left."""
     left = widths[widths >= profile.narrowest]
     if left.size:
         return left
@@ -72,7 +72,7 @@ def _multiples(
 ) -> FloatArray:
     """Return the multiples of ``step`` among some widths, and the first that covers them all.
 
-    The last may be wider than what was measured, where the speedup is flat; a law has no such end.
+    The last may be wider than the measurements, where the speedup is flat; laws have no such end.
     """
     top = most or (float("inf") if np.isfinite(profile.widest) else float(widths[-1]))
     multiples: FloatArray = np.arange(step, widths[-1] + step, step, dtype=np.float64)

@@ -1,13 +1,58 @@
-"""What a user may say about the job classes of a plan: grouping, widths, weights, limits."""
+"""Options of the job classes of a plan: which column tells them apart, widths, weights, limits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import polars as pl
+
 from gpuplan.analysis.errors import UsageError, shortened
-from gpuplan.planner.frontier.model.class_labels import CLASS_COLUMNS
 from gpuplan.simkit.workload import MOST_GPUS
+
+CLASS_COLUMNS = ("job_class", "user", "group", "num_gpus")
+ALL, NONE = "all", "(none)"
+MOST_CLASSES = 5_000  # each has its own width in every plan; more are slow to plan and not useful
+
+
+def labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
+    """Return the jobs with their class as text in the column ``class``."""
+    if class_by == "num_gpus":
+        gpus = pl.col("num_gpus")
+        whole = gpus.cast(pl.Int64).cast(pl.String)
+        label = pl.when(gpus == gpus.floor()).then(whole).otherwise(gpus.cast(pl.String))
+    elif jobs[class_by].is_null().all():
+        label = pl.lit(ALL)
+    else:
+        label = pl.col(class_by).fill_null(NONE)
+    return jobs.with_columns(label.alias("class"))
+
+
+def _classes(number: int) -> str:
+    return f"{number:,} class{'' if number == 1 else 'es'}"
+
+
+def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
+    """Raise `UsageError` for more than `MOST_CLASSES` classes; suggest columns with fewer."""
+    count = jobs["class"].n_unique()
+    if count <= MOST_CLASSES:
+        return
+    fewer = {name: jobs[name].n_unique() for name in CLASS_COLUMNS if name != class_by}
+    ways = [
+        f"--class-by {name} ({_classes(number)})"
+        for name, number in sorted(fewer.items(), key=lambda one: one[1])
+        if number <= MOST_CLASSES and not jobs[name].is_null().all()
+    ]
+    if class_by in ("user", "group", "job_class"):
+        ways.append(
+            "merge rare or like classes into one with gpuplan ingest --map job_class=COLUMN"
+        )
+    ways.append("keep the largest classes with --where")
+    raise UsageError(
+        f"--class-by {class_by}: {count:,} classes among the jobs planned for are too many, at "
+        f"most {MOST_CLASSES:,}\n  next: {'; '.join(ways)}"
+    )
+
 
 LEAST_HORIZON_S = 1.0
 
@@ -17,14 +62,14 @@ class ClassOptions:
     """How a trace becomes a workload.
 
     Attributes:
-        class_by: column that tells classes apart, one of `CLASS_COLUMNS`.
+        class_by: column that defines the classes, one of `CLASS_COLUMNS`.
         horizon_s: time over which the jobs arrive; None for the span of their submissions.
-        rescale_s: time of a start or a change of width, for every class; None for what the
+        rescale_s: time of a start or a change of width, for every class; None for that of the
             profile measured, or 0 where there is none.
         max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
         widths: the candidate widths; None for every whole one from the least measured.
         scale_work: factor on job sizes that come from a profile and not from the trace.
-        weights: what an hour of a class' jobs counts in the objective, by class; 1 for others.
+        weights: weight of an hour of a job in the objective, by class; 1 for others.
         limits: widest candidate in GPUs of some classes, instead of ``max_width``.
         caps_s: most seconds that the jobs of some classes may take on average.
         width_step: candidate widths are its multiples, as where GPUs come in whole nodes; None
@@ -73,5 +118,5 @@ class ClassOptions:
             raise UsageError("--width-step and --widths both say which widths may be had: give one")
 
     def most_gpus(self, job_class: str) -> int | None:
-        """Return the most GPUs that a job of a class may get; None where nobody said."""
+        """Return the most GPUs that a job of a class may get; None without a limit."""
         return self.limits.get(job_class, self.max_width)

@@ -20,6 +20,7 @@ from gpuplan.planner.frontier.model.format_gpus import show_gpus
 from gpuplan.planner.frontier.model.hull import NO_SHARE, TOLERANCE, ClassHull, capped
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,9 @@ class JobClass:
         speedup: s of each epoch at each width, > 0; shape (J, V).
         rescale_h: mean hours of a start or a change of width; >= 0.
         jobs: jobs of the trace behind the figures.
-        weight: what an hour of its jobs counts in the objective; > 0, 1 for the plain average.
+        weight: weight of an hour of its jobs in the objective; > 0, 1 for the plain average.
         cap_h: most hours that its jobs may take on average; infinite for no cap.
-        cost_per_h: what an hour on each candidate counts against the budget, > 0; shape (V,). By
+        cost_per_h: cost of an hour on each candidate in the unit of the budget, > 0; shape (V,). By
             default its width, so that budgets are GPUs on average; with prices, dollars an hour.
         gpu_types: the GPU type of each candidate; empty where there is one type only.
         other_widths: further widths at which s is known, such as those that jobs were recorded on;
@@ -79,7 +80,7 @@ class JobClass:
 
     @property
     def slopes(self) -> FloatArray:
-        """What an hour on each candidate counts against the budget."""
+        """Cost of an hour on each candidate in the unit of the budget."""
         return self.widths if self.cost_per_h is None else self.cost_per_h
 
     @property
@@ -115,7 +116,7 @@ class Frontier:
 
     @property
     def load_gpus(self) -> float:
-        """GPUs kept busy when every job runs on one."""
+        """GPUs in use if every job runs on one."""
         return sum(c.load_gpus for c in self.classes)
 
     @property
@@ -125,18 +126,18 @@ class Frontier:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether some class counts more than another."""
+        """Return whether some class counts more than another."""
         return len({c.weight for c in self.classes}) > 1
 
     @property
     def one_gpu_jct_s(self) -> float:
         """Mean completion time with every job on one GPU, start-up included."""
         start_h = sum(c.rate_per_h * c.rescale_h for c in self.classes)
-        return 3600 * (self.load_gpus + start_h) / self.rate_per_h
+        return HOUR_S * (self.load_gpus + start_h) / self.rate_per_h
 
     @property
     def min_budget(self) -> float:
-        """Least average GPUs that keep up with the arrivals."""
+        """Least average GPUs that can sustain the arrivals."""
         return float(self.budget_gpus[0])
 
     @property
@@ -146,7 +147,7 @@ class Frontier:
 
     @property
     def duty(self) -> str:
-        """What a budget must be enough for, as text: the arrivals, and the caps that bind."""
+        """The minimum requirements of a budget, as text: the arrivals, and the binding caps."""
         bound = [c.name for c, h in zip(self.classes, self.hulls, strict=True) if h.is_capped]
         caps = f" and keep the cap on the time of {', '.join(bound)}" if bound else ""
         return f"keep up with the arrivals{caps}"
@@ -157,7 +158,7 @@ class Frontier:
         return max(float(c.widths.max()) for c in self.classes)
 
     def saved_s(self, gpus: float, more: float) -> float:
-        """Return by how much ``more`` GPUs beside ``gpus`` cut the mean completion time, in s."""
+        """Return the reduction of the mean completion time by ``more`` GPUs over ``gpus``, in s."""
         before, after = np.interp((gpus, gpus + more), self.budget_gpus, self.mean_jct_s).tolist()
         return float(before - after)
 
@@ -170,7 +171,7 @@ class Frontier:
         return self.plan_at(gpus, *self.place_of(gpus))
 
     def mean_jct_at(self, gpus: float) -> float:
-        """Return the mean completion time of `at_budget`, without its plan; raises alike."""
+        """Return the mean completion time of `at_budget`, without its plan; same errors."""
         edge, share = self.place_of(gpus)
         before = float(self.mean_jct_s[edge])
         return _between(before, float(self.mean_jct_s[edge + 1]), share) if share else before
@@ -320,8 +321,8 @@ def solve_frontier(
         edge_class=owner,
         edge_slope=slope[order],
         budget_gpus=along(rate, cheapest_h, spent_h),
-        objective_s=3600 * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
-        mean_jct_s=3600 * along(rate, slowest_h, -saved_h) / rate.sum(),
+        objective_s=HOUR_S * along(rate * weight, slowest_h, -saved_h) / np.dot(rate, weight),
+        mean_jct_s=HOUR_S * along(rate, slowest_h, -saved_h) / rate.sum(),
     )
 
 

@@ -27,7 +27,7 @@ def best_path(
 ) -> None:
     """Fill ``path`` with the candidates that minimize price_of_time x time + price_of_cost x cost.
 
-    A candidate v is a width, on a GPU type where there are several; an hour of it costs
+    A candidate v is a width, on a GPU type if there are several; an hour of it costs
     cost_per_h[v], in GPU-hours or dollars. Epoch j takes run_h[j, v] hours and costs
     run_cost[j, v] (shape (J, V)); the first epoch and every change of candidate add rescale_h
     hours on the new one. ``best`` (V,) and ``came_from`` (J, V) are scratch; ``path`` (J,)

@@ -1,11 +1,11 @@
-"""GPUs as people read them: rounded up, so that a least budget keeps up when it is asked for."""
+"""Format GPUs for people: rounded up, so that the least budget as shown is feasible."""
 
 from __future__ import annotations
 
 from math import ceil, floor, log10
 
 DIGITS = 4  # significant ones
-DECIMALS = 2  # at least: budgets near the least one must be told apart
+DECIMALS = 2  # at least: budgets near the least one must differ
 TINY = 1e-4
 
 

@@ -1,4 +1,4 @@
-"""What a class can choose, and what is left of it under a cap on its mean time."""
+"""The efficient choices of a class, also under a cap on its mean time."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 TOLERANCE = 1e-12  # relative; a budget or a cap this little under a vertex is the vertex, rounded
 NO_SHARE = 1e-9  # of the jobs of a class: rounding, as where 2x the load is a vertex
@@ -26,7 +27,7 @@ class ClassHull:
         paths: index of the candidate width in each epoch; shape (P, J).
         mixed: share of the jobs of the first vertex that take the path of the second; above 0
             only where a cap on time falls between two vertices.
-        is_capped: whether a cap took some vertices away.
+        is_capped: whether a cap removed some vertices.
     """
 
     cost_gpu_h: FloatArray
@@ -37,7 +38,7 @@ class ClassHull:
 
     @property
     def is_split(self) -> bool:
-        """Whether the first vertex is a split of two paths."""
+        """Return whether the first vertex is a split of two paths."""
         return self.mixed > 0
 
     def share_of_next(self, vertex: int, along: float) -> float:
@@ -50,7 +51,7 @@ def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
     """Return the part of a hull with times of at most ``cap_h``.
 
     The mean time of a class moves along its hull as its jobs split over two neighbouring paths, so
-    a cap cuts the hull where the time equals it; what is left is convex, and nothing is lost.
+    a cap cuts the hull where the time equals it; the rest is convex and still optimal.
 
     Raises:
         InfeasibleError: the quickest path takes longer; the message names ``name`` and its time.
@@ -59,9 +60,9 @@ def capped(hull: ClassHull, cap_h: float, name: str) -> ClassHull:
     if first == 0:
         return hull
     if first == hull.time_h.size:
-        least_s = ceil(36000 * float(hull.time_h[-1])) / 10  # asked for as shown, it must do
+        least_s = ceil(36000 * float(hull.time_h[-1])) / 10  # the limit as shown must be feasible
         raise InfeasibleError(
-            f"class {name!r} cannot take {3600 * cap_h:,.1f} s or less on average: the least at "
+            f"class {name!r} cannot take {HOUR_S * cap_h:,.1f} s or less on average: the least at "
             f"any budget is {least_s:,.1f} s\n"
             f"  next: a cap of at least {least_s:.1f}s, or more GPUs a job (--max-width, --limit)"
         )

@@ -13,8 +13,12 @@ from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.arrivals import ClassArrivals
 from gpuplan.planner.frontier.model.candidates import candidate_widths
-from gpuplan.planner.frontier.model.class_labels import labelled, refuse_many
-from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.class_options import (
+    LEAST_HORIZON_S,
+    ClassOptions,
+    labelled,
+    refuse_many,
+)
 from gpuplan.planner.frontier.model.exact import JobClass
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
@@ -32,6 +36,8 @@ COLUMNS = (
     "group",
 )
 NAMED = 10  # classes that an error lists
+KnownWidths = dict[tuple[int, int | None], tuple[FloatArray, FloatArray]]
+"""Candidate widths and speedups at them, of classes that are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,8 @@ class Record:
 
     Attributes:
         mean_run_s: mean run time.
-        mean_queue_s: mean wait of those whose wait is known; None where none is.
-        queues: jobs whose wait is known.
+        mean_queue_s: mean of the known waits; None if no wait is known.
+        queues: jobs with a known wait.
         gpus: GPUs held on average over the horizon.
     """
 
@@ -52,7 +58,7 @@ class Record:
 
     @property
     def mean_jct_s(self) -> float:
-        """Mean run time, and wait where it is known."""
+        """Mean run time, plus the mean wait if known."""
         return self.mean_run_s + (self.mean_queue_s or 0.0)
 
 
@@ -65,8 +71,8 @@ class ClassWorkload:
         horizon_h: hours over which the jobs arrived.
         jobs: jobs that count.
         rescale_origin: ``option``, ``profile`` or ``default``: where rescaling times come from.
-        notes: what a reader of the result must know.
-        record: how these jobs ran as recorded; None where some class has no durations.
+        notes: caveats for readers of the result.
+        record: how these jobs ran as recorded; None if some class has no durations.
         arrivals: the jobs themselves; None where the classes do not come from a trace.
         sized_by_profile: classes without durations; the sizes of their jobs are the profile's.
     """
@@ -92,7 +98,7 @@ def workload_of(
 
     Raises:
         InputError: a class without durations or speedup, or no job left.
-        UsageError: a choice out of range, or no horizon to be read from the trace.
+        UsageError: a choice out of range, or a trace without a horizon.
     """
     choices = choices or ClassOptions()
     horizon_h = _horizon_s(trace, choices.horizon_s) / HOUR_S
@@ -110,7 +116,7 @@ def workload_of(
     first = (label_of != label_of.shift()).fill_null(True).arg_true().to_numpy()
     classes, without_time, beyond = [], 0, 0
     recorded, arrived, sized_by_profile = [], [], []
-    widths_of: dict[tuple[int, int | None], tuple[FloatArray, FloatArray]] = {}
+    widths_of: KnownWidths = {}
     for start, end in pairwise([*first.tolist(), counted.height]):
         label = label_of[start]
         profile = _profile_of(trace, speedup, label, choices.class_by)
@@ -129,27 +135,7 @@ def workload_of(
             work_h = mean_h = _measured_work(trace, profile, label) * choices.scale_work
         all_work_h[mine] = work_h
         arrived.append(mine)
-        alike = (id(profile), choices.most_gpus(label))
-        if alike not in widths_of:
-            widths = candidate_widths(profile, choices, label)
-            widths_of[alike] = widths, _speedups(profile, widths)
-        widths, at_widths = widths_of[alike]
-        others = _beside(np.ceil(gpus), widths)
-        classes.append(
-            JobClass(
-                name=label,
-                rate_per_h=mine.size / horizon_h,
-                work_h=mean_h * np.array(profile.shares),
-                widths=widths,
-                speedup=at_widths,
-                rescale_h=_rescale_s(profile, choices) / HOUR_S,
-                jobs=mine.size,
-                weight=choices.weights.get(label, 1.0),
-                cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
-                other_widths=others,
-                other_speedup=None if others is None else _speedups(profile, others),
-            )
-        )
+        classes.append(_class_of(label, profile, choices, gpus, mean_h, horizon_h, widths_of))
     _refuse_unknown([c.name for c in classes], choices)
     load_gpus = sum(c.load_gpus for c in classes)
     if load_gpus > MOST_GPUS:
@@ -195,6 +181,80 @@ def workload_of(
     )
 
 
+def classes_of_jobs(
+    *,
+    submit_s: FloatArray,
+    duration_s: FloatArray,
+    gpus: FloatArray,
+    label: pl.Series,
+    speedup: SpeedupModel,
+    choices: ClassOptions,
+) -> ClassWorkload:
+    """Return jobs by class, as `workload_of` does for those of a trace.
+
+    Args:
+        submit_s: seconds after the first submission, ascending; shape (n,).
+        duration_s: recorded run time; shape (n,).
+        gpus: on so many GPUs; shape (n,).
+        label: class of each job, all known to ``speedup``.
+        speedup: how they scale.
+        choices: the widths and the rescaling time.
+    """
+    names = label.unique(maintain_order=True).to_list()
+    number = label.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    span_s = float(submit_s[-1] - submit_s[0]) * submit_s.size / max(submit_s.size - 1, 1)
+    horizon_h = max(span_s, LEAST_HORIZON_S) / HOUR_S
+    work_h = np.zeros(submit_s.size)
+    classes: list[JobClass] = []
+    widths_of: KnownWidths = {}
+    for index, name in enumerate(names):
+        mine, profile = number == index, speedup.of(name)
+        if profile is None:
+            raise ValueError(f"{speedup.name} knows no class {name!r}")
+        work_h[mine] = duration_s[mine] * profile.at(gpus[mine]) / HOUR_S
+        mean_h = float(work_h[mine].mean())
+        classes.append(_class_of(name, profile, choices, gpus[mine], mean_h, horizon_h, widths_of))
+    return ClassWorkload(
+        classes=tuple(classes),
+        horizon_h=horizon_h,
+        jobs=submit_s.size,
+        rescale_origin=_rescale_origin(speedup, choices),
+        notes=(),
+        arrivals=ClassArrivals(submit_s, number, work_h, gpus),
+    )
+
+
+def _class_of(
+    label: str,
+    profile: ClassProfile,
+    choices: ClassOptions,
+    gpus: FloatArray,
+    mean_h: float,
+    horizon_h: float,
+    known: KnownWidths,
+) -> JobClass:
+    """Return the class of jobs that were recorded on these GPUs, with this mean work."""
+    alike = (id(profile), choices.most_gpus(label))
+    if alike not in known:
+        widths = candidate_widths(profile, choices, label)
+        known[alike] = widths, _speedups(profile, widths)
+    widths, at_widths = known[alike]
+    others = _beside(np.ceil(gpus), widths)
+    return JobClass(
+        name=label,
+        rate_per_h=gpus.size / horizon_h,
+        work_h=mean_h * np.array(profile.shares),
+        widths=widths,
+        speedup=at_widths,
+        rescale_h=_rescale_s(profile, choices) / HOUR_S,
+        jobs=gpus.size,
+        weight=choices.weights.get(label, 1.0),
+        cap_h=choices.caps_s.get(label, float("inf")) / HOUR_S,
+        other_widths=others,
+        other_speedup=None if others is None else _speedups(profile, others),
+    )
+
+
 def _arrivals(jobs: pl.DataFrame) -> ClassArrivals:
     """Return the jobs of all classes in the order of the trace."""
     return ClassArrivals(
@@ -211,7 +271,7 @@ def _speedups(profile: ClassProfile, widths: FloatArray) -> FloatArray:
 
 
 def _beside(gpus: FloatArray, widths: FloatArray) -> FloatArray | None:
-    """Return the distinct GPU counts that are no widths, ascending; None where all are."""
+    """Return the distinct GPU counts that are not widths, ascending; None if all are."""
     at = np.minimum(np.searchsorted(widths, gpus), widths.size - 1)
     missing = widths[at] != gpus
     return np.unique(gpus[missing]) if missing.any() else None
@@ -255,7 +315,7 @@ def _horizon_s(trace: Trace, given: float | None) -> float:
 
 
 def _left_out(jobs: pl.DataFrame) -> list[str]:
-    """Return notes on jobs that do not count, or count with a doubt."""
+    """Return notes on jobs that do not count, or count with assumptions."""
     on_gpus = jobs.select("num_gpus", "state", "duration_s").filter(pl.col("num_gpus") > 0)
     counts = {
         "left out: {:,} jobs without a GPU": jobs.height - on_gpus.height,
@@ -314,7 +374,7 @@ def _rescale_origin(speedup: SpeedupModel, choices: ClassOptions) -> str:
 
 
 def parse_widths(text: str) -> tuple[int, ...]:
-    """Return the widths of ``1,2,4,8``. Raises `UsageError` where that is no such list."""
+    """Return the widths of ``1,2,4,8``. Raises `UsageError` for an invalid list."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The widths that jobs follow, epoch by epoch, and how long that takes."""
+"""The widths that jobs follow, epoch by epoch, and their run times."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def path_tables(classes: Sequence[JobClass], paths: Sequence[WidthPath], *, sque
     Args:
         classes: the job classes.
         paths: their paths.
-        squeeze: whether jobs may start on any candidate width that is narrower than the widest of
+        squeeze: whether jobs may start on any candidate width narrower than the widest of
             their path.
 
     Raises:

@@ -1,4 +1,4 @@
-"""One point of the frontier: the widths of every class, what they cost and what they buy."""
+"""One point of the frontier: the widths of every class, their cost and completion times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import polars as pl
+
+from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Assignment:
         epoch: the epoch, from 0.
         width: GPUs.
         share: share of the class' jobs; the shares of an epoch add up to 1.
-        rounded: whether the plan without a split gives this width to the whole class.
+        rounded: whether the plan without a split gives this width to all jobs of the class.
         gpu_type: type of the GPUs; None where there is one type only.
     """
 
@@ -30,7 +32,7 @@ class Assignment:
     gpu_type: str | None = None
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values; keys are stable. Plans have many, so nothing is copied deeply."""
+        """Return plain values; keys are stable. No deep copies, as plans have many of these."""
         return {name: getattr(self, name) for name in ASSIGNMENT}
 
 
@@ -39,12 +41,12 @@ ASSIGNMENT = tuple(field.name for field in fields(Assignment))
 
 @dataclass(frozen=True, slots=True)
 class ClassPlan:
-    """What a plan does with one class.
+    """The part of a plan for one class.
 
     Attributes:
         job_class: the class.
         rate_per_h: arrivals per hour.
-        weight: what an hour of its jobs counts in the objective.
+        weight: weight of an hour of its jobs in the objective.
         cost_gpu_h: GPU-hours of a job, averaged over its paths.
         time_h: hours of a job, averaged likewise.
         rounded_cost_gpu_h: GPU-hours on the path that the plan without a split takes: the cheaper
@@ -82,10 +84,10 @@ class ClassPlan:
 class Plan:
     """An optimal allocation within a budget.
 
-    It minimizes `objective_s`, which is `mean_jct_s` where all weights are equal. At most one class
+    It minimizes `objective_s`, which is `mean_jct_s` if all weights are equal. At most one class
     is split over two width paths, besides those whose cap on time binds. The deterministic plan
     sends all its jobs down the cheaper one; since no plan within the budget has a lower objective,
-    the gap between the two bounds what rounding can have lost. A class whose cap binds goes down
+    the gap between the two bounds the loss by rounding. A class whose cap binds goes down
     the quicker one, so that the cap holds; `rounded_used_gpus` may then exceed the budget.
 
     Where classes have costs of their own (`JobClass.cost_per_h`), all that is called GPUs and
@@ -93,7 +95,7 @@ class Plan:
 
     Attributes:
         budget_gpus: average GPUs allowed.
-        load_gpus: GPUs kept busy if every job ran on one.
+        load_gpus: GPUs in use if every job runs on one.
         multiplier: weighted hours of completion time saved per GPU-hour spent, at the margin.
         classes: one `ClassPlan` per class.
     """
@@ -146,11 +148,11 @@ class Plan:
     @property
     def marginal_jct_s_per_gpu(self) -> float:
         """Seconds of (weighted) mean completion time that one more GPU would save."""
-        return 3600 * self.multiplier / sum(c.rate_per_h * c.weight for c in self.classes)
+        return HOUR_S * self.multiplier / sum(c.rate_per_h * c.weight for c in self.classes)
 
     def _mean_s(self, hours: list[float], *, weighted: bool = False) -> float:
         counts = [c.rate_per_h * (c.weight if weighted else 1.0) for c in self.classes]
-        return 3600 * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
+        return HOUR_S * sum(n * h for n, h in zip(counts, hours, strict=True)) / sum(counts)
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers; keys are stable and carry their unit."""

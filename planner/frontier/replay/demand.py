@@ -1,4 +1,4 @@
-"""How many GPUs the jobs of a plan ask for at once: a law, where the plan states only a mean.
+"""Distribution of the GPUs that the jobs of a plan need at once; the plan has only its mean.
 
 Source: with Poisson arrivals and no queueing, the numbers of jobs in the system are independent
 Poisson variables, one per class, path and epoch, of mean rate x mean time there, whatever the
@@ -9,7 +9,7 @@ demand is a compound Poisson variable.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import ceil, floor, sqrt
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,26 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 TAIL = 36.0  # the law is cut where a bound on the rest is exp(-TAIL), about 2e-16
+MOST_FROM_ZERO = 1 << 16  # GPUs; a law that reaches further is kept where it is not negligible
 QUANTILES = (0.5, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
 class DemandLaw:
-    """The GPUs that jobs ask for at a random instant in the long run; made by `demand_law`.
+    """Distribution of the GPUs that jobs need at a random time in the long run, by `demand_law`.
 
     Attributes:
         width: the widths in use, ascending; shape (W,).
         jobs: mean number of jobs that hold so many GPUs; shape (W,).
-        pmf: probability of a demand of 0, 1, 2, ... GPUs, down to about 1e-15; shape (N,).
+        pmf: probability of a demand of ``least``, ``least`` + 1, ... GPUs, down to about 1e-15;
+            shape (N,).
+        least: 0, or for a large demand a number of GPUs below which it hardly ever is.
     """
 
     width: IntArray
     jobs: FloatArray
     pmf: FloatArray
+    least: int = 0
 
     @property
     def mean_gpus(self) -> float:
@@ -49,13 +53,15 @@ class DemandLaw:
 
     def above(self, gpus: float) -> float:
         """Return the probability of a demand of more than so many GPUs, down to about 1e-15."""
-        return float(self.pmf[max(0, int(np.floor(gpus)) + 1) :].sum()) if gpus >= 0 else 1.0
+        if gpus < self.least:
+            return 1.0
+        return float(self.pmf[int(np.floor(gpus)) + 1 - self.least :].sum())
 
     def quantile(self, q: float) -> int:
         """Return the least number of GPUs that is enough with probability ``q``, 0 < q < 1."""
         if not 0 < q < 1:
             raise ValueError(f"a quantile needs 0 < q < 1, got {q}")
-        return int(np.searchsorted(np.cumsum(self.pmf), q))
+        return self.least + int(np.searchsorted(np.cumsum(self.pmf), q))
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers; keys are stable and carry their unit."""
@@ -96,27 +102,39 @@ def demand_law(
         raise ValueError(f"no job of the plan runs on the GPU type {gpu_type}")
     width = np.array(sorted(jobs), np.int64)
     mean = np.array([jobs[k] for k in sorted(jobs)])
-    return DemandLaw(width, mean, compound_poisson(width, mean))
+    least, pmf = compound_poisson(width, mean)
+    return DemandLaw(width, mean, pmf, least)
 
 
-def compound_poisson(width: IntArray, mean: FloatArray) -> FloatArray:
-    """Return the probabilities of sum(width x N) = 0, 1, 2, ..., N independent Poisson variables.
+def compound_poisson(width: IntArray, mean: FloatArray) -> tuple[int, FloatArray]:
+    """Return the law of sum(width x N), N independent Poisson variables.
+
+    Returns:
+        A sum below which the law is negligible, 0 unless sums are large, and the probabilities of
+        that sum and of all after it.
 
     By a Fourier transform of exp(sum of mean x (z ** width - 1)), long enough that the rest is
     below 2e-16 by Bernstein's inequality, P(X >= EX + x) <= exp(-x^2 / (2 (Var X + x K / 3))) with
-    K the largest width. Absolute errors are about 1e-16.
+    K the largest width; below the mean the bound is exp(-x^2 / (2 Var X)). The transform gives sums
+    modulo its length, which tells them apart where it spans all that are likely. Absolute errors
+    are about 1e-16.
 
     Args:
         width: distinct widths, ascending, >= 1; shape (W,).
         mean: the means, >= 0; shape (W,).
     """
+    expected = float(np.dot(width, mean))
+    variance = float(np.dot(width.astype(float) ** 2, mean))
     bound = TAIL * float(width[-1]) / 3
-    beyond = bound + sqrt(bound**2 + 2 * TAIL * float(np.dot(width.astype(float) ** 2, mean)))
-    size = ceil(float(np.dot(width, mean)) + beyond) + 1
+    most = ceil(expected + bound + sqrt(bound**2 + 2 * TAIL * variance))
+    least = 0
+    if most >= MOST_FROM_ZERO:
+        least = max(0, floor(expected - sqrt(2 * TAIL * variance)))
+    size = most - least + 1
     length = 1 << (size - 1).bit_length()
     jumps = np.zeros(length)
-    jumps[width] = mean
+    np.add.at(jumps, width % length, mean)
     spectrum = np.exp(np.fft.rfft(jumps) - mean.sum())
-    pmf = np.maximum(np.fft.irfft(spectrum, length)[:size], 0.0)
+    pmf = np.maximum(np.roll(np.fft.irfft(spectrum, length), -(least % length))[:size], 0.0)
     result: FloatArray = pmf / pmf.sum()
-    return result
+    return least, result

@@ -1,9 +1,10 @@
-"""A plan tried on the jobs it was made for: what it promises beside what a replay of it gives."""
+"""A plan and its replay on the jobs it was made for: planned and replayed figures."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,98 +15,143 @@ from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, assign_paths, replay_plan
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.metrics import percentile
+from gpuplan.simkit.steps import mean_and_peak
 from gpuplan.simkit.time import HOUR_S
 
 BINS = 240  # of the time line
+GpuType = TypeVar("GpuType", str, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What a plan promises and what became of it.
+class ReplayedJobs:
+    """Jobs of a plan on the rented GPUs of one type, all jobs if there is one type only.
 
     Attributes:
-        plan: the plan.
-        cluster: how GPUs were rented.
         replay: the jobs on that cluster.
-        planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
-            once.
-        law: how many GPUs jobs ask for in the long run, with Poisson arrivals.
-        above_max_gpus_share: share of the time in which jobs ask for more than
-            `RentedCluster.max_gpus`, in a replay without that limit, whose queue
-            would add to the demand; None without one.
+        law: distribution of the demand for its GPUs in the long run, with Poisson arrivals.
+        max_gpus: most GPUs at once; None without a limit.
+        above_max_gpus_share: share of the time in which jobs need more, in a replay without the
+            limit, as waiting jobs would add to the demand; None without a limit.
         single_rented_gpus: GPUs rented on average with nodes of one GPU.
     """
 
-    plan: Plan
-    cluster: RentedCluster
     replay: PlanReplay
-    planned_p95_jct_s: float
     law: DemandLaw
+    max_gpus: int | None
     above_max_gpus_share: float | None
     single_rented_gpus: float
 
     @property
+    def node_rounding_gpus(self) -> float:
+        """GPUs rented on average only because nodes are rented as a whole."""
+        return self.replay.rented_gpus - self.single_rented_gpus
+
+    @property
+    def above_max_gpus_share_law(self) -> float | None:
+        """Share of the time in which jobs need more than the limit, by the distribution."""
+        return None if self.max_gpus is None else self.law.above(self.max_gpus)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        return {
+            **self.replay.summary(),
+            "peak_over_rented": self.replay.peak_over_rented,
+            "node_rounding_gpus": self.node_rounding_gpus,
+            "demand_law": self.law.summary(),
+            "above_max_gpus_share_law": self.above_max_gpus_share_law,
+            "above_max_gpus_share_replayed": self.above_max_gpus_share,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPlan:
+    """A plan over one GPU type and its replay.
+
+    Attributes:
+        plan: the plan.
+        planned_p95_jct_s: P95 of the completion times if GPUs are available immediately.
+        jobs: the replay of all jobs.
+    """
+
+    plan: Plan
+    planned_p95_jct_s: float
+    jobs: ReplayedJobs
+
+    @property
+    def replay(self) -> PlanReplay:
+        """The jobs on the rented cluster."""
+        return self.jobs.replay
+
+    @property
     def p95_jct_s(self) -> float:
-        """Completion time that 95% of the jobs keep in the replay."""
-        return float(np.percentile(self.replay.jct_s, 95))
+        """P95 of the completion times in the replay."""
+        return percentile(self.replay.jct_s, 95)
 
     @property
     def planned_gpu_h(self) -> float:
         """GPU-hours of all jobs by the plan."""
         return self.plan.used_gpus * self.replay.horizon_h
 
-    @property
-    def node_rounding_gpus(self) -> float:
-        """GPUs rented on average only because whole nodes are."""
-        return self.replay.rented_gpus - self.single_rented_gpus
-
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        cap = self.cluster.max_gpus
         return {
             "planned_mean_jct_s": float(self.plan.mean_jct_s),
             "planned_p95_jct_s": self.planned_p95_jct_s,
             "planned_gpu_h": self.planned_gpu_h,
             **self.replay.summary(),
             "lasts_h": self.replay.lasts_h,
-            "peak_over_rented": self.replay.peak_over_rented,
-            "node_rounding_gpus": self.node_rounding_gpus,
-            "demand_law": self.law.summary(),
-            "above_max_gpus_share_law": None if cap is None else self.law.above(cap),
-            "above_max_gpus_share_replayed": self.above_max_gpus_share,
+            **self.jobs.summary(),
         }
 
     def timeline(self) -> list[dict[str, float]]:
-        """Return the GPUs rented over time: mean and most of each of some equal stretches."""
+        """Return the GPUs rented over time: mean and peak in equal periods."""
         return rented_over_time(self.replay)
 
 
-def try_plan(workload: ClassWorkload, plan: Plan, cluster: RentedCluster) -> Trial:
+def replay_and_measure(workload: ClassWorkload, plan: Plan, cluster: RentedCluster) -> ReplayedPlan:
     """Replay a plan on its own arrivals.
 
     Raises:
         InfeasibleError, UsageError: see `replay_plan`.
     """
-    replay = replay_plan(workload, plan, cluster)
-    above, single_rented_gpus = None, replay.rented_gpus
-    if cluster.max_gpus is not None:
-        unlimited = replay_plan(workload, plan, replace(cluster, max_gpus=None))
-        above = unlimited.share_above(cluster.max_gpus)
-    if cluster.node_gpus > 1:
-        single_rented_gpus = replay_plan(workload, plan, replace(cluster, node_gpus=1)).rented_gpus
-    return Trial(
-        plan=plan,
-        cluster=cluster,
-        replay=replay,
-        planned_p95_jct_s=float(np.percentile(planned_jct_s(workload, plan), 95)),
-        law=demand_law(workload, plan),
-        above_max_gpus_share=above,
-        single_rented_gpus=single_rented_gpus,
+    jobs = measure_replays(
+        workload, plan, cluster, lambda cluster: {None: replay_plan(workload, plan, cluster)}
     )
+    return ReplayedPlan(plan, percentile(planned_jct_s(workload, plan), 95), jobs[None])
+
+
+def measure_replays(
+    workload: ClassWorkload,
+    plan: Plan,
+    cluster: RentedCluster,
+    replay: Callable[[RentedCluster], Mapping[GpuType, PlanReplay]],
+) -> dict[GpuType, ReplayedJobs]:
+    """Replay a plan, also without the limit of its cluster and on nodes of one GPU.
+
+    Args:
+        workload: the jobs.
+        plan: their widths.
+        cluster: how the GPUs of each type are rented.
+        replay: replays the plan on such clusters; returns the jobs by GPU type.
+    """
+    found, most = replay(cluster), cluster.max_gpus
+    unlimited = found if most is None else replay(replace(cluster, max_gpus=None))
+    single = found if cluster.node_gpus == 1 else replay(replace(cluster, node_gpus=1))
+    return {
+        gpu_type: ReplayedJobs(
+            replay=jobs,
+            law=demand_law(workload, plan, gpu_type=gpu_type),
+            max_gpus=most,
+            above_max_gpus_share=None if most is None else unlimited[gpu_type].share_above(most),
+            single_rented_gpus=single[gpu_type].rented_gpus,
+        )
+        for gpu_type, jobs in found.items()
+    }
 
 
 def planned_jct_s(workload: ClassWorkload, plan: Plan) -> FloatArray:
-    """Return the time each job of a workload takes by a plan when its GPUs are there at once."""
+    """Return the completion time of each job by a plan if its GPUs are available immediately."""
     paths, path_of = assign_paths(workload, plan)
     assert workload.arrivals is not None  # `assign_paths` saw to it
     per_work, starts_h = [], []
@@ -120,29 +166,8 @@ def planned_jct_s(workload: ClassWorkload, plan: Plan) -> FloatArray:
 
 
 def rented_over_time(replay: PlanReplay) -> list[dict[str, float]]:
-    """Return the mean and the most GPUs rented in each of `BINS` equal stretches of a replay."""
+    """Return the mean and the peak of the GPUs rented in each of `BINS` equal parts of a replay."""
     edges = np.linspace(replay.time_s[0], replay.time_s[-1], BINS + 1)
-    mean, peak = over_time(replay.time_s, replay.gpus.astype(np.float64), edges)
+    mean, peak = mean_and_peak(replay.time_s, replay.gpus.astype(np.float64), edges)
     rows = zip(edges[:-1].tolist(), mean.tolist(), peak.tolist(), strict=True)
     return [{"time_h": at / HOUR_S, "mean_gpus": m, "peak_gpus": p} for at, m, p in rows]
-
-
-def over_time(
-    time_s: FloatArray, values: FloatArray, edges: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the mean and the most of a step function in each stretch between two edges.
-
-    Args:
-        time_s: where it changes, ascending; it is 0 before; shape (k,).
-        values: its value from then on, the last one for good; shape (k,).
-        edges: ascending; shape (m + 1,).
-    """
-    before = min(float(time_s[0]), float(edges[0])) - 1
-    time_s, values = np.append(before, time_s), np.append(0.0, values)
-    spent = np.append(0.0, np.cumsum(values[:-1] * np.diff(time_s)))
-    late = np.maximum(edges - time_s[-1], 0) * values[-1]
-    mean = np.diff(np.interp(edges, time_s, spent) + late) / np.diff(edges)
-    first = np.searchsorted(time_s, edges[:-1], side="right") - 1
-    last = np.searchsorted(time_s, edges[1:], side="left")
-    stretches = zip(first.tolist(), last.tolist(), strict=True)
-    return mean, np.array([values[a : max(b, a + 1)].max() for a, b in stretches])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.speedup.functions import DEFAULT_MAX_WIDTH
+from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.elastic.kernel import ElasticRules
 from gpuplan.simkit.elastic.simulator import NO_LIMIT
 from gpuplan.simkit.time import HOUR_S, to_micros
@@ -28,7 +31,7 @@ class RentedCluster:
         billing_s: every rental is billed in whole multiples of this time.
         billed_from: when a bill begins, one of `BILLED_FROM`.
         max_gpus: most GPUs that can be rented at once; None for no limit.
-        overflow: what happens at that limit, one of `OVERFLOWS`.
+        overflow: behavior at that limit, one of `OVERFLOWS`.
     """
 
     node_gpus: int = 1
@@ -41,7 +44,7 @@ class RentedCluster:
 
     def __post_init__(self) -> None:
         if self.node_gpus < 1:
-            raise UsageError(f"--node-gpus must be at least 1, got {self.node_gpus}")
+            raise UsageError(f"--cluster needs nodes of at least 1 GPU, got {self.node_gpus}")
         for name in ("provision_s", "release_s"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
@@ -62,9 +65,18 @@ class RentedCluster:
                 f"--max-gpus {self.max_gpus} is less than one node of {self.node_gpus} GPUs"
             )
 
+    @property
+    def shape(self) -> str | None:
+        """What can be rented, as ``--cluster`` says it; None for single GPUs without a limit."""
+        if self.max_gpus is None:
+            return f"x{self.node_gpus}" if self.node_gpus > 1 else None
+        if self.node_gpus == 1:
+            return str(self.max_gpus)
+        return f"{self.max_gpus // self.node_gpus}x{self.node_gpus}"
+
 
 def rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
-    """Return what the kernel is told of a cluster."""
+    """Return the rules of a cluster for the kernel."""
     limit = cluster.max_gpus
     return ElasticRules(
         node_gpus=cluster.node_gpus,
@@ -74,4 +86,19 @@ def rules_of(cluster: RentedCluster, horizon_h: float) -> ElasticRules:
         max_nodes=NO_LIMIT if limit is None else limit // cluster.node_gpus,
         squeeze=cluster.overflow == "squeeze" and limit is not None,
         horizon_us=int(to_micros(horizon_h * HOUR_S)),
+    )
+
+
+def within_cluster(
+    choices: ClassOptions, speedup: SpeedupModel, cluster: RentedCluster | None
+) -> ClassOptions:
+    """Return choices in which no job gets more GPUs than can be rented."""
+    if cluster is None or cluster.max_gpus is None:
+        return choices
+    room = cluster.max_gpus // cluster.node_gpus * cluster.node_gpus
+    usual = DEFAULT_MAX_WIDTH if speedup.law is not None else room
+    return replace(
+        choices,
+        max_width=min(choices.max_width or usual, room),
+        limits={name: min(gpus, room) for name, gpus in choices.limits.items()},
     )

@@ -18,7 +18,8 @@ from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.frontier.replay.renting import RentedCluster, rules_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.elastic.kernel import MOST_LEVELS, Paths
-from gpuplan.simkit.elastic.simulator import run_widths
+from gpuplan.simkit.elastic.simulator import WidthRun, run_widths
+from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.time import HOUR_S, MICROS, TimeOverflow, to_micros
 
@@ -29,11 +30,11 @@ OUTLASTS = 1.5  # times the horizon
 class PlanReplay:
     """What became of every job and of the cluster; made by `replay_of`.
 
-    Averages over time are GPU-hours, the drain after the last arrival included, per hour of the
-    horizon: what a budget of average GPUs is about.
+    Averages over time are GPU-hours per hour of the horizon, including the drain after the last
+    arrival, as in a budget of average GPUs.
 
     Attributes:
-        arrivals: the jobs, in whose order all arrays of shape (n,) are.
+        arrivals: the jobs; all arrays of shape (n,) have their order.
         horizon_h: hours over which they arrive.
         jct_s: completion minus submission; shape (n,).
         jqt_s: time before the job first held GPUs, their provisioning included; shape (n,).
@@ -42,8 +43,8 @@ class PlanReplay:
         billed_gpu_h: GPU-hours billed.
         time_s: times at which the GPUs rented change, ascending; shape (k,).
         gpus: GPUs rented from then on; the last is 0; shape (k,).
-        demand_s: seconds of the horizon at which the jobs in the system asked for 0, 1, 2, ...
-            GPUs, the last for so many or more; empty where not recorded.
+        demand_s: seconds of the horizon in which the jobs in the system needed 0, 1, 2, ... GPUs,
+            the last for that many or more; empty if not recorded.
     """
 
     arrivals: ClassArrivals
@@ -96,8 +97,8 @@ class PlanReplay:
     def peak_over_rented(self) -> float | None:
         """The peak over the GPUs rented on average; None where the run far outlasts the horizon.
 
-        There GPU-hours per hour of the horizon are no average over the run, and may be above the
-        peak.
+        In that case GPU-hours per hour of the horizon are not an average over the run, and may
+        exceed the peak.
         """
         if self.lasts_h > OUTLASTS * self.horizon_h or not self.rented_gpus:
             return None
@@ -110,9 +111,9 @@ class PlanReplay:
         return float(self.arrivals.work_h.sum()) / rented if rented else 1.0
 
     def share_above(self, gpus: float) -> float | None:
-        """Return the share of the horizon in which jobs asked for more than so many GPUs.
+        """Return the share of the horizon in which jobs needed more than this number of GPUs.
 
-        None where the demand was not recorded, or for more than a million GPUs.
+        None if the demand was not recorded, or for more than a million GPUs.
         """
         first = max(0, int(np.floor(gpus)) + 1)
         if not self.demand_s.size or first > MOST_LEVELS:
@@ -121,13 +122,9 @@ class PlanReplay:
 
     def summary(self) -> dict[str, Any]:
         """Return the headline numbers; keys are stable and carry their unit."""
-        p50, p95, p99 = np.percentile(self.jct_s, (50, 95, 99)).tolist()
         return {
             "jobs": self.arrivals.size,
-            "mean_jct_s": self.mean_jct_s,
-            "median_jct_s": p50,
-            "p95_jct_s": p95,
-            "p99_jct_s": p99,
+            **distribution(self.jct_s, "jct", "s", (50, 95, 99)),
             "mean_jqt_s": float(self.jqt_s.mean()),
             "rescales_per_job": float(self.rescales.mean()),
             "held_gpu_h": self.held_gpu_h,
@@ -171,7 +168,7 @@ def replay_of(
     billed_gpu_h: float | None = None,
     demand_s: NDArray[Any] | None = None,
 ) -> PlanReplay:
-    """Return a `PlanReplay` from what a simulator measured; see there for the arguments.
+    """Return a `PlanReplay` from the measurements of a simulator; see there for the arguments.
 
     Without ``billed_gpu_h`` the GPU-hours rented are billed.
 
@@ -299,7 +296,7 @@ def replay_paths(
 ) -> PlanReplay:
     """Run the jobs of a workload, each at the widths of its path.
 
-    The speedup at a width that is no candidate of the class: see `time_per_work`.
+    For the speedup at a width that is not a candidate of the class see `time_per_work`.
 
     Args:
         workload: the jobs; each does its own work, in the shares of its class' epochs.
@@ -310,29 +307,22 @@ def replay_paths(
     Raises:
         InfeasibleError: a width above ``cluster.max_gpus``, where jobs wait for their width; with
             ``squeeze``, only if no width of the path is at most that.
-        UsageError: times too long to be counted.
+        UsageError: times are too long for 64 bits.
     """
     cluster = cluster or RentedCluster()
-    arrivals = jobs_of(workload)
-    rules = rules_of(cluster, workload.horizon_h)
-    used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
-    paths = [paths[index] for index in used.tolist()]
-    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
-    _check_room(workload, paths, tables, cluster)
-    submit_us, gpu_us_per_h = to_micros(arrivals.submit_s), HOUR_S * MICROS
-    work_us = arrivals.work_h * gpu_us_per_h
+    arrivals, gpu_us_per_h = jobs_of(workload), HOUR_S * MICROS
     try:
-        run = run_widths(submit_us, path_of, work_us, tables, rules)
+        run = run_paths(workload, paths, path_of, cluster)
     except TimeOverflow as error:
         raise UsageError(
             f"the jobs cannot be replayed: {error}\n  next: shorter delays or billing steps "
-            "(--provision-delay, --release-delay, --billing), or --no-replay"
+            "(--rescale, --provision-delay, --release-delay, --billing), or --no-replay"
         ) from error
     return replay_of(
         arrivals,
         workload.horizon_h,
-        jct_s=(run.finish_us - submit_us) / MICROS,
-        jqt_s=(run.start_us - submit_us) / MICROS,
+        jct_s=(run.finish_us - run.submit_us) / MICROS,
+        jqt_s=run.waited_us / MICROS,
         rescales=run.rescales,
         held_gpu_h=float(run.held_gpu_us.sum()) / gpu_us_per_h,
         time_s=run.time_us / MICROS,
@@ -343,6 +333,28 @@ def replay_paths(
     )
 
 
+def run_paths(
+    workload: ClassWorkload,
+    paths: Sequence[WidthPath],
+    path_of: IntArray,
+    cluster: RentedCluster,
+) -> WidthRun:
+    """Run the jobs as `replay_paths` does and return what the simulator measured.
+
+    Raises:
+        InfeasibleError: as there.
+        TimeOverflow: times too long to be counted.
+    """
+    arrivals = jobs_of(workload)
+    rules = rules_of(cluster, workload.horizon_h)
+    used, path_of = np.unique(np.asarray(path_of, np.int64), return_inverse=True)
+    paths = [paths[index] for index in used.tolist()]
+    tables = path_tables(workload.classes, paths, squeeze=rules.squeeze)
+    _check_widths_fit(workload, paths, tables, cluster)
+    work_us = arrivals.work_h * (HOUR_S * MICROS)
+    return run_widths(to_micros(arrivals.submit_s), path_of, work_us, tables, rules)
+
+
 def jobs_of(workload: ClassWorkload) -> ClassArrivals:
     """Return the jobs of a workload; raises ValueError where it has classes only."""
     if workload.arrivals is None:
@@ -350,7 +362,7 @@ def jobs_of(workload: ClassWorkload) -> ClassArrivals:
     return workload.arrivals
 
 
-def _check_room(
+def _check_widths_fit(
     workload: ClassWorkload, paths: Sequence[WidthPath], tables: Paths, cluster: RentedCluster
 ) -> None:
     """Refuse paths that can never run within the limit."""

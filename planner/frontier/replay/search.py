@@ -1,8 +1,8 @@
-"""Which plan does best in a replay, of those that rent no more than so many GPUs there.
+"""Search for the plan that does best in a replay among those that rent at most some GPUs.
 
 Whole nodes, delays and a limit make a plan rent something else than its budget, and not in
 proportion: a larger budget may rent less, or end jobs later. So plans are replayed over a grid of
-budgets, and between the budgets of the grid where the best one stands.
+budgets, and between the budgets of the grid around the best one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ OVER = 0.03  # a replay that takes so much more than its budget does not keep it
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """What a plan for a budget gave in its replay.
+class Candidate:
+    """The result of replaying the plan for a budget.
 
     Attributes:
-        budget_gpus: the budget, as `show_gpus` writes it, so that it can be asked for.
+        budget_gpus: the budget, rounded as by `show_gpus`, so that a user can request it.
         rented_gpus: GPUs rented on average.
         billed_gpus: GPUs billed on average.
         weighted_mean_jct_s: weighted mean completion time; the mean where all weights are equal.
@@ -45,7 +45,7 @@ class Tried:
 
 
 @dataclass(slots=True)
-class Tries:
+class BudgetSearch:
     """Replays of the plans for many budgets, each made once and when it is needed.
 
     Attributes:
@@ -61,20 +61,20 @@ class Tries:
     low: float
     high: float
     cluster: RentedCluster
-    _known: dict[float, Tried | None] = field(default_factory=dict)
+    _known: dict[float, Candidate | None] = field(default_factory=dict)
 
     def best_within(
         self, gpus: float, *, billed: bool = False, up_to: float = float("inf")
-    ) -> Tried | None:
+    ) -> Candidate | None:
         """Return the budget of the least mean completion time that rents no more than ``gpus``.
 
         Args:
             gpus: most GPUs rented on average.
-            billed: whether the GPUs billed count, and not those rented.
+            billed: whether to count the GPUs billed instead of those rented.
             up_to: largest budget to try.
 
         Returns:
-            The best budget tried; None where each of them rents more.
+            The best budget evaluated; None if all of them rent more.
         """
 
         high = min(self.high, up_to)
@@ -86,17 +86,17 @@ class Tries:
         if not found:
             return None
 
-        def excess(one: Tried) -> float:
+        def excess(one: Candidate) -> float:
             return max(0.0, (one.billed_gpus if billed else one.rented_gpus) / gpus - 1)
 
-        def rank(one: Tried) -> tuple[float, float]:
+        def rank(one: Candidate) -> tuple[float, float]:
             return excess(one), one.weighted_mean_jct_s
 
         for _ in range(SPLITS):
             best = min(found.values(), key=rank)
 
-            def promise(gap: tuple[Tried, Tried], best: Tried = best) -> float:
-                """Rate a wide gap high, beside a quick plan that rents hardly more than it may."""
+            def promise(gap: tuple[Candidate, Candidate], best: Candidate = best) -> float:
+                """Rate gaps high that are wide and next to a good plan slightly over the limit."""
                 quick = [one for one in gap if one.weighted_mean_jct_s <= best.weighted_mean_jct_s]
                 width = gap[1].budget_gpus / gap[0].budget_gpus - 1
                 return width / (NEAR + min(map(excess, quick))) if quick else 0.0
@@ -110,23 +110,23 @@ class Tries:
         best = min(found.values(), key=rank)
         return None if excess(best) else best
 
-    def replay(self, one: Tried) -> PlanReplay:
-        """Return the whole replay of a budget tried."""
+    def replay(self, one: Candidate) -> PlanReplay:
+        """Return the full replay of an evaluated budget."""
         return replay_plan(self.workload, self.at_budget(one.budget_gpus), self.cluster)
 
-    def _at(self, budget: float, most: float) -> Tried | None:
+    def _at(self, budget: float, most: float) -> Candidate | None:
         budget = min(round_up(budget), most)
         if budget not in self._known:
-            self._known[budget] = self._try(budget)
+            self._known[budget] = self._replay_budget(budget)
         return self._known[budget]
 
-    def _try(self, budget: float) -> Tried | None:
+    def _replay_budget(self, budget: float) -> Candidate | None:
         try:
             plan = self.at_budget(budget)
         except InfeasibleError:  # another method needs more than the least budget
             return None
         replay = replay_plan(self.workload, plan, self.cluster)
-        return Tried(
+        return Candidate(
             budget, replay.rented_gpus, replay.billed_gpus, objective_s(self.workload, replay)
         )
 

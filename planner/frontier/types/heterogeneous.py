@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.candidates import candidate_widths
 from gpuplan.planner.frontier.model.class_options import ClassOptions
@@ -25,8 +26,6 @@ from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_o
 from gpuplan.planner.frontier.model.plan import Plan
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
-
-MONTH_H = 730.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class TypedFrontier:
     """The least mean completion time at every budget in dollars an hour.
 
     Attributes:
-        frontier: what the solver found; what it calls GPUs and GPU-hours are dollars, but widths
+        frontier: the result of the solver; its GPUs and GPU-hours are dollars, but widths
             and loads.
         price_usd_per_gpu_h: price of a GPU of each type for an hour.
     """
@@ -89,7 +88,7 @@ class TypedFrontier:
 
     @property
     def min_usd_per_h(self) -> float:
-        """Least dollars an hour that keep up with the arrivals."""
+        """Least dollars an hour that can sustain the arrivals."""
         return self.frontier.min_budget
 
     @property
@@ -205,7 +204,7 @@ def workloads_by_type(
             )
         found[gpu_type] = replace(
             reference, classes=tuple(classes), notes=model.notes, arrivals=None
-        )  # the jobs stay with the type they were recorded on, whose classes they number
+        )  # the jobs belong to the type they were recorded on and refer to its classes
     return found
 
 
@@ -249,7 +248,7 @@ def solve_typed(
 
     Raises:
         UsageError, ValueError: see `typed_classes`.
-        InfeasibleError: a cap on the time of a class cannot be kept on any type.
+        InfeasibleError: a cap on the time of a class cannot be met on any type.
     """
     classes = typed_classes(workloads, price_usd_per_gpu_h)
     prices = {name: price_usd_per_gpu_h[name] for name in workloads}

@@ -1,78 +1,42 @@
-"""A plan over several GPU types tried on its own jobs: promised and replayed, type by type."""
+"""A plan over several GPU types and its replay on its own jobs, type by type."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.demand import DemandLaw, demand_law
-from gpuplan.planner.frontier.replay.plan_replay import BINS, over_time, planned_jct_s
+from gpuplan.planner.frontier.replay.plan_replay import (
+    BINS,
+    ReplayedJobs,
+    measure_replays,
+    planned_jct_s,
+)
 from gpuplan.planner.frontier.replay.renting import RentedCluster
-from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_types
+from gpuplan.planner.frontier.replay.replay import replay_types
 from gpuplan.planner.frontier.types.heterogeneous import TypedPlan
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.metrics import distribution, percentile
+from gpuplan.simkit.steps import mean_and_peak, value_at
 from gpuplan.simkit.time import HOUR_S
 
 
 @dataclass(frozen=True, slots=True)
-class TypeTrial:
-    """The jobs of a plan on one GPU type; see `Trial`.
-
-    Attributes:
-        replay: the jobs on a cluster of that type.
-        law: how many of its GPUs jobs ask for in the long run, with Poisson arrivals.
-        max_gpus: most GPUs of the type at once; None without a limit.
-        above_max_gpus_share: share of the time in which jobs ask for more, in a replay without the
-            limit; None without one.
-        single_rented_gpus: GPUs rented on average with nodes of one GPU.
-    """
-
-    replay: PlanReplay
-    law: DemandLaw
-    max_gpus: int | None
-    above_max_gpus_share: float | None
-    single_rented_gpus: float
-
-    @property
-    def node_rounding_gpus(self) -> float:
-        """GPUs rented on average only because whole nodes are."""
-        return self.replay.rented_gpus - self.single_rented_gpus
-
-    @property
-    def above_max_gpus_share_law(self) -> float | None:
-        """Share of the time in which jobs ask for more than the limit, by the law."""
-        return None if self.max_gpus is None else self.law.above(self.max_gpus)
-
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
-        return {
-            **self.replay.summary(),
-            "peak_over_rented": self.replay.peak_over_rented,
-            "node_rounding_gpus": self.node_rounding_gpus,
-            "demand_law": self.law.summary(),
-            "above_max_gpus_share_law": self.above_max_gpus_share_law,
-            "above_max_gpus_share_replayed": self.above_max_gpus_share,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class TypedTrial:
+class ReplayedTypedPlan:
     """A plan over several GPU types, replayed on a cluster of each.
 
     Attributes:
         plan: the plan.
         types: by type that some job runs on.
         price_usd_per_gpu_h: by type.
-        planned_p95_jct_s: completion time that 95% of the jobs keep if their GPUs are there at
-            once.
+        planned_p95_jct_s: P95 of the completion times if GPUs are available immediately.
     """
 
     plan: TypedPlan
-    types: Mapping[str, TypeTrial]
+    types: Mapping[str, ReplayedJobs]
     price_usd_per_gpu_h: Mapping[str, float]
     planned_p95_jct_s: float
 
@@ -93,7 +57,7 @@ class TypedTrial:
 
     @property
     def node_rounding_usd_per_h(self) -> float:
-        """Dollars an hour for GPUs rented only because whole nodes are."""
+        """Dollars an hour for GPUs rented only because nodes are rented as a whole."""
         return self._usd({t: one.node_rounding_gpus for t, one in self.types.items()})
 
     @property
@@ -103,12 +67,12 @@ class TypedTrial:
 
     @property
     def peak_gpus(self) -> dict[str, int]:
-        """Most GPUs of each type rented at once."""
+        """Peak of the GPUs rented of each type."""
         return {t: one.replay.peak_gpus for t, one in self.types.items()}
 
     @property
     def peak_usd_per_h(self) -> float:
-        """Most dollars an hour at once, for the GPUs of all types."""
+        """Peak of the dollars an hour for the GPUs of all types."""
         return float(self._usd_over_time()[1].max())
 
     @property
@@ -119,15 +83,10 @@ class TypedTrial:
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers by name; keys are stable and carry their unit."""
-        jct_s = self.jct_s
-        p50, p95, p99 = np.percentile(jct_s, (50, 95, 99)).tolist()
         return {
             "planned_mean_jct_s": float(self.plan.plan.mean_jct_s),
             "planned_p95_jct_s": self.planned_p95_jct_s,
-            "mean_jct_s": float(jct_s.mean()),
-            "median_jct_s": p50,
-            "p95_jct_s": p95,
-            "p99_jct_s": p99,
+            **distribution(self.jct_s, "jct", "s", (50, 95, 99)),
             "rented_usd_per_h": self.rented_usd_per_h,
             "billed_usd_per_h": self.billed_usd_per_h,
             "peak_usd_per_h": self.peak_usd_per_h,
@@ -137,12 +96,12 @@ class TypedTrial:
         }
 
     def timeline(self) -> list[dict[str, Any]]:
-        """Return dollars and GPUs over time: mean and most of each of `BINS` equal stretches."""
+        """Return dollars and GPUs over time: mean and peak in each of `BINS` equal parts."""
         time_s, usd = self._usd_over_time()
         edges = np.linspace(time_s[0], time_s[-1], BINS + 1)
-        mean_usd, peak_usd = over_time(time_s, usd, edges)
+        mean_usd, peak_usd = mean_and_peak(time_s, usd, edges)
         gpus = {
-            t: over_time(one.replay.time_s, one.replay.gpus.astype(np.float64), edges)
+            t: mean_and_peak(one.replay.time_s, one.replay.gpus.astype(np.float64), edges)
             for t, one in self.types.items()
         }
         return [
@@ -160,46 +119,32 @@ class TypedTrial:
         return sum(self.price_usd_per_gpu_h[t] * count for t, count in gpus.items())
 
     def _usd_over_time(self) -> tuple[FloatArray, FloatArray]:
-        """Return times at which what is rented changes, and dollars an hour from then on."""
+        """Return the times at which the rented GPUs change, and dollars an hour from then on."""
         time_s = np.unique(np.concatenate([one.replay.time_s for one in self.types.values()]))
         usd = np.zeros(time_s.size)
         for gpu_type, one in self.types.items():
-            last = np.searchsorted(one.replay.time_s, time_s, side="right") - 1
-            rented = np.where(last < 0, 0, one.replay.gpus[last])
+            rented = value_at(one.replay.time_s, one.replay.gpus, time_s)
             usd += self.price_usd_per_gpu_h[gpu_type] * rented
         return time_s, usd
 
 
-def try_typed(
+def replay_and_measure_types(
     workload: ClassWorkload, plan: TypedPlan, usd: Mapping[str, float], cluster: RentedCluster
-) -> TypedTrial:
+) -> ReplayedTypedPlan:
     """Replay a plan on its own arrivals, each type on a cluster of its own.
 
     Raises:
         InfeasibleError, UsageError: see `replay_types`.
     """
-
-    def replays(cluster: RentedCluster) -> dict[str, PlanReplay]:
-        return replay_types(workload, plan.plan, dict.fromkeys(usd, cluster))
-
-    found = replays(cluster)
-    most = cluster.max_gpus
-    unlimited = found if most is None else replays(replace(cluster, max_gpus=None))
-    single = found if cluster.node_gpus == 1 else replays(replace(cluster, node_gpus=1))
-    return TypedTrial(
+    types = measure_replays(
+        workload,
+        plan.plan,
+        cluster,
+        lambda cluster: replay_types(workload, plan.plan, dict.fromkeys(usd, cluster)),
+    )
+    return ReplayedTypedPlan(
         plan=plan,
-        types={
-            gpu_type: TypeTrial(
-                replay=replay,
-                law=demand_law(workload, plan.plan, gpu_type=gpu_type),
-                max_gpus=most,
-                above_max_gpus_share=None
-                if most is None
-                else unlimited[gpu_type].share_above(most),
-                single_rented_gpus=single[gpu_type].rented_gpus,
-            )
-            for gpu_type, replay in found.items()
-        },
+        types=types,
         price_usd_per_gpu_h=usd,
-        planned_p95_jct_s=float(np.percentile(planned_jct_s(workload, plan.plan), 95)),
+        planned_p95_jct_s=percentile(planned_jct_s(workload, plan.plan), 95),
     )

@@ -1,4 +1,4 @@
-"""The question of ``gpuplan pareto`` over several GPU types, in dollars."""
+"""The study of ``gpuplan pareto`` over several GPU types, in dollars."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
+from gpuplan.analysis.time_units import MONTH_H
 from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.budget import DOLLARS, MONTH_H, Budget, requested_jct, within
-from gpuplan.planner.frontier.budgets import SWEEP_POINTS, shown_of, within_cluster
+from gpuplan.planner.frontier.budget import (
+    DOLLARS,
+    SWEEP_POINTS,
+    Budget,
+    requested_jct,
+    shown_of,
+    within,
+)
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.format_gpus import round_up
 from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
 from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.types.heterogeneous import (
     TypedFrontier,
@@ -26,32 +33,33 @@ from gpuplan.planner.frontier.types.heterogeneous import (
     solve_typed,
     workloads_by_type,
 )
-from gpuplan.planner.frontier.types.typed_replay import TypedTrial, try_typed
+from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan, replay_and_measure_types
 from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.simkit.time import HOUR_S
 
-TRIES = 48  # smaller budgets replayed for one that keeps what was asked for
+CANDIDATES = 48  # smaller budgets to replay, in search of a bill within the requested budget
 
 
 @dataclass(frozen=True, slots=True)
 class TypedPoint:
-    """The plan for one of the budgets asked for; see `study.Point`.
+    """The plan for one of the requested budgets; see `study.Point`.
 
     Attributes:
-        inside: the quickest plan tried whose bill keeps this budget in the replay; None where this
-            one's does, to within `OVER`, or where none does.
+        inside: the fastest evaluated plan with a replayed bill within this budget; None if the plan
+            itself keeps it, to within `OVER`, or if none does.
         requested: the budget or completion time as requested; None for a sweep of the frontier.
     """
 
     plan: TypedPlan
     target_jct_s: float | None = None
-    trial: TypedTrial | None = None
-    inside: TypedTrial | None = None
+    replayed: ReplayedTypedPlan | None = None
+    inside: ReplayedTypedPlan | None = None
     requested: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TypedStudy:
-    """A frontier over several GPU types and the points asked for.
+    """A frontier over several GPU types and the requested points.
 
     Attributes:
         workload: the job classes with the candidates of all types; loads are in GPUs of the type
@@ -62,9 +70,9 @@ class TypedStudy:
         points: by budget, ascending.
         knee: the plan where the frontier bends most.
         prices: by type.
-        by_request: whether the points were asked for, and are no sweep of the frontier.
+        by_request: whether the points were requested, and are not a sweep of the frontier.
         cluster: how the GPUs of each type were rented in the replays; None without replays.
-        notes: what a reader of the plans must know.
+        notes: caveats for readers of the plans.
     """
 
     workload: ClassWorkload
@@ -80,23 +88,23 @@ class TypedStudy:
 
     @property
     def shown(self) -> TypedPoint:
-        """The point people see first: the one asked for, nearest to the knee of several; or it."""
+        """The point to show first: the requested one closest to the knee, or the knee."""
         return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.plan.budget_gpus)
 
     def saved_s(self, point: TypedPoint) -> float:
-        """Return by how much $100 a month more cut the mean completion time, in seconds."""
+        """Return the reduction of the mean completion time by $100 more a month, in seconds."""
         return self.frontier.frontier.saved_s(point.plan.plan.budget_gpus, 100 / MONTH_H)
 
     def row(self, point: TypedPoint) -> dict[str, Any]:
-        """Return all that is known about a point; keys are stable and carry their unit."""
+        """Return all facts about a point; keys are stable and carry their unit."""
         row = point.plan.summary()
         row["budget_usd_per_month"] = point.plan.plan.budget_gpus * MONTH_H
         row["next_100_usd_month_saves_s"] = self.saved_s(point)
         row["target_jct_s"] = point.target_jct_s
         row["requested"] = point.requested
-        if point.trial is not None:
+        if point.replayed is not None:
             inside = point.inside
-            row["replay"] = point.trial.summary()
+            row["replay"] = point.replayed.summary()
             row["replay"]["inside_budget_usd_per_h"] = (
                 None if inside is None else float(inside.plan.plan.budget_gpus)
             )
@@ -129,12 +137,12 @@ class TypedStudy:
                     "load_gpus": c.load_gpus,
                     "weight": c.weight,
                     "epochs": int(c.work_h.size),
-                    "rescale_s": 3600 * c.rescale_h,
+                    "rescale_s": HOUR_S * c.rescale_h,
                     "gpu_types": list(dict.fromkeys(c.gpu_types)),
                 }
                 for c in frontier.frontier.classes
             ],
-            "timeline": [] if self.shown.trial is None else self.shown.trial.timeline(),
+            "timeline": [] if self.shown.replayed is None else self.shown.replayed.timeline(),
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -199,11 +207,13 @@ def study_types(
         plan: TypedPlan, target_s: float | None = None, requested: str | None = None
     ) -> TypedPoint:
         try:
-            trial = None if cluster is None else try_typed(workload, plan, usd, cluster)
+            replayed = (
+                None if cluster is None else replay_and_measure_types(workload, plan, usd, cluster)
+            )
         except UsageError as error:  # a job that changes its type is planned, but not replayed
             refused.append(str(error).partition("\n")[0])
-            trial = None
-        return TypedPoint(plan, target_s, trial, requested=requested)
+            replayed = None
+        return TypedPoint(plan, target_s, replayed, requested=requested)
 
     points = tuple(point(*each) for each in plans)
     if cluster is not None and by_request:
@@ -231,27 +241,27 @@ def _inside(
     point: TypedPoint,
     usd: Mapping[str, float],
     cluster: RentedCluster,
-) -> TypedTrial | None:
-    """Return the quickest plan tried whose bill keeps a budget that its own plan overshoots.
+) -> ReplayedTypedPlan | None:
+    """Return the fastest evaluated plan with a bill within a budget that its own plan exceeds.
 
     A smaller budget may be billed more, so a grid of them is replayed.
     """
     if (
-        point.trial is None
+        point.replayed is None
         or point.target_jct_s is not None
-        or point.trial.over_budget_share < OVER
+        or point.replayed.over_budget_share < OVER
     ):
         return None
     budget = float(point.plan.plan.budget_gpus)
     found = []
-    for smaller in np.geomspace(frontier.min_usd_per_h, budget, TRIES)[:-1].tolist():
+    for smaller in np.geomspace(frontier.min_usd_per_h, budget, CANDIDATES)[:-1].tolist():
         try:
             plan = frontier.at_budget(min(ceil(100 * smaller) / 100, budget))
-            trial = try_typed(workload, plan, usd, cluster)
+            replayed = replay_and_measure_types(workload, plan, usd, cluster)
         except UsageError:  # a job that changes its type is planned, but not replayed
             continue
-        if trial.billed_usd_per_h <= budget:
-            found.append(trial)
+        if replayed.billed_usd_per_h <= budget:
+            found.append(replayed)
     return min(found, key=lambda one: float(one.jct_s.mean()), default=None)
 
 

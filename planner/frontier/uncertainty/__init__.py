@@ -1,1 +1,1 @@
-"""How far to trust a frontier: bootstrap bands, wrong speedups, bursts, other laws."""
+"""Uncertainty of a frontier: bootstrap bands, wrong speedups, bursts, other laws."""

@@ -1,8 +1,8 @@
-"""How sure a frontier is: a bootstrap over the jobs it was estimated from.
+"""Confidence bands of a frontier: a bootstrap over the jobs it was estimated from.
 
 Source: moving blocks of consecutive jobs, see `gpuplan.analysis.bootstrap`. A resample has its own
-arrival rate and mean work of each class, and its own frontier, so that a band is one of what the
-best plan gives, not of what one fixed plan does.
+arrival rate and mean work of each class, and its own frontier, so that a band is about the best
+plan of each resample, not about one fixed plan.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FrontierBand:
     """A figure and the interval around it.
 
     Attributes:
-        value: the estimate; None where there is none, as where a budget cannot keep up.
+        value: the estimate; None if undefined, as for a budget below the load.
         low: lower end.
         high: upper end; None (as ``low`` may be) where the interval has none, since too many of
             the cases it is about have no such figure.
@@ -64,7 +64,7 @@ class FrontierBand:
 
 
 def range_band(value: float | None, ends: Sequence[float | None]) -> FrontierBand:
-    """Return the band between the least and the most of some cases, such as the ends of a law.
+    """Return the band between the minimum and the maximum of some cases, as the ends of a law.
 
     A case without the figure (None) counts as an infinite one.
     """
@@ -75,18 +75,18 @@ def range_band(value: float | None, ends: Sequence[float | None]) -> FrontierBan
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """A frontier with what resamples of its jobs say; made by `bootstrap_frontier`.
+    """A frontier with confidence bands from resamples of its jobs; made by `bootstrap_frontier`.
 
     Attributes:
         level: confidence of each band, percent.
         resamples: how many there were.
         jobs: jobs that were resampled.
         block_jobs: consecutive jobs in a block.
-        load_gpus: GPUs kept busy when every job runs on one.
-        min_budget_gpus: least average GPUs that keep up with the arrivals.
-        budget_gpus: budgets asked for; shape (B,).
+        load_gpus: GPUs in use if every job runs on one.
+        min_budget_gpus: least average GPUs that can sustain the arrivals.
+        budget_gpus: requested budgets; shape (B,).
         mean_jct_s: least mean completion time at each of them.
-        target_jct_s: mean completion times asked for; shape (T,).
+        target_jct_s: requested mean completion times; shape (T,).
         target_budget_gpus: least average GPUs for each of them.
     """
 
@@ -124,7 +124,7 @@ class Bands:
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """Return one row per figure; ``at`` is the budget in GPUs or the time it is asked at."""
+        """Return one row per figure; ``at`` is its budget in GPUs or its completion time."""
         rows: list[tuple[str, float | None, FrontierBand]] = [
             ("load_gpus", None, self.load_gpus),
             ("min_budget_gpus", None, self.min_budget_gpus),
@@ -159,8 +159,8 @@ def bootstrap_frontier(
 ) -> Bands:
     """Return the band of the least budget, and those at some budgets and completion times.
 
-    A resample is blocks of consecutive jobs with the gaps before them; a class that it has no job
-    of is left out of it. A band is the expanded percentile interval of the resampled figures (see
+    A resample consists of blocks of consecutive jobs with the gaps before them, without the classes
+    that have no job in it. A band is the expanded percentile interval of the resampled figures (see
     `gpuplan.analysis.bootstrap`); a budget that cannot keep up counts as an infinite completion
     time.
 
@@ -190,14 +190,14 @@ def bootstrap_frontier(
     budgets, targets = np.array(budgets_gpus, float), np.array(targets_s, float)
     block = block_length(arrivals.work_h, np.diff(arrivals.submit_s, prepend=0.0))
     blocks = draw_blocks(arrivals.size, block, resamples, rng)
-    asked = _Asked(budgets, targets)
+    requested = _Requested(budgets, targets)
     rates, scales = _estimates(frontier, arrivals, workload.horizon_h, blocks)
     rows = []
     for rate, scale in zip(rates, scales, strict=True):
-        rows.append(_resampled(frontier, rate, scale, asked))
+        rows.append(_resampled(frontier, rate, scale, requested))
         if progress is not None:
             progress(len(rows) / resamples)
-    held = asked.figures(
+    held = requested.figures(
         frontier.load_gpus, frontier.budget_gpus, frontier.objective_s, frontier.mean_jct_s
     )
     load, least, *rest = (
@@ -219,13 +219,13 @@ def bootstrap_frontier(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Requested:
     budgets: FloatArray
     targets: FloatArray
 
     @property
     def missed(self) -> FloatArray:
-        """The figures where nothing keeps up."""
+        """The figures if no budget can sustain the arrivals."""
         return np.full(2 + self.budgets.size + self.targets.size, np.inf)
 
     def figures(
@@ -247,7 +247,7 @@ def _estimates(
 ) -> tuple[FloatArray, FloatArray]:
     """Return arrivals per hour and the factor on the mean work, by resample and class; (R, C)."""
     gap_h = np.diff(arrivals.submit_s, prepend=0.0) / HOUR_S
-    rest_h = horizon_h - float(gap_h.sum())  # after the last job, and so before the first
+    rest_h = horizon_h - float(gap_h.sum())  # after the last job, that is before the first
     if rest_h >= 0:
         gap_h[0] += rest_h
     else:  # a horizon that was given too short: rates are over it, here as in the estimate
@@ -266,14 +266,14 @@ def _estimates(
 
 
 def _resampled(
-    frontier: Frontier, rate: FloatArray, scale: FloatArray, asked: _Asked
+    frontier: Frontier, rate: FloatArray, scale: FloatArray, requested: _Requested
 ) -> FloatArray:
-    """Return the figures asked for with other arrival rates and mean works; shapes (C,)."""
+    """Return the requested figures with other arrival rates and mean works; shapes (C,)."""
     if not np.isfinite(rate).all():  # all jobs of the resample came at once
-        return asked.missed
+        return requested.missed
     classes = frontier.classes
     if all(c.rescale_h == 0 and c.cap_h == float("inf") for c in classes):
-        return asked.figures(*_scaled(frontier, rate, scale))
+        return requested.figures(*_scaled(frontier, rate, scale))
     resampled = [
         replace(c, rate_per_h=r, work_h=c.work_h * factor)
         for c, r, factor in zip(classes, rate.tolist(), scale.tolist(), strict=True)
@@ -282,10 +282,12 @@ def _resampled(
     try:
         again = solve_frontier(resampled)
     except InfeasibleError:  # a cap that these sizes cannot keep
-        figures = asked.missed
+        figures = requested.missed
         figures[0] = sum(c.load_gpus for c in resampled)
         return figures
-    return asked.figures(again.load_gpus, again.budget_gpus, again.objective_s, again.mean_jct_s)
+    return requested.figures(
+        again.load_gpus, again.budget_gpus, again.objective_s, again.mean_jct_s
+    )
 
 
 def _scaled(
@@ -305,13 +307,13 @@ def _scaled(
     return (
         float(np.dot(factor, work_h)),
         total_along(frontier.edge_class, factor, cost),
-        3600 * total_along(frontier.edge_class, factor * weight, time) / np.dot(rate, weight),
-        3600 * total_along(frontier.edge_class, factor, time) / rate.sum(),
+        HOUR_S * total_along(frontier.edge_class, factor * weight, time) / np.dot(rate, weight),
+        HOUR_S * total_along(frontier.edge_class, factor, time) / rate.sum(),
     )
 
 
 def _band(value: float, resampled: FloatArray, tail: float) -> FrontierBand:
-    """Return the band of a figure, infinite ones included, with so many percent beyond each end."""
+    """Return the band of a figure, infinite values included, with ``tail`` percent on each side."""
     ordered = np.sort(resampled)
     at = tail / 100 * (ordered.size + 1) - 1
     low, high = max(floor(at), 0), min(ceil(ordered.size - 1 - at), ordered.size - 1)

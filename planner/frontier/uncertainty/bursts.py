@@ -24,13 +24,14 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
 from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand, range_band
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.time import HOUR_S
 
 SCVS = (1.0, 2.0, 5.0, 10.0, 20.0)
 REPLICAS = 5
 HIGH_SHARE = 0.1
 CYCLES = 12  # of a high and a low rate over the horizon
-ROOM = 1.25  # a C^2 of so many times less the most that a cycle allows leaves a low rate above 0
+ROOM = 1.25  # a C^2 below the most that a cycle allows by this factor leaves a low rate above 0
 CAP_QUANTILE = 0.95
 
 
@@ -141,7 +142,7 @@ class BurstPoint:
         p95_jct_s: completion time that 95% of the jobs keep.
         rented_gpus: GPUs rented on average.
         peak_gpus: most GPUs rented at once.
-        above_cap_share: share of the time in which jobs ask for more than the cap, in replays
+        above_cap_share: share of the time in which jobs need more than the cap, in replays
             without `RentedCluster.max_gpus`.
     """
 
@@ -261,7 +262,7 @@ def burst_sensitivity(
             jobs_then = replace(workload, arrivals=_at(arrivals, order, submit_s))
             replay = replay_plan(jobs_then, plan, cluster)
             wanted = replay
-            if cluster.max_gpus is not None:  # whose queue would add to the demand
+            if cluster.max_gpus is not None:  # as waiting jobs would add to the demand
                 wanted = replay_plan(jobs_then, plan, replace(cluster, max_gpus=None))
             above = wanted.share_above(cap_gpus)
             runs.append([_scv(submit_s), *_measures(replay), above])
@@ -300,7 +301,7 @@ def _scv(submit_s: FloatArray) -> float:
 def _measures(replay: PlanReplay) -> list[float | None]:
     return [
         replay.mean_jct_s,
-        float(np.percentile(replay.jct_s, 95)),
+        percentile(replay.jct_s, 95),
         replay.rented_gpus,
         float(replay.peak_gpus),
     ]

@@ -1,4 +1,4 @@
-"""How sure a study is, as sections of it: bands, and what errors and bursts do to its plan."""
+"""Sections of a study about its confidence: bands, and the effects of errors and bursts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class FrontierConfidence:
     """Bands of the frontier over resamples of the jobs.
 
     Attributes:
-        bands: at the budgets and completion times asked for.
+        bands: at the requested budgets and completion times.
         grid_gpus: budgets over the frontier; shape (G,).
         grid: the bands there.
         requested: the budgets of the bands as requested; None for those of a sweep.
@@ -45,7 +45,7 @@ class Doubt:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Caveats for the reader."""
         return (
             f"bands have {self.bands.level:g}% confidence, by {self.bands.resamples} resamples of "
             "the jobs: they say nothing of wrong speedups, other kinds of jobs, trends or peaks",
@@ -80,7 +80,7 @@ class Sensitivity:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know: nothing more."""
+        """Caveats for the reader: none."""
         return ()
 
     def summary(self) -> dict[str, Any]:
@@ -88,9 +88,9 @@ class Sensitivity:
         return {"speedup": self.speedup.summary(), "bursts": self.bursts.summary()}
 
 
-def doubt_of(
+def confidence_of(
     study: FrontierStudy, level: float, seed: int, progress: Progress | None = None
-) -> Doubt:
+) -> FrontierConfidence:
     """Return the bands of a study. Raises `UsageError` on a level out of range."""
     by_budget = [point for point in study.points if point.target_jct_s is None]
     budgets = [point.plan.budget_gpus for point in by_budget]
@@ -112,7 +112,7 @@ def doubt_of(
         every, budget_gpus=every.budget_gpus[:asked], mean_jct_s=every.mean_jct_s[:asked]
     )
     requested = tuple(point.requested for point in by_budget)
-    return Doubt(bands, grid, every.mean_jct_s[asked:], requested)
+    return FrontierConfidence(bands, grid, every.mean_jct_s[asked:], requested)
 
 
 def sensitivity_of(

@@ -1,25 +1,37 @@
-"""What a plan made with wrong speedups gives under the true ones.
+"""How the budgets of a plan depend on speedups that nobody measured.
 
-Assumed: the gain of a job from further GPUs, s(k) - 1, is in truth a share more or less in every
-epoch, s'(k) = 1 + (s(k) - 1)(1 +- x). What was measured stays: durations on the GPUs held, hence a
-job that ran on g GPUs has s'(g) / s(g) times the work; sizes that came from a profile stay as well.
+With wrong speedups: the true gain of a job from further GPUs, s(k) - 1, is assumed to be larger or
+smaller by a share x in every epoch, s'(k) = 1 + (s(k) - 1)(1 +- x). Measurements stay as they are:
+durations on the GPUs held, hence a job that ran on g GPUs has s'(g) / s(g) times the work; work
+that comes from a profile does not change.
+
+With another law: the same jobs are planned again with other common speedup laws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from math import log
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
+from gpuplan.planner.frontier.model.hull import TOLERANCE
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
+from gpuplan.planner.frontier.replay.renting import within_cluster
+from gpuplan.planner.frontier.study import FrontierStudy, Point
+from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
+from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import HOUR_S
 
 ERROR = 0.2
 
@@ -29,11 +41,11 @@ class SpeedupError:
     """A plan under speedups other than those it was made with.
 
     Attributes:
-        job_class: the class whose speedups differ; None for all.
+        job_class: the class with different speedups; None for all.
         error: by which share its gain from further GPUs is more (or less, where negative).
         mean_jct_s: mean completion time.
         used_gpus: GPUs used on average.
-        best_jct_s: least mean completion time on as many GPUs, had one known; None for one class.
+        best_jct_s: least mean JCT on these GPUs with known speedups; None for one class.
     """
 
     job_class: str | None
@@ -63,7 +75,7 @@ class SpeedupSensitivity:
 
     @property
     def worst_class(self) -> SpeedupError:
-        """The class whose error alone costs most time."""
+        """The class with the most expensive error."""
         return max(self.rows[2:], key=lambda row: row.mean_jct_s)
 
     def summary(self) -> dict[str, Any]:
@@ -91,7 +103,7 @@ class SpeedupSensitivity:
 def speedup_sensitivity(
     workload: ClassWorkload, plan: Plan, error: float = ERROR
 ) -> SpeedupSensitivity:
-    """Tell what a plan gives where speedups differ from those it was made with.
+    """Return the results of a plan if speedups differ from those it was made with.
 
     Args:
         workload: the classes the plan was made for, on one GPU type.
@@ -119,7 +131,7 @@ def speedup_sensitivity(
 
     def row(name: str | None, sign: int, totals: FloatArray, best: float | None) -> SpeedupError:
         used_gpus, hours = (totals @ rate).tolist()
-        return SpeedupError(name, signs[sign], 3600 * hours / float(rate.sum()), used_gpus, best)
+        return SpeedupError(name, signs[sign], HOUR_S * hours / float(rate.sum()), used_gpus, best)
 
     rows = []
     for sign in (0, 1):
@@ -135,7 +147,7 @@ def speedup_sensitivity(
         plan=plan,
         error=error,
         rows=tuple(rows),
-        worst_jct_s=3600 * worst_hours / float(rate.sum()),
+        worst_jct_s=HOUR_S * worst_hours / float(rate.sum()),
         worst_gpus=worst_gpus,
     )
 
@@ -160,7 +172,7 @@ def _with_error(workload: ClassWorkload, index: int, error: float) -> JobClass:
 
 
 def _off(speedup: FloatArray, error: float) -> FloatArray:
-    """Return speedups whose gain differs by a share; one that gains nothing cannot err so."""
+    """Return speedups with a gain that differs by a share; a flat one cannot differ this way."""
     return speedup + np.where(speedup > 1, (speedup - 1) * error, 0.0)
 
 
@@ -182,3 +194,107 @@ def _best_s(classes: Sequence[JobClass], gpus: float) -> float:
     """Return the least mean completion time on some GPUs, whatever the caps."""
     frontier = solve_frontier([replace(c, cap_h=float("inf")) for c in classes])
     return float(np.interp(gpus, frontier.budget_gpus, frontier.mean_jct_s))
+
+
+ENDS = ("power:0.6", "power:0.9")
+SAME_AT = 8.0  # GPUs on which the law of the other family is as fast
+
+
+@dataclass(frozen=True, slots=True)
+class OtherLaw:
+    """A law and its optimum.
+
+    Attributes:
+        speedup: the law.
+        frontier: the optimum at every budget.
+    """
+
+    speedup: SpeedupModel
+    frontier: Frontier
+
+    def jct_s(self, budget_gpus: float) -> float | None:
+        """Return the least mean completion time at a budget; None if it is below the load."""
+        if budget_gpus < self.frontier.min_budget * (1 - TOLERANCE):
+            return None
+        return self.frontier.mean_jct_at(budget_gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Laws:
+    """The section of a study about other laws.
+
+    Attributes:
+        assumed: the law of the study.
+        others: other laws.
+        points: the points of the study to compare at: the requested ones, or the knee.
+        notes: laws left out, and why.
+    """
+
+    assumed: OtherLaw
+    others: tuple[OtherLaw, ...]
+    points: tuple[Point, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its name among the results."""
+        return "laws"
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return one entry per law; keys are stable and carry their unit."""
+        return [
+            {
+                "name": one.speedup.name,
+                "load_gpus": one.frontier.load_gpus,
+                "min_budget_gpus": one.frontier.min_budget,
+                "at": [
+                    {
+                        "requested": point.requested,
+                        "budget_gpus": float(point.plan.budget_gpus),
+                        "mean_jct_s": one.jct_s(point.plan.budget_gpus),
+                    }
+                    for point in self.points
+                ],
+            }
+            for one in (self.assumed, *self.others)
+        ]
+
+
+def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
+    """Return the budgets of a study under other laws: power at two ends, and another family.
+
+    Args:
+        study: of a law of the same parameters for every job.
+        trace: its jobs.
+        choices: how it became a workload.
+
+    Raises:
+        ValueError: the speedups of the study are not a law.
+    """
+    law = study.speedup.law
+    if law is None:
+        raise ValueError(f"{study.speedup.name} is no law")
+    names = (*ENDS, other_family(study.speedup.name, law))
+    others, notes = [], []
+    for name in dict.fromkeys(names):
+        if name == study.speedup.name:
+            continue
+        model = load_speedup(name)
+        workload = workload_of(trace, model, within_cluster(choices, model, study.cluster))
+        try:
+            others.append(OtherLaw(model, solve_frontier(workload.classes)))
+        except InfeasibleError as error:  # a time that a class must keep
+            notes.append(
+                f"no plan at all if jobs follow {name}: {str(error).partition(chr(10))[0]}"
+            )
+    points = study.points if study.by_request else (study.knee,)
+    return Laws(OtherLaw(study.speedup, study.frontier), tuple(others), points, tuple(notes))
+
+
+def other_family(name: str, law: ClassProfile) -> str:
+    """Return the law of Amdahl, or for one of his a power, with the same s(`SAME_AT`)."""
+    speedup = float(law.at(np.array([SAME_AT]))[0])
+    if name.startswith("amdahl"):
+        return f"power:{max(log(speedup) / log(SAME_AT), 1e-6):.4g}"
+    serial_share = (SAME_AT / speedup - 1) / (SAME_AT - 1)
+    return f"amdahl:{min(max(serial_share, 0.0), 1.0):.4g}"  # a law may be better than linear

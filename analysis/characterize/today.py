@@ -1,0 +1,196 @@
+"""What a log shows today: GPUs held, waits, run times and the bill, in all and by GPU type.
+
+Every plan is compared with these numbers. Means are GPU-hours over the hours in which jobs arrive,
+as the load of `gpuplan characterize`; a month has 730.5 hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
+from gpuplan.analysis.jobs import JobArrays, job_arrays
+from gpuplan.analysis.steps import time_weighted_quantiles
+from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.analysis.trace import Trace
+
+COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
+"""Canonical columns that `today` reads."""
+
+UNNAMED = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUsage:
+    """GPUs and jobs of a log, or of one GPU type in it.
+
+    Attributes:
+        gpu_type: the type; None for all together.
+        jobs: jobs with a run time that hold GPUs.
+        gpu_h: GPU-hours they held.
+        mean_gpus: GPU-hours over the hours from the first submission to the last.
+        p95_gpus: GPUs held at most for 95% of that time.
+        peak_gpus: most GPUs held at once.
+        usd_per_gpu_h, usd_per_month: the price, and GPU-hours at that price scaled to a month;
+            None without a price.
+    """
+
+    gpu_type: str | None
+    jobs: int
+    gpu_h: float
+    mean_gpus: float
+    p95_gpus: float
+    peak_gpus: float
+    usd_per_gpu_h: float | None = None
+    usd_per_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Today:
+    """What a log shows.
+
+    Attributes:
+        usage: of all GPUs.
+        span_s: first submission to last submission, or to the last end if all come at once.
+        window_s: first submission to last recorded end.
+        mean_wait_s, p95_wait_s: recorded waits of the jobs counted; None where the log records
+            none.
+        waits: jobs whose wait is recorded.
+        mean_run_s: mean run time.
+        mean_jct_s, p95_jct_s: wait + run of the jobs whose wait is recorded; None without any.
+        types: one entry per GPU type, most GPU-hours first; a single one if the log names one type
+            or none.
+    """
+
+    usage: GpuUsage
+    span_s: float
+    window_s: float
+    mean_wait_s: float | None
+    p95_wait_s: float | None
+    waits: int
+    mean_run_s: float
+    mean_jct_s: float | None
+    p95_jct_s: float | None
+    types: tuple[GpuUsage, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        whole = asdict(self.usage)
+        del whole["gpu_type"]
+        return {
+            **whole,
+            "span_s": self.span_s,
+            "window_s": self.window_s,
+            "mean_wait_s": self.mean_wait_s,
+            "p95_wait_s": self.p95_wait_s,
+            "jobs_with_wait": self.waits,
+            "mean_run_s": self.mean_run_s,
+            "mean_jct_s": self.mean_jct_s,
+            "p95_jct_s": self.p95_jct_s,
+            "gpu_types": [asdict(each) for each in self.types],
+        }
+
+
+def today(
+    trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None, *,
+    include_running: bool = False,
+) -> Today | None:  # fmt: skip
+    """Return what a trace shows; None if no job has both a run time and GPUs.
+
+    Args:
+        trace: with the columns `COLUMNS`.
+        usd_per_gpu_h: one price for every GPU, or one by GPU type; the bill of all is None where a
+            type has none.
+        include_running: count jobs still running with the time they have run so far.
+    """
+    frame = trace.jobs.sort("submit_time", maintain_order=True)
+    jobs = job_arrays(frame, include_running=include_running)
+    counted = jobs.timed_gpu()
+    if not counted.any():
+        return None
+    wait_s, run_s = jobs.queue_s[counted], jobs.duration_s[counted]
+    start_us = jobs.submit_us - jobs.submit_us[0]
+    ends = start_us[counted] / MICROS + np.nan_to_num(wait_s) + run_s
+    window_s = float(max(ends.max(), start_us[-1] / MICROS))
+    span_s = jobs.span_s or window_s
+    names = frame["gpu_type"].fill_null(UNNAMED)
+    types = [
+        _usage(jobs, counted & (names == name).to_numpy(), name, span_s, usd_per_gpu_h)
+        for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
+    ]
+    types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
+    bills = [each.usd_per_month for each in types]
+    whole = _usage(jobs, counted, None, span_s, None)
+    if all(bill is not None for bill in bills):
+        usd = float(sum(bill for bill in bills if bill is not None))
+        month_gpu_h = whole.mean_gpus * MONTH_H
+        whole = GpuUsage(
+            **(
+                asdict(whole)
+                | {
+                    "usd_per_month": usd,
+                    "usd_per_gpu_h": usd / month_gpu_h if month_gpu_h else None,
+                }
+            )
+        )
+    known = ~np.isnan(wait_s)
+    jct_s = (wait_s + run_s)[known]
+    return Today(
+        usage=whole,
+        span_s=span_s,
+        window_s=window_s,
+        mean_wait_s=_mean(wait_s[known]),
+        p95_wait_s=_p95(wait_s[known]),
+        waits=int(known.sum()),
+        mean_run_s=float(run_s.mean()),
+        mean_jct_s=_mean(jct_s),
+        p95_jct_s=_p95(jct_s),
+        types=tuple(types),
+    )
+
+
+def _usage(
+    jobs: JobArrays, chosen: Any, name: str | None, span_s: float,
+    prices: float | Mapping[str, float] | None,
+) -> GpuUsage:  # fmt: skip
+    gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
+    mine = JobArrays(
+        submit_us=jobs.submit_us,
+        queue_s=jobs.queue_s,
+        duration_s=np.where(chosen, jobs.duration_s, np.nan),
+        num_gpus=jobs.num_gpus,
+        gpu_s=np.where(chosen, jobs.gpu_s, 0.0),
+        state=jobs.state,
+        censored=jobs.censored,
+        timed_jobs=int(chosen.sum()),
+    )
+    times, held, _ = held_over_time(mine)
+    until = round(span_s * MICROS)
+    lasting = np.diff(np.append(np.minimum(times, until), until))
+    (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
+    usd = prices.get(name or "") if isinstance(prices, Mapping) else prices
+    hours = span_s / HOUR_S
+    mean = gpu_h / hours if hours else 0.0
+    return GpuUsage(
+        gpu_type=name,
+        jobs=int(chosen.sum()),
+        gpu_h=gpu_h,
+        mean_gpus=mean,
+        p95_gpus=p95 / PARTS_PER_GPU,
+        peak_gpus=float(held.max()) / PARTS_PER_GPU,
+        usd_per_gpu_h=usd,
+        usd_per_month=None if usd is None else mean * MONTH_H * usd,
+    )
+
+
+def _mean(values: Any) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def _p95(values: Any) -> float | None:
+    return float(np.percentile(values, 95)) if values.size else None

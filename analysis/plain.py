@@ -1,0 +1,32 @@
+"""Typed results as plain values: what JSON, tables and gates read."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from datetime import date
+from os import fspath
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+
+def plain(value: Any) -> Any:
+    """Return a result as dicts, lists, texts and numbers, in the order of its fields.
+
+    A dataclass becomes a dict without the fields that are `msgspec.UNSET`, a path or an instant
+    its text.
+    """
+    if is_dataclass(value):
+        return {
+            one.name: plain(found)
+            for one in fields(value)
+            if (found := getattr(value, one.name)) is not UNSET
+        }
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if isinstance(value, Path):
+        return fspath(value)
+    return value.isoformat() if isinstance(value, date) else value

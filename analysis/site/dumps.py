@@ -1,0 +1,177 @@
+"""Read dumps of Slurm's tools: ``scontrol show node|partition -o``, ``sacctmgr show
+assoc|qos|events -P`` and ``sshare -alP``. What a file holds is told by its first line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS
+from gpuplan.analysis.site.units import UNLIMITED, gpu_limit, gpus_of, minutes_limit, whole_limit
+
+ONE_LINE = re.compile(r"([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
+EXPECTED = (
+    "output of scontrol show node|partition -o, sacctmgr show assoc|qos|events -P or sshare -alP"
+)
+Row = dict[str, str]
+
+QOS_COLUMNS = {
+    "grptres": ("GrpTRES", "gpu"), "grpjobs": ("GrpJobs", ""), "maxtrespu": ("MaxTRESPU", "gpu"),
+    "maxtresperuser": ("MaxTRESPU", "gpu"), "maxjobspu": ("MaxJobsPU", ""),
+    "maxjobsperuser": ("MaxJobsPU", ""), "maxtres": ("MaxTRESPerJob", "gpu"),
+    "maxtresperjob": ("MaxTRESPerJob", "gpu"),
+}  # fmt: skip
+
+
+def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
+    """Read one dump.
+
+    Args:
+        path: the file.
+        zone: zone of the times of node events.
+
+    Raises:
+        InputError: it cannot be read or is none of the dumps.
+    """
+    text = read_unpacked(path).decode("utf-8", "replace")
+    lines = [line.rstrip("\r") for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InputError(path, "is empty", expected=EXPECTED)
+    found = SiteDocument()
+    if lines[0].startswith(("NodeName=", "PartitionName=")):
+        for number, line in enumerate(lines, 1):
+            _told(path, number, _scontrol, found, dict(ONE_LINE.findall(line)))
+        return found
+    names = [name.strip().lower().replace(" ", "") for name in lines[0].split("|")]
+    take = _reader(set(names))
+    if take is None:
+        raise InputError(path, f"found {lines[0][:80]!r}", row=1, expected=EXPECTED)
+    for number, line in enumerate(lines[1:], 2):
+        cells = [cell.strip() for cell in line.split("|")]
+        row = dict(zip(names, cells, strict=False))
+        if take is _event:
+            _told(path, number, lambda to, told: _event(to, told, zone), found, row)
+        else:
+            _told(path, number, take, found, row)
+    return found
+
+
+def _told(
+    path: Path, number: int, take: Callable[[SiteDocument, Row], None], to: SiteDocument, row: Row
+) -> None:
+    try:
+        take(to, row)
+    except (ValueError, KeyError) as error:
+        raise InputError(path, str(error), row=number, expected=EXPECTED) from error
+
+
+def _reader(names: set[str]) -> Callable[..., None] | None:
+    if {"account", "user"} <= names and names & {"rawusage", "effectvusage"}:
+        return _share
+    if {"account", "user"} <= names and names & {"share", "fairshare", "grptres", "maxjobs"}:
+        return _association
+    if "nodename" in names or {"node", "state"} <= names:
+        return _event
+    if "name" in names and "priority" in names:
+        return _qos
+    return None
+
+
+def _scontrol(found: SiteDocument, told: Row) -> None:
+    """Take a line of ``scontrol show node -o`` or ``scontrol show partition -o``."""
+    if "NodeName" in told:
+        gpus = gpus_of(told.get("Gres", "")) or gpus_of(told.get("CfgTRES", ""))
+        if not gpus or not gpus[0]:
+            return
+        name = told["NodeName"]
+        for key, value in (
+            ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
+            ("weight", int(told.get("Weight", 1))),
+        ):  # fmt: skip
+            found.put(value, "node", name, key)
+        return
+    name = told["PartitionName"]
+    by_key = {key.lower(): value for key, value in told.items()}
+    for key, shown in PARTITION_KEYS.items():
+        text = by_key.get(key)
+        if text is None or (key != "nodes" and text.lower() in UNLIMITED):
+            continue
+        whole = key in ("prioritytier", "priorityjobfactor")
+        found.put(int(text) if whole else text, "partition", name, shown)
+
+
+def _association(found: SiteDocument, row: Row) -> None:
+    """Take a row of ``sacctmgr show assoc``; rows of one partition only are left out."""
+    account, user = row["account"], row.get("user", "")
+    if not account or (account == "root" and not user) or row.get("partition"):
+        return
+    where = ("account", account) if not user else ("account", account, "user", user)
+    shares = row.get("share") or row.get("fairshare") or "1"
+    if shares.lower() != "parent":
+        found.put(int(float(shares)), *where, "Fairshare")
+    if not user and row.get("parentname"):
+        found.put(row["parentname"], *where, "Parent")
+    if (gpus := gpu_limit(row.get("grptres", ""))) is not None:
+        found.put(gpus, *where, "GrpTRES", "gpu")
+    if (jobs := whole_limit(row.get("maxjobs", ""))) is not None:
+        found.put(jobs, *where, "MaxJobs")
+
+
+def _share(found: SiteDocument, row: Row) -> None:
+    """Take a row of ``sshare -alP``: raw usage of users, in billing-seconds."""
+    account, user = row["account"].strip(), row.get("user", "").strip()
+    if user and row.get("rawusage"):
+        found.put(float(row["rawusage"]), "account", account, "user", user, "RawUsage")
+        if (shares := row.get("rawshares", "")).isdigit():
+            found.put(int(shares), "account", account, "user", user, "Fairshare")
+    elif account and account != "root" and row.get("rawshares", "").isdigit():
+        found.put(int(row["rawshares"]), "account", account, "Fairshare")
+
+
+def _qos(found: SiteDocument, row: Row) -> None:
+    name = row["name"]
+    found.put(int(row.get("priority") or 0), "qos", name, "Priority")
+    for column, (key, resource) in QOS_COLUMNS.items():
+        cell = row.get(column, "")
+        value = gpu_limit(cell) if resource else whole_limit(cell)
+        if value is not None:
+            found.put(value, "qos", name, key, *([resource] if resource else []))
+    wall = row.get("maxwall", "")
+    if minutes_limit(wall) is not None:
+        found.put(wall, "qos", name, "MaxWall")
+
+
+def _event(found: SiteDocument, row: Row, zone: str = "UTC") -> None:
+    """Take a row of ``sacctmgr show events``: a node that was drained or down."""
+    node = row.get("nodename") or row.get("node") or ""
+    state = row.get("state", "").upper()
+    start, end = (row.get(name, "") for name in ("timestart", "timeend"))
+    start, end = start or row.get("start", ""), end or row.get("end", "")
+    if not node or not any(word in state for word in ("DOWN", "DRAIN", "FAIL", "MAINT")):
+        return
+    begin = _second(start, zone)
+    if begin is None:
+        return
+    until = _second(end, zone)
+    event = {"node": node, "start": begin, "end": until if until is not None else 1 << 40}
+    found.tables.setdefault("event", []).append(event)
+    found.sources["event"] = "given"
+
+
+def _second(text: str, zone: str) -> int | None:
+    """Return seconds after 1970 of a local time or a number; None for ``Unknown``."""
+    text = text.strip()
+    if text.isdigit():
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())

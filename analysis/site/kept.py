@@ -1,0 +1,61 @@
+"""Keep the scheduler's fields of a log in its trace: what ``ingest --twin`` adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.files import atomic_output
+from gpuplan.analysis.parquet import write_parquet
+from gpuplan.analysis.schema import METADATA_KEY
+from gpuplan.analysis.site.columns import KEPT_COLUMNS
+from gpuplan.analysis.site.log import SiteLog, read_site_log
+
+FORMATS = ("slurm", "swf")
+
+
+def keep_site_columns(trace: Path, sources: Sequence[Path], zone: str = "UTC") -> list[str]:
+    """Add the columns of `KEPT_COLUMNS` to a trace, from the logs it was made of.
+
+    Returns:
+        What each missing field switches off, one sentence each.
+
+    Raises:
+        InputError: a log cannot be read.
+        UsageError: a source is a folder or standard input.
+    """
+    for source in sources:
+        if not source.is_file():
+            raise UsageError(f"--twin: {source} is not a file; name the logs one by one")
+    logs = [read_site_log(source, zone) for source in sources]
+    kept = pl.concat([_columns(log) for log in logs]).unique(
+        "job_id", keep="first", maintain_order=True
+    )
+    metadata = pl.read_parquet_metadata(trace)
+    jobs = pl.read_parquet(trace).join(kept, on="job_id", how="left", maintain_order="left")
+    with atomic_output(trace) as temporary:
+        write_parquet(jobs, temporary, {METADATA_KEY: metadata[METADATA_KEY]})
+    return list(dict.fromkeys(text for log in logs for text in log.switched_off()))
+
+
+def _columns(log: SiteLog) -> pl.DataFrame:
+    def moment(name: str) -> pl.Expr:
+        return (pl.col(name) * 1_000_000).cast(pl.Datetime("us", "UTC"))
+
+    never = pl.col("start").is_null()
+    return log.jobs.select(
+        "job_id",
+        moment("eligible").alias("eligible_time"),
+        pl.col("limit_s").cast(pl.Float64),
+        "partition",
+        "qos",
+        "account",
+        pl.col("nodes").cast(pl.Int32).alias("req_nodes"),
+        pl.col("priority").alias("recorded_priority"),
+        "reason",
+        pl.when(never).then(moment("end")).alias("cancel_time"),
+        "billing",
+    ).select("job_id", *(pl.col(name).cast(kind) for name, kind in KEPT_COLUMNS.items()))

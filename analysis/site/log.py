@@ -1,0 +1,314 @@
+"""Read a log with the fields of its scheduler: sacct, SWF, or a trace that kept them.
+
+Every other reader of logs brings them into the canonical schema; this one keeps what a replay under
+the site's rules needs. A field that is not there is told with the rule that it switches off.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.files import existing_file, sha256_of
+from gpuplan.analysis.log_formats.format import LogFormat
+from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
+from gpuplan.analysis.log_formats.slurm_cells import (
+    elapsed_s,
+    gres_gpus,
+    instant,
+    is_step,
+    job_id,
+    state,
+    tres_gpus,
+    tres_type,
+)
+from gpuplan.analysis.log_formats.swf import STATUS, SWF
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
+from gpuplan.analysis.words import counted
+
+NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
+FOREVER_S = 366 * 86400
+"""The time limit of a job without one."""
+PARTIAL = ("2", "3", "4")
+NEEDED = {
+    "slurm": ("jobid", "submit", "start", "end"),
+    "swf": ("submit_time", "wait_time", "run_time"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLog:
+    """A log as the twin reads it.
+
+    Attributes:
+        jobs: one row per run of a GPU job, the columns of `SITE_COLUMNS`, sorted by submission.
+        path: the file.
+        sha256: hash of the file.
+        kind: ``slurm``, ``swf`` or ``trace``.
+        left_out: rows that are no usable GPU job, by reason.
+        missing: fields that the log lacks.
+        notes: what the user should know, one sentence each.
+    """
+
+    jobs: pl.DataFrame
+    path: Path
+    sha256: str
+    kind: str
+    left_out: dict[str, int] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def switched_off(self) -> list[str]:
+        """Return what each missing field means, one sentence each."""
+        return [f"no {SWITCHED_OFF[name][0]}: {SWITCHED_OFF[name][1]}" for name in self.missing]
+
+
+def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
+    """Read a log, plain or compressed.
+
+    Args:
+        path: the file.
+        zone: zone of times that are written without an offset.
+
+    Raises:
+        InputError: it cannot be read, is no such log, or has no GPU job.
+    """
+    existing_file(path)
+    source = Source(path, path, path.stat().st_size)
+    with closing(SourceStream(source)) as stream:
+        head = Head(path, stream.head)
+        if head.is_parquet:
+            return _checked(_from_trace(path))
+        kind, known = _format_of(head)
+        rows = known.open(stream)
+        has = frozenset(rows.columns)
+        missing = [name for name in NEEDED[kind] if name not in has]
+        if missing:
+            raise InputError(
+                path,
+                f"no column {', '.join(missing)}; found {', '.join(rows.columns[:12])}",
+                expected="sacct -a -X -P -D --noconvert with JobID, Submit, Start, End, AllocTRES",
+            )
+        batches = [task() for task in rows.batches(rows.columns)]
+        unread = sum(len(batch.refused) for batch in batches)
+        if not batches:
+            raise InputError(path, "has a header but no rows", expected="at least one GPU job")
+        cells = pl.concat([batch.cells for batch in batches])
+        digest = stream.sha256()
+    begins = 0
+    if kind == "swf":
+        told = [part for part in head.data.decode("utf-8", "replace").splitlines()[:400]
+                if "UnixStartTime:" in part]  # fmt: skip
+        begins = int(told[0].split(":")[1].split()[0]) if told else 0
+    read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
+    jobs, left_out = _usable(read)
+    if unread:
+        left_out["rows that cannot be read"] = unread
+    absent = tuple(name for name in SWITCHED_OFF if name not in present)
+    return _checked(SiteLog(jobs, path, digest, kind, left_out, absent))
+
+
+def _checked(log: SiteLog) -> SiteLog:
+    started = log.jobs.filter(pl.col("start").is_not_null()).height if log.jobs.height else 0
+    if not started:
+        told = "; ".join(f"{count} {why}" for why, count in log.left_out.items())
+        raise InputError(
+            log.path,
+            f"has no GPU job that started ({told or 'no rows'})",
+            expected="jobs with Submit, Start, End and GPUs",
+        )
+    return log
+
+
+def _format_of(head: Head) -> tuple[str, LogFormat]:
+    for known in (SLURM_FORMAT, SWF):
+        if known.recognizes(head) is not None:
+            return known.name, known
+    raise InputError(
+        head.path,
+        f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
+        expected="sacct -a -X -P -D --noconvert output, an SWF log or a trace of ingest --twin",
+    )
+
+
+def _seconds(time: pl.Expr) -> pl.Expr:
+    return (time.dt.epoch("us") // 1_000_000).cast(pl.Int64)
+
+
+def _slurm(cells: pl.DataFrame, has: frozenset[str], zone: str) -> tuple[pl.DataFrame, set[str]]:
+    """Return the rows of sacct in the columns of the twin, and which of them it tells."""
+    text = [name for name in cells.columns if cells[name].dtype == pl.String]
+    cells = cells.with_columns(
+        pl.when(~pl.col(name).is_in(NOTHING) & (pl.col(name) != "")).then(pl.col(name)).alias(name)
+        for name in text
+    ).filter(~is_step("jobid").fill_null(True))
+
+    def column(name: str) -> pl.Expr:
+        return pl.col(name) if name in has else pl.lit(None, pl.String)
+
+    start, end = instant("start", zone), instant("end", zone, "start")
+    told_gpus: list[pl.Expr] = []
+    kinds: list[pl.Expr] = []
+    nodes = column("nnodes").cast(pl.Int64, strict=False)
+    for name in ("alloctres", "reqtres", "allocgres", "reqgres"):
+        if name in has:
+            each = gres_gpus(name) * nodes.fill_null(1) if name.endswith("gres") else None
+            found = tres_gpus(name) if each is None else each
+            told_gpus.append(pl.when(found > 0).then(found))
+            if each is None:
+                kinds.append(tres_type(name))
+    kinds = [pl.when((kind != "") & (kind != ",")).then(kind) for kind in kinds]
+    elapsed = column("elapsedraw").cast(pl.Float64, strict=False)
+    if "elapsed" in has:
+        elapsed = pl.coalesce(elapsed, elapsed_s("elapsed"))
+    limit = _limit(column("timelimit"))
+    if "timelimitraw" in has:
+        limit = pl.coalesce(limit, pl.col("timelimitraw").cast(pl.Int64, strict=False) * 60)
+    billing = column("alloctres").str.extract(r"(?:^|,)billing=(\d+(?:\.\d+)?)")
+    requested = column("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
+    read = cells.select(
+        job_id=job_id("jobid"),
+        user=column("user"), account=column("account"), partition=column("partition"),
+        qos=column("qos"),
+        submit=_seconds(instant("submit", zone)),
+        eligible=_seconds(instant("eligible", zone)) if "eligible" in has
+        else pl.lit(None, pl.Int64),
+        start=_seconds(start), end=_seconds(end), run_s=elapsed.cast(pl.Int64),
+        limit_s=limit,
+        nodes=pl.coalesce(pl.when(nodes > 0).then(nodes), requested),
+        gpus=(pl.coalesce(told_gpus) if told_gpus else pl.lit(None, pl.Float64)).cast(pl.Int64),
+        gpu_type=(pl.coalesce(kinds) if kinds else pl.lit(None, pl.String)).str.to_lowercase(),
+        state=state("state").cast(pl.String) if "state" in has else pl.lit("unknown"),
+        priority=column("priority").cast(pl.Int64, strict=False),
+        reason=column("reason"), flags=column("flags"), reservation=column("reservation"),
+        node_list=column("nodelist"), submit_line=column("submitline"),
+        billing=billing.cast(pl.Float64),
+    )  # fmt: skip
+    names = {"limit_s": "timelimit", "nodes": "nnodes", "node_list": "nodelist",
+             "submit_line": "submitline", "billing": "alloctres"}  # fmt: skip
+    present = {name for name in SITE_COLUMNS if names.get(name, name) in has}
+    present |= {"limit_s"} if "timelimitraw" in has else set()
+    present |= {"nodes"} if "reqnodes" in has else set()
+    return read, present
+
+
+def _limit(cell: pl.Expr) -> pl.Expr:
+    """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
+    parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
+    days, one, two, three = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
+    with_days = days * 86400 + one * 3600 + two.fill_null(0) * 60 + three.fill_null(0)
+    plain = (
+        pl.when(three.is_not_null())
+        .then(one * 3600 + two * 60 + three)
+        .when(two.is_not_null())
+        .then(one * 60 + two)
+        .otherwise(one * 60)
+    )
+    told = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
+    return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(told)
+
+
+def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
+    cells = cells.filter(~pl.col("status").is_in(PARTIAL).fill_null(False))
+
+    def number(name: str) -> pl.Expr:
+        value = pl.col(name).cast(pl.Float64, strict=False)
+        return pl.when(value >= 0).then(value.round()).cast(pl.Int64)
+
+    def known(name: str) -> pl.Expr:
+        return pl.when(~pl.col(name).is_in(["-1", "-1.0"])).then(pl.col(name))
+
+    submit, wait, run = number("submit_time") + begins, number("wait_time"), number("run_time")
+    gpus = pl.coalesce(
+        pl.when(number(name) > 0).then(number(name))
+        for name in ("allocated_processors", "requested_processors")
+    )
+    word = pl.col("status").replace_strict(STATUS, default="unknown", return_dtype=pl.String)
+    limit = number("requested_time")
+    never = run.is_null() | ((run == 0) & (word == "cancelled"))
+    none = pl.lit(None, pl.String)
+    read = cells.select(
+        job_id=pl.col("job_number"), user=known("user_id"), account=known("group_id"),
+        partition=known("partition"), qos=none, submit=submit, eligible=pl.lit(None, pl.Int64),
+        start=pl.when(~never).then(submit + wait),
+        end=submit + wait + run.fill_null(0), run_s=pl.when(~never).then(run),
+        limit_s=pl.when(limit > 0).then(limit),
+        nodes=pl.lit(None, pl.Int64), gpus=gpus, gpu_type=none, state=word,
+        priority=pl.lit(None, pl.Int64), reason=none, flags=none, reservation=none,
+        node_list=none, submit_line=none, billing=pl.lit(None, pl.Float64),
+    )  # fmt: skip
+    told = {name for name in ("user", "account", "partition", "limit_s") if read[name].count()}
+    return read, told | {"job_id", "submit", "start", "end", "run_s", "gpus", "state"}
+
+
+def _from_trace(path: Path) -> SiteLog:
+    """Return the log that a trace of ``ingest --twin`` kept; a plain trace lacks most fields."""
+    table = pl.read_parquet(path)
+    has = set(table.columns)
+    if not {"submit_time", "duration_s", "num_gpus"} <= has:
+        raise InputError(path, "is not a trace", expected="a trace written by gpuplan ingest")
+
+    def column(name: str, kind: pl.DataType) -> pl.Expr:
+        return pl.col(name).cast(kind) if name in has else pl.lit(None, kind)
+
+    text, whole = pl.String(), pl.Int64()
+    submit = _seconds(pl.col("submit_time"))
+    start = submit + column("queue_s", pl.Float64()).round().cast(whole)
+    run = column("duration_s", pl.Float64()).round().cast(whole)
+    cancel = _seconds(pl.col("cancel_time")) if "cancel_time" in has else pl.lit(None, whole)
+    read = table.select(
+        job_id=column("job_id", text), user=column("user", text),
+        account=pl.coalesce(column("account", text), column("group", text)),
+        partition=column("partition", text), qos=column("qos", text), submit=submit,
+        eligible=_seconds(pl.col("eligible_time")) if "eligible_time" in has
+        else pl.lit(None, whole),
+        start=start, end=pl.coalesce(start + run, cancel), run_s=run,
+        limit_s=column("limit_s", pl.Float64()).cast(whole),
+        nodes=column("req_nodes", whole), gpus=pl.col("num_gpus").ceil().cast(whole),
+        gpu_type=column("gpu_type", text),
+        state=column("state", text).fill_null("unknown"),
+        priority=column("recorded_priority", whole), reason=column("reason", text),
+        flags=pl.lit(None, text), reservation=pl.lit(None, text), node_list=pl.lit(None, text),
+        submit_line=pl.lit(None, text), billing=column("billing", pl.Float64()),
+    )  # fmt: skip
+    jobs, left_out = _usable(read)
+    absent = tuple(name for name in SWITCHED_OFF if not jobs[name].count())
+    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent)
+
+
+def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Return the GPU jobs that can be replayed or cancelled, and counts of the other rows."""
+    ran = pl.coalesce("run_s", pl.col("end") - pl.col("start"))
+    never = pl.col("start").is_null() | ((pl.col("state") == "cancelled") & (ran.fill_null(0) == 0))
+    read = read.with_columns(start=pl.when(~never).then("start"), run_s=pl.when(~never).then(ran))
+    counts: dict[str, int] = {}
+    for why, broken in (
+        ("without a job id", pl.col("job_id").is_null()),
+        ("without a submission", pl.col("submit").is_null()),
+        ("without GPUs (CPU jobs)", pl.col("gpus").fill_null(0) < 1),
+        ("still waiting or unfinished at the end of the log",
+         pl.col("end").is_null() & pl.col("run_s").is_null()),
+        ("with an end before the start", pl.col("run_s") < 0),
+        ("with a start before the submission", pl.col("start") < pl.col("submit")),
+        ("whose GPUs are not a multiple of their nodes",
+         pl.col("gpus") % pl.col("nodes").fill_null(1).clip(1) != 0),
+    ):  # fmt: skip
+        is_broken = broken.fill_null(False)
+        bad = read.filter(is_broken).height
+        if bad:
+            counts[why] = bad
+            read = read.filter(~is_broken)
+    jobs = read.select(pl.col(name).cast(kind) for name, kind in SITE_COLUMNS.items()).sort(
+        "submit", maintain_order=True
+    )
+    return jobs, counts
+
+
+def left_out_notes(log: SiteLog) -> list[str]:
+    """Return a sentence per kind of row that was left out."""
+    return [f"{counted(count, 'row')} {why} left out" for why, count in log.left_out.items()]

@@ -1,0 +1,227 @@
+"""Read ``slurm.conf``: nodes, partitions, priorities and backfill.
+
+Keys are in any case, ``\\`` continues a line, ``#`` begins a comment, ``Include`` is followed, and
+``DEFAULT`` entries hold for what comes after them. Other keys are listed, never refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.hostlist import expand_hosts, split_hosts
+from gpuplan.analysis.site.units import gpus_of
+from gpuplan.analysis.words import counted
+
+MOST_INCLUDES = 100
+PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")
+COMMENT = re.compile(r"(?<!\\)#.*")
+
+PARTITION_KEYS = {
+    "nodes": "Nodes",
+    "prioritytier": "PriorityTier",
+    "priorityjobfactor": "PriorityJobFactor",
+    "maxtime": "MaxTime",
+    "maxnodes": "MaxNodes",
+    "qos": "QOS",
+    "tresbillingweights": "TRESBillingWeights",
+}
+PRIORITY_KEYS = {
+    name.lower(): name
+    for name in (
+        "PriorityType", "PriorityWeightAge", "PriorityWeightFairshare", "PriorityWeightJobSize",
+        "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES", "PriorityMaxAge",
+        "PriorityFavorSmall", "PriorityFlags", "PriorityDecayHalfLife", "PriorityCalcPeriod",
+        "FairShareDampeningFactor",
+    )
+}  # fmt: skip
+BACKFILL_KEYS = {
+    name.lower(): name
+    for name in ("SchedulerType", "SelectTypeParameters", "AccountingStorageEnforce")
+}
+PARAMETERS = (
+    "bf_interval", "bf_window", "bf_resolution", "bf_max_job_test", "bf_max_job_user",
+    "bf_max_job_part", "default_queue_depth", "sched_interval",
+)  # fmt: skip
+
+
+def read_slurm_conf(path: Path) -> SiteDocument:
+    """Read a slurm.conf and what it includes.
+
+    Raises:
+        InputError: a file cannot be read, or a node or partition line cannot be understood.
+    """
+    found = SiteDocument()
+    reader = _Conf(found)
+    for file, number, line in _lines(path, []):
+        reader.take(file, number, line)
+    reader.finish(path)
+    return found
+
+
+def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
+    """Yield the lines of a file and of those it includes, without comments and continuations."""
+    if path in above or len(above) > MOST_INCLUDES:
+        raise InputError(path, "includes itself", hint="take the Include line out")
+    text = read_unpacked(path).decode("utf-8", "replace")
+    whole, first = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = COMMENT.sub("", raw).rstrip()
+        if whole.endswith(","):
+            line = line.lstrip()
+        first = first or number
+        if line.endswith("\\"):
+            whole += line[:-1]
+            continue
+        whole, line = "", (whole + line).strip()
+        begin, first = first, 0
+        if not line:
+            continue
+        included = re.match(r"(?i)include\s+(\S+)$", line)
+        if included:
+            yield from _lines(path.parent / included[1], [*above, path])
+        else:
+            yield path, begin, line
+
+
+class _Conf:
+    """What the lines read so far say."""
+
+    def __init__(self, found: SiteDocument) -> None:
+        self.found = found
+        self.defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
+        self.sets: dict[str, list[str]] = {}
+        self.hosts: dict[str, str] = {}  # host -> its group
+        self.partitions: dict[str, tuple[Path, int]] = {}
+        self.plain = 0
+
+    def take(self, path: Path, number: int, line: str) -> None:
+        pairs = [(key.lower(), value.strip("\"'")) for key, value in PAIR.findall(line)]
+        if not pairs:
+            self.found.unknown_key(line.split()[0])
+            return
+        kind, name = pairs[0]
+        try:
+            if kind in self.defaults:
+                self._entry(kind, name, dict(pairs[1:]), path, number)
+            elif kind == "nodeset":
+                told = dict(pairs[1:])
+                self.sets[name] = expand_hosts(told.get("nodes", ""))
+            else:
+                for key, value in pairs:
+                    self._setting(key, value)
+        except ValueError as error:
+            raise InputError(path, str(error), row=number) from error
+
+    def _entry(self, kind: str, name: str, told: dict[str, str], path: Path, number: int) -> None:
+        if name.upper() == "DEFAULT":
+            self.defaults[kind] |= told
+            return
+        told = self.defaults[kind] | told
+        if kind == "nodename":
+            self._node(name, told)
+        else:
+            self._partition(name, told)
+            self.partitions[name] = (path, number)
+
+    def _node(self, name: str, told: dict[str, str]) -> None:
+        hosts = expand_hosts(name)
+        gpus = gpus_of(told.pop("gres", ""))
+        weight = int(told.pop("weight", 1))
+        self._unused("Node", told)
+        if not gpus or not gpus[0]:
+            self.plain += len(hosts)
+            return
+        self.hosts |= dict.fromkeys(hosts, name)
+        for key, value in (
+            ("count", len(hosts)), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"), ("weight", weight)
+        ):  # fmt: skip
+            self.found.put(value, "node", name, key)
+
+    def _partition(self, name: str, told: dict[str, str]) -> None:
+        if "priority" in told:
+            told.setdefault("prioritytier", told["priority"])
+            told.setdefault("priorityjobfactor", told["priority"])
+            told.pop("priority")
+        for key, shown in PARTITION_KEYS.items():
+            if key in told:
+                value: Any = told.pop(key)
+                if key in ("prioritytier", "priorityjobfactor"):
+                    value = int(value)
+                self.found.put(value, "partition", name, shown)
+        self._unused("Partition", told)
+
+    def _setting(self, key: str, value: str) -> None:
+        if key in PRIORITY_KEYS:
+            self.found.put(number_or_text(value), "priority", PRIORITY_KEYS[key])
+        elif key in BACKFILL_KEYS:
+            self.found.put(value, "backfill", BACKFILL_KEYS[key])
+        elif key == "schedulerparameters":
+            for part in value.split(","):
+                name, _, told = part.partition("=")
+                if name.strip() in PARAMETERS:
+                    self.found.put(int(told), "backfill", name.strip())
+                elif name.strip():
+                    self.found.unknown_key(f"SchedulerParameters {name.strip()}")
+        else:
+            self.found.unknown_key(key)
+
+    def _unused(self, kind: str, told: dict[str, str]) -> None:
+        for key in told:
+            self.found.unknown_key(f"{kind} {key}")
+
+    def finish(self, path: Path) -> None:
+        """Resolve node sets and ALL, and leave out nodes and partitions without GPUs."""
+        empty = []
+        for name, told in list(self.found.tables.get("partition", {}).items()):
+            file, row = self.partitions[name]
+            hosts: dict[str, None] = {}
+            for part in split_hosts(str(told.get("Nodes", ""))):
+                if part.upper() == "ALL":
+                    hosts |= dict.fromkeys(self.hosts)
+                    continue
+                try:
+                    members = self.sets.get(part) or expand_hosts(part)
+                except ValueError as error:
+                    raise InputError(file, str(error), row=row) from error
+                hosts |= dict.fromkeys(host for host in members if host in self.hosts)
+            if not hosts:
+                empty.append(name)
+                del self.found.tables["partition"][name]
+                continue
+            told["Nodes"] = folded(list(hosts), self.hosts)
+        if self.plain:
+            nodes = counted(self.plain, "node")
+            self.found.notes.append(f"{nodes} without GPUs left out of the model")
+        if empty:
+            self.found.notes.append(
+                f"partitions without GPU nodes are left out: {', '.join(empty)}"
+            )
+
+
+def folded(hosts: list[str], groups: dict[str, str]) -> str:
+    """Return a host list that names a group of nodes by its own name where it is whole."""
+    within = set(hosts)
+    members: dict[str, list[str]] = {}
+    for host, group in groups.items():
+        members.setdefault(group, []).append(host)
+    parts: dict[str, None] = {}
+    for host in hosts:
+        group = groups[host]
+        parts[group if within.issuperset(members[group]) else host] = None
+    return ",".join(parts)
+
+
+def number_or_text(value: str) -> int | float | str:
+    """Return a number where the text is one."""
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value

@@ -1,0 +1,106 @@
+"""``twin.toml``: a site's settings, the source of every value, and how well they fit its log."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
+
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+CALIBRATION = "calibration"
+
+
+def read_twin(path: Path) -> tuple[SiteDocument, dict[str, Any]]:
+    """Return the settings of a file and its calibration table.
+
+    Raises:
+        InputError: it cannot be read, is no TOML, or has a table that is not known.
+    """
+    try:
+        told = tomllib.loads(read_unpacked(path).decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            path, f"is no TOML: {error}", expected="a file written by gpuplan calibrate"
+        ) from error
+    calibration = told.pop(CALIBRATION, {})
+    known = (*TABLES, "event")
+    for name, value in told.items():
+        if name not in known:
+            raise InputError(path, f"has the unknown table [{name}]", expected=", ".join(known))
+        if not isinstance(value, list if name == "event" else dict):
+            raise InputError(path, f"{name} is no table", expected=f"[{name}] or [{name}.NAME]")
+    if not isinstance(calibration, dict):
+        raise InputError(path, "calibration is no table", expected="[calibration]")
+    sources = calibration.get("sources", {})
+    document = SiteDocument(told, {key: str(value) for key, value in sources.items()})
+    for key in _leaves(told, ()):
+        document.sources.setdefault(dotted(*key), "given")
+    return document, calibration
+
+
+def _leaves(table: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key)
+
+
+def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:
+    """Return the text of the file; values that nobody gave carry their source as a comment."""
+    sources = {key: source for key, source in document.sources.items() if source != "given"}
+    lines = [
+        "# Written by gpuplan calibrate; keys are Slurm's names. A number of a time is minutes."
+    ]
+    for name in TABLES:
+        lines += _table({name: document.tables.get(name, {})}, (), sources)
+    for event in document.tables.get("event", []):
+        lines += ["", "[[event]]"]
+        lines += [f"{_key(k)} = {_value(v)}" for k, v in event.items() if v is not None]
+    told = {**calibration, "sources": {key: sources[key] for key in sorted(sources)}}
+    lines += _table({CALIBRATION: told}, (), {})
+    return "\n".join(lines) + "\n"
+
+
+def _table(
+    table: Mapping[str, Any], above: tuple[str, ...], sources: Mapping[str, str]
+) -> list[str]:
+    plain = {k: v for k, v in table.items() if not isinstance(v, Mapping) and v is not None}
+    lines = []
+    if plain and above:
+        lines += ["", f"[{'.'.join(map(_key, above))}]"]
+        for key, value in plain.items():
+            source = sources.get(dotted(*above, key))
+            remark = f"  # {source}" if source else ""
+            lines.append(f"{_key(key)} = {_value(value)}{remark}")
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            lines += _table(value, (*above, key), sources)
+    return lines
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _text(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    )

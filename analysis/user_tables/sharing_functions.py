@@ -1,0 +1,156 @@
+"""Read and write the file of functions that share GPUs: services and training jobs, in TOML."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.errors import InputError, shortened
+from gpuplan.analysis.reading.source import read_unpacked
+
+INFERENCE, LLM, TRAINING = "inference", "llm", "training"
+SHARE = "a share of a GPU, above 0 and at most 1"
+POSITIVE, NOT_NEGATIVE = "a number above 0", "a number, at least 0"
+LEAST = 1e-9
+FIELDS: dict[str, tuple[float, float, str]] = {  # least, most, what it must be
+    "batch": (1, 1_000_000, "a whole number from 1"),
+    "request": (LEAST, 1, SHARE),
+    "limit": (LEAST, 1, SHARE),
+    "slo_s": (LEAST, math.inf, POSITIVE),
+    "memory_gb": (0, 1e6, NOT_NEGATIVE),
+    "work": (LEAST, 1e9, POSITIVE),
+    "capacity_rps": (LEAST, math.inf, POSITIVE),
+    "cold_start_s": (0, 1e9, NOT_NEGATIVE),
+    "workers": (1, 1024, "a whole number from 1 to 1024"),
+    "start_s": (0, 1e12, NOT_NEGATIVE),
+    "work_s": (LEAST, 1e12, POSITIVE),
+}
+TEXTS = ("name", "kind", "profile", "load")
+KNOWN = (*TEXTS, *FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedFunction:
+    """A function as the file tells of it.
+
+    Attributes:
+        name: its name.
+        kind: ``inference``, ``llm`` or ``training``.
+        profile: the table of its execution times.
+        request, limit: share of the SMs.
+        batch: largest batch; of a service.
+        slo_s: latency that a request should keep; of a service.
+        memory_gb: memory of an instance or worker.
+        work: iterations per request, for an LLM tokens.
+        capacity_rps: requests per second an instance counts for; None for what it serves.
+        cold_start_s: None for the option of the command.
+        load: requests of the service, as for ``--load``; None for the option.
+        workers, start_s, work_s: of a training job; it never ends where ``work_s`` is None.
+    """
+
+    name: str
+    kind: str
+    profile: Path
+    request: float
+    limit: float
+    batch: int = 1
+    slo_s: float = 1.0
+    memory_gb: float = 0.0
+    work: float = 1.0
+    capacity_rps: float | None = None
+    cold_start_s: float | None = None
+    load: str | None = None
+    workers: int = 1
+    start_s: float = 0.0
+    work_s: float | None = None
+
+
+def read_functions(path: Path) -> list[SharedFunction]:
+    """Read ``[[functions]]`` of a TOML file; profiles are found from its folder.
+
+    Raises:
+        InputError: no such file, no TOML, a key that is not known or missing, a value out of range.
+    """
+    hint = "gpuplan profile TABLE --slo 100ms -o functions.toml writes one"
+    try:
+        tables = tomllib.loads(read_unpacked(path).decode("utf-8-sig")).get("functions")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(path, f"is no TOML ({error})", hint=hint) from None
+    if not isinstance(tables, list) or not tables:
+        raise InputError(path, "has no functions", expected="[[functions]] for each", hint=hint)
+    found = [_function(path, at, table) for at, table in enumerate(tables, 1)]
+    names = [one.name for one in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(path, f"function {twice!r} is given twice", expected="different names")
+    return found
+
+
+def _function(path: Path, at: int, table: Any) -> SharedFunction:
+    if not isinstance(table, dict):
+        raise InputError(path, "functions must be tables", expected="[[functions]] for each")
+    name = str(table.get("name") or "")
+    where = f"function {name or at}"
+    unknown = next((key for key in table if key not in KNOWN), None)
+    if unknown is not None:
+        raise InputError(
+            path, f"{where}: no key {unknown!r}", expected=f"one of {', '.join(KNOWN)}"
+        )
+    kind = table.get("kind", INFERENCE)
+    if kind not in (INFERENCE, LLM, TRAINING):
+        wrong = f"{where}: kind is {shortened(str(kind), 40)!r}"
+        raise InputError(path, wrong, expected="inference, llm or training")
+    needed = ["name", "profile", "request"] + (["batch", "slo_s"] if kind != TRAINING else [])
+    missing = next((key for key in needed if key not in table), None)
+    if missing is not None:
+        raise InputError(path, f"{where}: no {missing}", expected=f"{', '.join(needed)}")
+    values: dict[str, Any] = {}
+    for key, (least, most, expected) in FIELDS.items():
+        if key not in table:
+            continue
+        value = table[key]
+        whole = key in ("batch", "workers")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not least <= value <= most
+            or (whole and value % 1)
+        ):
+            raise InputError(path, f"{where}: {key} is {value!r}", expected=expected)
+        values[key] = int(value) if whole else float(value)
+    values.setdefault("limit", min(1.0, 2 * values["request"]))
+    if values["limit"] < values["request"]:
+        raise InputError(path, f"{where}: limit is below the request", expected="at least that")
+    load = table.get("load")
+    return SharedFunction(
+        name=name,
+        kind=kind,
+        profile=path.parent / str(table["profile"]),
+        load=None if load is None else str(load),
+        **values,
+    )
+
+
+def functions_text(functions: Iterable[SharedFunction], folder: Path, note: str) -> str:
+    """Return the file of functions as TOML, with profiles named from ``folder``."""
+    lines = [f"# {note}"]
+    for one in functions:
+        profile = os.path.relpath(one.profile.resolve(), folder.resolve())
+        lines += ["", "[[functions]]", f"name = {json.dumps(one.name)}", f'kind = "{one.kind}"']
+        lines += [f"profile = {json.dumps(profile)}"]
+        lines += [f"request = {one.request:g}", f"limit = {one.limit:g}"]
+        if one.kind == TRAINING:
+            lines += [f"workers = {one.workers}", f"start_s = {one.start_s:g}"]
+        else:
+            lines += [f"batch = {one.batch}", f"slo_s = {one.slo_s:g}"]
+        if one.memory_gb:
+            lines.append(f"memory_gb = {one.memory_gb:g}")
+        if one.work != 1:
+            lines.append(f"work = {one.work:g}")
+    return "\n".join(lines) + "\n"

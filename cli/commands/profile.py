@@ -1,0 +1,215 @@
+"""``gpuplan profile``: batch size and share of the GPU of each model, from measured tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.log_choice import READING_PANEL
+from gpuplan.cli.options.outputs import check_output
+from gpuplan.cli.options.shared_options import (
+    OUTPUT_PANEL,
+    AllowUnchecked,
+    FailIf,
+    Output,
+    OutputFormat,
+    Plot,
+    ResultFormat,
+    command,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+
+    from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
+    from gpuplan.planner.sharing.profiling import ProfiledModel
+
+EXAMPLE = "gpuplan profile resnet152.csv --slo 100ms -o functions.toml"
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``gpuplan profile``."""
+    command(app, "profile", example=EXAMPLE)(profile)
+
+
+def profile(
+    tables: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Measured tables of services: batch size, percent of the SMs, seconds per batch, "
+            "items per second; with or without a header.",
+            metavar="TABLE...",
+            show_default=False,
+        ),
+    ],
+    slo: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="Latency that a request should keep, for example 100ms. A batch may take half of "
+            "it. Needed unless every table is of training.",
+            metavar="TIME",
+            show_default=False,
+        ),
+    ] = None,
+    training: Annotated[
+        bool,
+        COMMON,
+        typer.Option(
+            "--training",
+            help="The tables are of training: find the shares at which it keeps 80% (request) and "
+            "all (limit) of its speed.",
+        ),
+    ] = False,
+    te_drop: Annotated[
+        float,
+        typer.Option(
+            help="Throughput per percent of the SMs that a step of the search may lose.", min=0.0
+        ),
+    ] = 0.2,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="OURS=THEIRS: the header that stands for batch, sm_percent, latency_s or "
+            "throughput; may be repeated.",
+            metavar="OURS=THEIRS",
+            rich_help_panel=READING_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        list[Path] | None,
+        COMMON,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Write the functions that gpuplan share reads (.toml), or the result (.json, .md, "
+            ".csv, .txt, .svg, .png); may be repeated.",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    output_format: OutputFormat = ResultFormat.table,
+    plot: Plot = None,
+    fail_if: FailIf = None,
+    allow_unchecked: AllowUnchecked = False,
+) -> None:
+    """Choose the batch size and GPU share of each service from a measured table."""
+    functions = [path for path in out or () if path.suffix.lower() == ".toml"]
+    output = Output(
+        output_format=output_format,
+        out=[path for path in out or () if path not in functions] or None,
+        plot=plot,
+        fail_if=fail_if,
+        allow_unchecked=allow_unchecked,
+    )
+    check_output(output, picture=not training, rows=False, inputs=tables, others=functions)
+    from gpuplan.analysis.errors import UsageError
+    from gpuplan.analysis.files import sha256_of
+    from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS, read_profile
+    from gpuplan.cli.options.sharing_inputs import parse_latency
+    from gpuplan.planner.sharing.profiling import profile_models
+
+    names: dict[str, str] = {}
+    for text in columns or ():
+        ours, found, theirs = (part.strip() for part in text.partition("="))
+        if not found or ours not in COLUMNS or not theirs:
+            raise UsageError(f"--map {text!r}: expected OURS=THEIRS, OURS of {', '.join(COLUMNS)}")
+        names[ours] = theirs
+    if (slo is None) != training:
+        raise UsageError(
+            "--slo: services need it, for example --slo 100ms"
+            if slo is None
+            else "--slo and --training: training has no latency; give one of the two"
+        )
+    slo_s = None if slo is None else parse_latency(slo, "--slo")
+    read = [read_profile(path, names) for path in tables]
+    profiled = profile_models(read, slo_s, te_drop=te_drop)
+    files = [(path, _writer(profiled, path.parent, _note(slo))) for path in functions]
+    report = Report(
+        command="profile",
+        results={"functions": [one.summary() for one in profiled]},
+        tables=(_table(profiled),),
+        inputs=tuple(
+            InputFile(str(one.path), sha256_of(one.path), one.latency_s.size) for one in read
+        ),
+        parameters={"slo_s": slo_s, "training": training, "te_drop": te_drop, "map": names},
+        headline=_headline(profiled),
+        warnings=tuple(warning for one in profiled for warning in one.warnings),
+        figure=None if training else lambda: _figure(read, profiled),
+    )
+    emit(report, output, files=files)
+
+
+def _writer(profiled: list[ProfiledModel], folder: Path, note: str) -> Callable[[Path], None]:
+    """Return what writes the file of functions."""
+    from gpuplan.analysis.user_tables.sharing_functions import functions_text
+
+    text = functions_text((one.function for one in profiled), folder, note)
+
+    def write(path: Path) -> None:
+        path.write_text(text, encoding="utf-8")
+
+    return write
+
+
+def _note(slo: str | None) -> str:
+    what = "training" if slo is None else f"an SLO of {slo}"
+    return f"Functions that share GPUs, profiled for {what}. Add memory_gb, work and load by hand."
+
+
+def _figure(read: list[ProfileTable], profiled: list[ProfiledModel]) -> Figure:
+    from gpuplan.cli.figures.sharing import draw_profiles
+
+    pairs = zip(read, profiled, strict=True)
+    return draw_profiles([(table, one.service) for table, one in pairs if one.service is not None])
+
+
+def _headline(profiled: list[ProfiledModel]) -> str:
+    one = profiled[0]
+    function = one.function
+    if len(profiled) > 1:
+        shares = [model.function.request for model in profiled]
+        low, high = (f"{100 * share:g}%" for share in (min(shares), max(shares)))
+        between = low if low == high else f"{low} to {high}"
+        return f"{len(profiled)} models need {between} of a GPU each."
+    if one.service is None:
+        return (
+            f"{function.name} trains at 80% of its speed on {100 * function.request:g}% of a GPU, "
+            f"and at full speed on {100 * function.limit:g}%."
+        )
+    gap = 1 - one.service.te / one.service.best.te
+    best = "the optimum" if gap < 0.005 else f"{100 * gap:.0f}% less per share than the optimum"
+    return (
+        f"{function.name} needs {100 * function.request:g}% of a GPU at batch {function.batch}: "
+        f"{one.service.throughput:,.0f} items/s, {best}, found in {len(one.service.path)} trials."
+    )
+
+
+def _percent(share: Any) -> str:
+    return f"{100 * share:g}%"
+
+
+def _table(profiled: list[ProfiledModel]) -> Table:
+    columns = (
+        Column("name", "model"),
+        Column("batch", "batch", str),
+        Column("request", "request", _percent),
+        Column("limit", "limit", _percent),
+        Column("te", "items/s per %", lambda value: f"{value:.2f}"),
+        Column("te_best", "best", lambda value: f"{value:.2f}"),
+        Column("evaluations", "trials", str),
+        Column("moves", "", None),
+    )
+    rows = [one.summary() for one in profiled]
+    cells = [[row[column.key] for column in columns] for row in rows]
+    return Table("Batch size and share of the GPU", columns, cells)

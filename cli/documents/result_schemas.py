@@ -1,0 +1,198 @@
+"""The JSON Schemas of the results, made of their types.
+
+``python -m gpuplan.cli.documents.result_schemas`` writes those of `typed_results` to the folder
+``schemas`` of `gpuplan.cli`; a test tells where one is out of date.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from gpuplan.analysis.input_files import InputFile
+
+FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
+Schema = dict[str, Any]
+
+UNITS = {
+    "_usd_per_gpu_h": "dollars per GPU-hour",
+    "_usd_per_h": "dollars per hour",
+    "_gpu_h": "GPU-hours",
+    "_gpus": "GPUs",
+    "_usd": "dollars",
+    "_share": "a fraction of 1",
+    "_s": "seconds",
+    "_h": "hours",
+}
+"""End of a name -> its unit, where its description does not say more."""
+
+ATTRIBUTE = re.compile(r"    (?P<names>\w+(?:, \w+)*): (?P<text>.*)")
+
+
+def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
+    """Return command -> the type of its parameters, and those its results may have."""
+    from gpuplan.analysis.ingest.ingest import IngestAccount
+    from gpuplan.analysis.prices.results import PricesResults
+    from gpuplan.analysis.synth.write import SynthResults
+    from gpuplan.planner.studies.characterize import (
+        CharacterizeParameters,
+        CharacterizeResults,
+        WorkloadComparison,
+    )
+    from gpuplan.planner.studies.ingest import IngestParameters
+    from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.synth import SynthParameters
+
+    return {
+        "ingest": (IngestParameters, (IngestAccount,)),
+        "prices": (PricesParameters, (PricesResults,)),
+        "synth": (SynthParameters, (SynthResults,)),
+        "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
+    }
+
+
+def result_schema(command: str) -> Schema:
+    """Return the schema of what a command of `typed_results` writes as JSON."""
+    parameters, results = typed_results()[command]
+    described = {
+        "schema_version": {"const": 1},
+        "command": {"const": command},
+        "inputs": {"type": "array", "items": type_schema(InputFile)},
+        "parameters": type_schema(parameters),
+        "results": _any_of([type_schema(one) for one in results]),
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "gpuplan_version": {"type": "string"},
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:gpuplan:schema:1:{command}",
+        "title": f"What gpuplan {command} writes as JSON",
+        "type": "object",
+        "properties": described,
+        "required": sorted(described),
+    }
+
+
+def type_schema(kind: type) -> Schema:
+    """Return the schema of a dataclass, those inside it in their places."""
+    (schema,), known = msgspec.json.schema_components((kind,), ref_template="{name}")
+    types = {one.__name__: one for one in _dataclasses(kind)}
+    found: Schema = _inlined(schema, known, types)
+    return found
+
+
+def _inlined(schema: Any, known: dict[str, Any], types: dict[str, type]) -> Any:
+    """Return a schema as the renderer writes values: without references, any number may be null."""
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inlined(known[schema["$ref"]], known, types)
+    if "anyOf" in schema:
+        return _any_of([_inlined(one, known, types) for one in schema["anyOf"]])
+    found: Schema = {}
+    if "properties" in schema:
+        kind_of = types[schema["title"]]
+        about, optional = _descriptions(kind_of), _optional(kind_of)
+        found["properties"] = {
+            name: _told(name, _inlined(one, known, types), about)
+            for name, one in schema["properties"].items()
+        }
+        found["required"] = sorted(schema["properties"].keys() - optional)
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            found[key] = _inlined(schema[key], known, types)
+    if "prefixItems" in schema:
+        found["prefixItems"] = [_inlined(one, known, types) for one in schema["prefixItems"]]
+    for key in ("enum", "minItems", "maxItems", "format"):
+        if key in schema:
+            found[key] = schema[key]
+    kind = schema.get("type")
+    if kind is None and "enum" in schema:
+        kind = "string"
+    if kind == "number":  # what is undefined or infinite is null
+        kind = ["null", "number"]
+    return found if kind is None else {"type": kind, **found}
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    """Return the schema of a value that may be of several types, in one where that can be."""
+    if len(schemas) == 1:
+        return schemas[0]
+    merged: Schema = {}
+    kinds: set[str] = set()
+    for schema in schemas:
+        own = schema.get("type", [])
+        kinds |= {own} if isinstance(own, str) else set(own)
+    objects = [one["properties"] for one in schemas if "properties" in one]
+    for schema in schemas:
+        merged |= {key: value for key, value in schema.items() if key != "type"}
+    if len(objects) > 1:
+        merged["properties"] = {key: value for each in objects for key, value in each.items()}
+        required = [set(one["required"]) for one in schemas if "properties" in one]
+        merged["required"] = sorted(set.intersection(*required))
+    if "enum" in merged and "null" in kinds:
+        merged["enum"] = [*merged["enum"], None]
+    return {"type": sorted(kinds), **merged}
+
+
+def _told(name: str, schema: Schema, about: dict[str, str]) -> Schema:
+    """Return the schema of a field with what its class says of it, or its unit."""
+    unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), None)
+    description = about.get(name, unit)
+    if unit is not None and description and unit.casefold() not in description.casefold():
+        description = f"{description} ({unit})"
+    return schema if description is None else {**schema, "description": description}
+
+
+def _descriptions(kind: type) -> dict[str, str]:
+    """Return what the docstrings of a dataclass and its bases say of its fields."""
+    found: dict[str, str] = {}
+    for one in reversed(kind.__mro__):
+        _, _, listed = inspect.cleandoc(one.__doc__ or "").partition("Attributes:\n")
+        names: list[str] = []
+        for line in listed.splitlines():
+            if (match := ATTRIBUTE.fullmatch(line)) is not None:
+                names = match["names"].split(", ")
+                found |= dict.fromkeys(names, match["text"])
+            else:  # goes on
+                found |= {name: f"{found[name]} {line.strip()}" for name in names}
+    return {name: text.replace("`", "").strip().removesuffix(".") for name, text in found.items()}
+
+
+def _optional(kind: Any) -> set[str]:
+    """Return the fields of a dataclass that a result may be without."""
+    return {one.name for one in fields(kind) if one.default is msgspec.UNSET}
+
+
+def _dataclasses(kind: Any) -> Iterator[type]:
+    """Yield the dataclasses in a type, itself among them."""
+    if is_dataclass(kind) and isinstance(kind, type):
+        yield kind
+        hints = get_type_hints(kind)
+        for one in fields(kind):
+            yield from _dataclasses(hints[one.name])
+    for part in get_args(kind):
+        yield from _dataclasses(part)
+
+
+def written_schema(command: str) -> str:
+    """Return the text of a schema file."""
+    return json.dumps(result_schema(command), indent=1, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Write the schemas."""
+    for command in typed_results():
+        (FOLDER / f"{command}.json").write_text(written_schema(command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""A command that is a study: its options make a request, its report shows the answer.
+
+The command line, ``gpuplan report`` and ``gpuplan run`` make the same request of the same options
+and call the same function with it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.options.outputs import check_output, check_suffix
+from gpuplan.cli.options.shared_options import Output, command, option_reader, types_of
+
+if TYPE_CHECKING:
+    import typer
+
+    from gpuplan.cli.formats.report import Report
+
+
+class StudyRequest(Protocol):
+    """What every request of `gpuplan.planner.studies` has."""
+
+    @property
+    def reads(self) -> Collection[Path | str | None]:
+        """The files it reads, also as part of a text (``table:FILE``)."""
+
+    @property
+    def writes(self) -> Collection[Path]:
+        """The files it writes itself."""
+
+    def check(self) -> None:
+        """Check everything that can be checked without the trace. Raises `GpuplanError`."""
+
+
+R = TypeVar("R", bound=StudyRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Study(Generic[R]):
+    """A request with what makes a report of it.
+
+    Attributes:
+        request: what is asked of the library.
+        answer: calls the library and returns the report.
+    """
+
+    request: R
+    answer: Callable[..., Report]
+
+    def report(self) -> Report:
+        """Return the report. Raises `GpuplanError` where there can be none."""
+        return self.answer(self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCommand:
+    """A command that is a study.
+
+    Attributes:
+        name: the command.
+        study: makes a study of the options, which are its parameters; its docstring is the help.
+        example: stands at the end of the help.
+        output: the group of options that say where the report goes.
+        has_picture: whether the report has one.
+        has_rows: whether the report has rows for a Parquet file.
+        draws_first: whether the pictures are drawn while the study writes its own files, so that
+            either all files appear or none; its answer takes them as ``pictures``.
+    """
+
+    name: str
+    study: Callable[..., Study[Any]]
+    example: str
+    output: type = Output
+    has_picture: bool = True
+    has_rows: bool = True
+    draws_first: bool = False
+
+    def register(self, app: typer.Typer) -> None:
+        """Add the command to the application."""
+
+        def show(**values: Any) -> None:
+            self._show(values.pop("output"), self.study(**values))
+
+        own = list(inspect.signature(self.study).parameters.values())
+        output = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY)
+        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own]
+        show.__doc__, show.__name__ = self.study.__doc__, self.name
+        show.__annotations__ = {**types_of(self.study), "output": self.output}
+        show.__signature__ = inspect.Signature([*own, output])  # type: ignore[attr-defined]
+        command(app, self.name, example=self.example)(show)
+
+    def reader(self) -> Any:
+        """Return a click command that returns the study of its options and shows nothing."""
+        return option_reader(self.name, self.study)
+
+    def _show(self, group: Any, study: Study[Any]) -> None:
+        """Write the report of a study where its options of output say."""
+        known = {field.name for field in fields(Output)}
+        given = {one.name: getattr(group, one.name) for one in fields(group)}
+        output = Output(**{name: value for name, value in given.items() if name in known})
+        timeline: Path | None = given.get("timeline")
+        check_output(
+            output,
+            picture=self.has_picture,
+            rows=self.has_rows,
+            inputs=study.request.reads,
+            others=[*study.request.writes, *([] if timeline is None else [timeline])],
+        )
+        check_suffix("--timeline", timeline, ".parquet")
+        if timeline is not None and "timelines" in study.request.__dataclass_fields__:
+            study = replace(study, request=replace(study.request, timelines=True))
+        written = list(study.request.writes)
+        if self.draws_first and output.plot:
+            pictures, output = tuple(output.plot), replace(output, plot=None)
+            report = study.answer(study.request, pictures=pictures)
+            written += pictures
+        else:
+            report = study.report()
+        files = []
+        if timeline is not None:
+            from gpuplan.cli.options.market_options import timeline_file
+
+            assert report.timeline is not None
+            files.append(timeline_file(report.timeline, timeline))
+        emit(report, output, files=files, written=written)

@@ -1,0 +1,90 @@
+"""Time lines of one replay: GPUs, waiting jobs, and what else its policy reports."""
+
+from __future__ import annotations
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from gpuplan.cli.figures.palette import KINDS, look_of
+from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
+from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, Panel, TimeLines
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.time import MICROS
+
+SECONDS_PER_MINUTE = 60.0
+TALL = 3  # fewer panels than this have more room each
+STEPS = 800  # as many as a picture has columns to show
+DAYS_FROM_S = 172_800.0
+
+
+def time_axis(time_s: FloatArray, span_s: float) -> tuple[FloatArray, str]:
+    """Return times in days or hours, by how long they span, and the name of that unit."""
+    size, unit = (86_400.0, "days") if span_s >= DAYS_FROM_S else (3600.0, "hours")
+    return time_s / size, unit
+
+
+def finish_timelines(figure: Figure, end: float, unit: str) -> None:
+    """Give the panels of time lines one look; the last one names the time."""
+    for axes in figure.axes:
+        top = axes.get_ylim()[1]
+        axes.set_ylim(0, top if axes.dataLim.y1 > 0 else 1)
+        if end > 0:
+            axes.set_xlim(0, end)
+        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        axes.title.set(fontsize=10)
+    figure.axes[-1].set_xlabel(f"{unit} after the first submission")
+
+
+def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str = "") -> None:
+    """Draw a step function; of a long one the largest value in each of `STEPS` stretches."""
+    height = np.asarray(value, np.float64)
+    if time.size > STEPS:
+        begin = np.linspace(time[0], time[-1], STEPS)
+        most = height[np.searchsorted(time, begin, side="right") - 1]  # carried into the stretch
+        np.fmax.at(most, np.searchsorted(begin, time, side="right") - 1, height)
+        time, height = begin, most
+    axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)
+
+
+def draw_time_lines(lines: TimeLines, policy: str) -> Figure:
+    """Draw the panels of a run below each other, in the color of its policy."""
+    if lines.time_us.size == 0:
+        figure = new_figure(height_in=1.8)
+        figure.axes[0].text(
+            0.5, 0.5, "the run ended before the first tick", ha="center", va="center", color=INK
+        )
+        return figure
+    time, unit = time_axis(lines.time_us / MICROS, lines.end_us / MICROS)
+    colour, panels = look_of(policy).colour, lines.panels
+    is_tall = len(panels) < TALL
+    height_in = 0.5 + 2.0 * len(panels) if is_tall else 1.8 * len(panels)
+    figure = new_figure(rows=(1.0,) * len(panels), height_in=height_in, share_x=True)
+    with matplotlib.rc_context(SETTINGS):
+        for axes, panel in zip(figure.axes, panels, strict=True):
+            _draw(axes, panel, time, colour, ticks=5 if is_tall else 4)
+        finish_timelines(figure, time[-1], unit)
+    return figure
+
+
+def _draw(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int) -> None:
+    axes.set_title(panel.title)
+    axes.set_ylabel("minutes" if panel.unit == SECONDS else panel.unit)
+    kinds = [name for name in panel.series if name in KINDS and np.any(panel.series[name])]
+    for name in kinds:
+        draw_steps(axes, time, panel.series[name], KINDS[name].colour, name)
+    for name, values in panel.series.items():
+        if name not in KINDS:
+            scaled = values / SECONDS_PER_MINUTE if panel.unit == SECONDS else values
+            draw_steps(axes, time, scaled, colour)
+    if kinds:
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
+    if panel.limit is not None:
+        axes.axhline(panel.limit, color=INK if panel.unit == GPUS else SOFT, linewidth=0.8)
+    if panel.unit == RATIO:
+        axes.set_yscale("symlog", linthresh=1)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda ratio, _: f"{ratio:,g}"))
+    elif panel.unit in (GPUS, JOBS):
+        axes.yaxis.set_major_locator(MaxNLocator(ticks, integer=True))

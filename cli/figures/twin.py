@@ -1,0 +1,85 @@
+"""Replayed against recorded waits: by partition, and over time; and the effects of changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, new_figure
+
+if TYPE_CHECKING:
+    from gpuplan.planner.twin.calibrate import Calibration
+    from gpuplan.planner.twin.whatif import WhatIf
+
+MOST_GROUPS = 12
+BINS = 40
+HOUR_S = 3600.0
+
+
+def draw_calibration(found: Calibration) -> Figure:
+    """Draw mean waits, recorded and replayed, by partition and over time."""
+    from gpuplan.planner.twin.score import scored_mask
+
+    work, run = found.work, found.run
+    mask = scored_mask(work, run)
+    recorded = work.recorded_wait[mask] / HOUR_S
+    replayed = run.wait[mask] / HOUR_S
+    names = np.array(work.names("partition"), object)[mask]
+    kinds, counts = np.unique(names.astype(str), return_counts=True)
+    kinds = kinds[np.argsort(-counts, kind="stable")][:MOST_GROUPS]
+    figure = new_figure(panels=2, width_in=9.0)
+    series = (("recorded", recorded, INK), ("replayed", replayed, COLOURS["blue"]))
+    with matplotlib.rc_context(SETTINGS):
+        bars, lines = figure.axes
+        for i, (label, waits, colour) in enumerate(series):
+            means = [float(waits[names == kind].mean()) for kind in kinds]
+            at = np.arange(len(kinds)) + (i - 0.5) * 0.4
+            bars.barh(at, means, height=0.38, color=colour, label=label)
+        bars.set_yticks(np.arange(len(kinds)), [str(kind) for kind in kinds])
+        bars.invert_yaxis()
+        bars.set_xlabel("mean wait, h")
+        bars.set_title("By partition")
+        bars.legend(loc="lower right")
+        submit = work.jobs.submit[mask]
+        days = (submit - submit.min()) / 86400
+        edges = np.linspace(0, max(float(days.max()), 1e-9), BINS + 1)
+        which = np.clip(np.digitize(days, edges) - 1, 0, BINS - 1)
+        middle = (edges[:-1] + edges[1:]) / 2
+        for label, waits, colour in series:
+            total = np.bincount(which, weights=waits, minlength=BINS)
+            jobs = np.bincount(which, minlength=BINS)
+            by_day = np.where(jobs > 0, total / np.maximum(jobs, 1), np.nan)
+            lines.plot(middle, by_day, color=colour, label=label)
+        lines.set_xlabel("days after the warm-up")
+        lines.set_ylabel("mean wait, h")
+        lines.set_title("Over time")
+        lines.set_ylim(bottom=0)
+    return figure
+
+
+def draw_whatif(found: WhatIf) -> Figure:
+    """Draw the effect of every change on every group, with its error."""
+    rows = [
+        (f"{change.name}: {group.name}" if len(found.changes) > 1 else group.name, group)
+        for change in found.changes
+        for group in sorted(change.groups[1:], key=lambda group: -group.jobs)[:MOST_GROUPS]
+    ] or [(change.name, group) for change in found.changes for group in change.groups]
+    figure = new_figure(height_in=1.2 + 0.35 * max(len(rows), 2))
+    with matplotlib.rc_context(SETTINGS):
+        axes = figure.axes[0]
+        for i, (_, group) in enumerate(rows):
+            is_clear = group.verdict != "within the error"
+            colour = COLOURS["orange"] if group.effect_s > 0 else COLOURS["green"]
+            axes.errorbar(
+                group.effect_s / HOUR_S, i, xerr=group.error_s / HOUR_S, fmt="o", capsize=3,
+                color=colour if is_clear else COLOURS["sky"],
+            )  # fmt: skip
+        axes.axvline(0, color=INK, linewidth=0.8)
+        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+        axes.invert_yaxis()
+        axes.set_xlabel("change of the mean wait, h; bars: error")
+        axes.set_title(f"Effect by {found.by}")
+    return figure

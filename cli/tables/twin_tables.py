@@ -1,0 +1,190 @@
+"""Tables of a calibration and of what-if replays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_share
+
+if TYPE_CHECKING:
+    from gpuplan.planner.twin.calibrate import Calibration
+    from gpuplan.planner.twin.score import WaitScore
+    from gpuplan.planner.twin.validate import ChangeValidation
+    from gpuplan.planner.twin.whatif import WhatIf
+
+
+def show_signed(seconds: float) -> str:
+    """Return a duration with its sign."""
+    return f"{'+' if seconds > 0 else ''}{show_duration(seconds)}"
+
+
+def calibration_headline(found: Calibration) -> str:
+    """Return the answer in one sentence."""
+    score, floor = found.score, found.floor
+    return (
+        f"Replayed under {_rules(found.chosen)}, {show_share(score.within)} of "
+        f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; the mean error is "
+        f"{show_duration(score.mae_s)} (ties alone make {show_duration(floor.mae_s)})."
+    )
+
+
+def _rules(level: str) -> str:
+    from gpuplan.planner.twin.levels import ADDED, LEVELS
+
+    return "first in, first out" if level == LEVELS[0] else f"rules up to {ADDED[level]}"
+
+
+def calibration_tables(found: Calibration, show_advice: bool) -> Iterator[Table]:
+    """Yield the table of rules first."""
+    from gpuplan.planner.twin.levels import ADDED
+
+    first = found.levels[0].mae_s
+    rows = [
+        (
+            ADDED[level.name], level.name, level.within, level.mae_s,
+            level.mae_s / first if first > 0 else None, level.replayed_mean_s,
+            level.recorded_mean_s, "chosen" if level.name == found.chosen else "",
+        )
+        for level in found.levels
+    ]  # fmt: skip
+    yield Table(
+        "Error left after each rule",
+        (
+            Column("rule", "rule added"), Column("level", "level"),
+            Column("within", "within", show_share),
+            Column("mae_s", "mean error", show_duration),
+            Column("error_left", "error left", show_share),
+            Column("replayed_mean_wait_s", "mean wait replayed", show_duration),
+            Column("recorded_mean_wait_s", "recorded", show_duration), Column("chosen", ""),
+        ),
+        rows,
+    )  # fmt: skip
+    yield Table(
+        "Why",
+        (Column("item", "item"), Column("value", "what")),
+        [
+            ("choice", found.choice),
+            *((f"{name} skipped", why) for name, why in found.skipped.items()),
+            *((f"not scored: {why}", f"{count:,} jobs") for why, count in
+              found.work.excluded.items()),
+            *((f"never starts: {why}", f"{count:,} jobs") for why, count in
+              found.reasons.items()),
+            *(("rule off", text) for text in found.log.switched_off()),
+        ],
+    )  # fmt: skip
+    for kind, scores in found.score.by.items():
+        if len(scores) > 1:
+            yield _groups(kind, scores)
+    if found.inferred:
+        yield Table(
+            "Settings that nobody gave",
+            (Column("key", "setting"), Column("value", "value"), Column("source", "source"),
+             Column("why", "why")),
+            [(one.key, str(one.value), one.source, one.why) for one in found.inferred],
+            most=30,
+        )  # fmt: skip
+    if found.document.unknown:
+        names = ", ".join(found.document.unknown)
+        yield Table("Settings without effect here", (Column("key", "settings"),), [(names,)])
+    if show_advice:
+        texts = found.advice or ("No pattern stands out.",)
+        yield Table("Advice", (Column("advice", "advice"),), [(text,) for text in texts])
+
+
+def _groups(kind: str, scores: list[WaitScore]) -> Table:
+    return Table(
+        f"By {kind}",
+        (
+            Column(kind, kind), Column("jobs", "jobs", show_count),
+            Column("within", "within", show_share), Column("mae_s", "mean error", show_duration),
+            Column("bias_s", "bias", show_signed),
+            Column("recorded_mean_wait_s", "recorded wait", show_duration),
+        ),
+        [
+            (one.name, one.jobs, one.within, one.mae_s, one.bias_s, one.recorded_mean_s)
+            for one in scores
+        ],
+        most=15,
+    )  # fmt: skip
+
+
+def whatif_headline(found: WhatIf) -> str:
+    """Return the answer in a sentence per change."""
+    texts = []
+    for change in found.changes:
+        whole = change.groups[0] if change.groups else None
+        if whole is None:
+            texts.append(f"{change.name}: no scored job starts in both replays.")
+            continue
+        lost = sum(change.rejected.values())
+        also = f" {lost:,} jobs never start with it." if lost else ""
+        said = (
+            "no effect beyond the error" if whole.verdict == "within the error"
+            else f"waits get {whole.verdict}"
+        )  # fmt: skip
+        texts.append(
+            f"{change.name}: {said} (mean {show_signed(whole.effect_s)}, "
+            f"error {show_duration(whole.error_s)}).{also}"
+        )
+    return " ".join(texts)
+
+
+def whatif_tables(found: WhatIf) -> Iterator[Table]:
+    """Yield rejected jobs first, then the effects."""
+    lost = [
+        (change.name, why, count)
+        for change in found.changes
+        for why, count in change.rejected.items()
+    ]
+    effects = Table(
+        "Effect on waits",
+        (
+            Column("change", "change"), Column("group", found.by),
+            Column("jobs", "jobs", show_count),
+            Column("recorded_mean_wait_s", "recorded", show_duration),
+            Column("replayed_mean_wait_s", "replayed", show_duration),
+            Column("changed_mean_wait_s", "changed", show_duration),
+            Column("effect_s", "effect", show_signed), Column("error_s", "error", show_duration),
+            Column("verdict", "verdict"),
+            Column("p95_effect_s", "P95 effect", show_signed),
+            Column("p95_error_s", "P95 error", show_duration),
+        ),
+        [
+            (
+                change.name, one.name, one.jobs, one.recorded_mean_wait_s,
+                one.replayed_mean_wait_s, one.changed_mean_wait_s, one.effect_s, one.error_s,
+                one.verdict, one.p95_effect_s, one.p95_error_s,
+            )
+            for change in found.changes
+            for one in change.groups
+        ],
+        most=60,
+    )  # fmt: skip
+    if lost:
+        yield Table(
+            "Jobs that never start with the change",
+            (Column("change", "change"), Column("reason", "reason"),
+             Column("jobs", "jobs", show_count)),
+            lost,
+        )  # fmt: skip
+    yield effects
+
+
+def validation_table(found: ChangeValidation) -> Table:
+    """Return predicted against recorded effects."""
+    return Table(
+        "Predicted against recorded effect",
+        (
+            Column("group", found.by), Column("jobs_before", "jobs before", show_count),
+            Column("jobs_after", "jobs after", show_count),
+            Column("predicted_effect_s", "predicted", show_signed),
+            Column("recorded_effect_s", "recorded", show_signed),
+        ),
+        [
+            (one.name, one.jobs_before, one.jobs_after, one.predicted_effect_s,
+             one.recorded_effect_s)
+            for one in found.groups
+        ],
+    )  # fmt: skip

@@ -1,1 +1,0 @@
-"""Policies that plans are compared with."""

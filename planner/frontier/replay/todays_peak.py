@@ -1,0 +1,66 @@
+"""Replays of plans with no more GPUs at once than the log ever held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
+from gpuplan.planner.frontier.model.plan import Plan
+from gpuplan.planner.frontier.replay.renting import RentedCluster, within_cluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay, replay_plan
+from gpuplan.planner.speedup.model import SpeedupModel
+
+
+@dataclass(slots=True)
+class TodaysPeak:
+    """Replays with no more GPUs at once than the log ever held.
+
+    Attributes:
+        trace, speedup, choices: as the study has them, to plan again without wider jobs.
+        workload: the jobs as planned.
+        cluster: how GPUs are rented.
+        today: what the log shows.
+    """
+
+    trace: Trace
+    speedup: SpeedupModel
+    choices: ClassOptions
+    workload: ClassWorkload
+    cluster: RentedCluster
+    today: Today
+    _narrow: tuple[ClassWorkload, Frontier] | None = None
+
+    @property
+    def gpus(self) -> int:
+        """Most GPUs at once, whole nodes."""
+        each = self.cluster.node_gpus
+        peak = each * ceil(self.today.usage.peak_gpus / each)
+        return peak if self.cluster.max_gpus is None else min(peak, self.cluster.max_gpus)
+
+    def replay(self, plan: Plan, unlimited: PlanReplay) -> PlanReplay | None:
+        """Return a replay at the budget of a plan; None if no plan keeps up within the peak.
+
+        A plan with a job wider than the peak is made again without such widths.
+        """
+        if unlimited.peak_gpus <= self.gpus:
+            return unlimited
+        limited = replace(self.cluster, max_gpus=self.gpus)
+        try:
+            return replay_plan(self.workload, plan, limited)
+        except InfeasibleError:
+            pass
+        try:
+            if self._narrow is None:
+                choices = within_cluster(self.choices, self.speedup, limited)
+                workload = workload_of(self.trace, self.speedup, choices)
+                self._narrow = workload, solve_frontier(workload.classes)
+            workload, frontier = self._narrow
+            return replay_plan(workload, frontier.at_budget(plan.budget_gpus), limited)
+        except InfeasibleError:
+            return None

@@ -1,0 +1,154 @@
+"""EASY and conservative backfill on one cluster, planned with time limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS, SHARED, whole_nodes
+from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.runs.settings import OF_PRICES, Setting, SettingError
+
+if TYPE_CHECKING:
+    from gpuplan.planner.runs.simulation import Simulation
+    from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.cluster.parameters import Cluster
+    from gpuplan.simkit.cluster.simulator import ClusterRun
+    from gpuplan.simkit.workload import Workload
+
+WITHOUT = ("preemptive", "skipping", "checkpoint_s", "restore_s")
+LIMIT_FACTOR = 2.0
+MOST_FACTOR = 1000.0
+SETTINGS: dict[str, Setting] = {
+    **{name: setting for name, setting in SHARED.items() if name not in WITHOUT},
+    "limit_factor": Setting(
+        "number", "time limit of a job over its run time; 1 is exact", at_most=MOST_FACTOR
+    ),
+}
+
+
+def _defaults() -> dict[str, Any]:
+    usual = SCHEDULERS["fifo"].defaults() | {"limit_factor": LIMIT_FACTOR}
+    return {name: usual[name] for name in SETTINGS}
+
+
+def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulation:
+    """Replay jobs under ``easy`` or ``conservative`` backfill. Nothing is random.
+
+    Raises:
+        UsageError: settings that no cluster can have, or a job wider than the cluster.
+    """
+    from gpuplan.planner.policies.allpass_settings import idle_of_market
+    from gpuplan.planner.policies.cluster import job_frame, measure
+    from gpuplan.planner.policies.cluster_bill import bill_of, terms_of
+    from gpuplan.planner.policies.cluster_settings import RENTED
+    from gpuplan.planner.runs.cluster_setting import pool_of
+    from gpuplan.planner.runs.panels import usage_lines
+    from gpuplan.planner.runs.settings import check_widest, refuse_choice
+    from gpuplan.planner.runs.simulation import Simulation
+    from gpuplan.planner.runs.timelines import usage_frame
+    from gpuplan.simkit.cluster.parameters import Cluster
+    from gpuplan.simkit.cluster.simulator import enough_gpus
+    from gpuplan.simkit.cluster_shape import GpuPool
+
+    refuse_choice(settings)
+    values = _defaults() | dict(settings)
+    factor = float(values["limit_factor"])
+    if not 1 <= factor <= MOST_FACTOR:
+        raise SettingError(["limit_factor"], f"is at least 1 and at most 1000, found {factor:g}")
+    pool = pool_of(values, name)
+    each = None if pool is None else pool.gpus_per_node
+    cluster = Cluster((pool and pool.gpus) or each or 1, gpus_per_node=each)
+    is_sized = pool is not None and pool.gpus is not None
+    if not is_sized:
+        cluster = replace(cluster, gpus=enough_gpus(jobs.workload, cluster))
+    widest = int(jobs.workload.gpus.max())
+    size = "gpus" if values["cluster"] is None else "cluster"
+    check_widest(widest, cluster.gpus, size, "would never start", whole_nodes(widest, each))
+    terms = terms_of(values)
+    run = backfill_run(jobs.workload, cluster, name, factor)
+    bill = bill_of(run, terms)
+    shape = GpuPool(cluster.gpus, each, None if pool is None else pool.gpu_type)
+    own = SETTINGS.keys() - OF_PRICES.keys() - set(RENTED)
+    described = {"cluster": str(shape), "gpus": cluster.gpus, "gpus_per_node": each}
+    results = measure(run, bill)
+    results.pop("fragmented_share", None)  # not measured here
+    return Simulation(
+        policy=name,
+        settings={key: values[key] for key in values if key in own}
+        | described
+        | terms.effective(),
+        results=results,
+        rows=partial(job_frame, jobs, run, bill),
+        warnings=(
+            *(() if is_sized else (f"the cluster has {cluster.gpus:,} GPUs, as many as the jobs "
+                                   "use at once if none waits; set cluster for another size",)),
+            f"time limits are assumed: {factor:g} times the run time of each job (limit_factor)",
+            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
+        ),
+        timeline=partial(usage_frame, run),
+        run=run,
+        lines=partial(usage_lines, run),
+    )  # fmt: skip
+
+
+def backfill_run(workload: Workload, cluster: Cluster, backfill: str, factor: float) -> ClusterRun:
+    """Replay a workload in whole microseconds.
+
+    A gang takes equal shares of as few nodes as can hold it.
+
+    Args:
+        workload: the jobs, sorted by submission; none is wider than the cluster.
+        cluster: its size; the rest of its rules does not matter.
+        backfill: ``easy`` or ``conservative``.
+        factor: time limit of a job over its run time.
+    """
+    from gpuplan.simkit.cluster.simulator import ClusterRun
+    from gpuplan.simkit.run import usage_of_gangs
+    from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
+    from gpuplan.simkit.twin.simulator import replay_site
+    from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster, SiteNode, SitePartition
+
+    size = cluster.gpus_per_node or cluster.gpus
+    names = tuple(f"n{i}" for i in range(cluster.gpus // size))
+    site = SiteCluster(
+        tuple(SiteNode(name, size) for name in names), (SitePartition("all", names),)
+    )
+    n, submit = workload.size, workload.submit_us
+    nodes = -(-workload.gpus // size)
+    none, zero = np.full(n, NEVER, np.int64), np.zeros(n, np.int64)
+    limit = np.maximum(np.ceil(workload.service_us * factor), 1).astype(np.int64)
+    jobs = SiteJobs(
+        np.arange(n), submit, submit, nodes, -(-workload.gpus // nodes), limit,
+        workload.service_us, none, none, zero, workload.gpus.astype(np.float64),
+        zero, zero, zero, zero, zero, ("",), ("",), ("all",), ("",), ("",),
+    )  # fmt: skip
+    run = replay_site(site, jobs, SchedulerConfig(backfill=backfill))
+    usage = usage_of_gangs(submit, run.start, run.end, workload.gpus)
+    return ClusterRun(
+        workload, cluster, run.start, run.end, workload.service_us, zero, usage.time_us,
+        usage.used, usage.waiting, 0.0, 0,
+    )  # fmt: skip
+
+
+def _policy(name: str, about: str, source: str) -> Policy:
+    def run(jobs: TraceJobs, settings: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+        return simulate(jobs, settings, name)
+
+    return Policy(name, about, source, SETTINGS, _defaults, run)
+
+
+EASY = _policy(
+    "easy",
+    "first come, first served; a job passes that does not delay the first in line",
+    "Lifka, 1995 (EASY backfill)",
+)
+CONSERVATIVE = _policy(
+    "conservative",
+    "first come, first served; a job passes that delays nobody in line",
+    "Mu'alem and Feitelson, TPDS 2001",
+)

@@ -1,0 +1,1 @@
+"""Policies that share a cluster anew in every round; one file each."""

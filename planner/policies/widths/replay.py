@@ -1,0 +1,49 @@
+"""Jobs that keep one width for all their life, on GPUs rented as they are needed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+from gpuplan.planner.frontier.model.paths import WidthPath
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_paths, run_paths
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.elastic.simulator import WidthRun
+
+
+def recorded_gpus(workload: ClassWorkload) -> FloatArray:
+    """Return the GPUs that each job held when it was recorded; shape (n,)."""
+    return jobs_of(workload).gpus
+
+
+def nearest_gpus(workload: ClassWorkload, gpus: float) -> FloatArray:
+    """Return ``gpus`` for each job, or the nearest width that its class has; shape (n,)."""
+    nearest = np.array([c.widths[np.abs(c.widths - gpus).argmin()] for c in workload.classes])
+    found: FloatArray = nearest[jobs_of(workload).job_class]
+    return found
+
+
+def replay_gpus(workload: ClassWorkload, cluster: RentedCluster, gpus: FloatArray) -> PlanReplay:
+    """Run each job on so many GPUs.
+
+    Raises:
+        InfeasibleError: more than ``cluster.max_gpus``.
+        UsageError: a class has widths of several GPU types.
+    """
+    return replay_paths(workload, *_paths(workload, gpus), cluster)
+
+
+def run_gpus(workload: ClassWorkload, cluster: RentedCluster, gpus: FloatArray) -> WidthRun:
+    """Run each job on so many GPUs and return what the simulator measured; raises as above."""
+    return run_paths(workload, *_paths(workload, gpus), cluster)
+
+
+def _paths(workload: ClassWorkload, gpus: FloatArray) -> tuple[list[WidthPath], IntArray]:
+    pairs = np.stack([jobs_of(workload).job_class.astype(np.float64), gpus], axis=1)
+    kinds, path_of = np.unique(pairs, axis=0, return_inverse=True)
+    paths = [
+        WidthPath(int(number), (float(width),) * workload.classes[int(number)].work_h.size)
+        for number, width in kinds
+    ]
+    return paths, path_of.ravel().astype(np.int64)

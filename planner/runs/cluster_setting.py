@@ -1,0 +1,49 @@
+"""The setting ``cluster`` of a policy, and ``gpus``, its short form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuplan.planner.runs.settings import SettingError
+from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
+
+SIZES = ("cluster", "gpus")
+"""Settings that say how large a cluster is; a policy takes one of them."""
+
+
+def shape_of(settings: Mapping[str, Any]) -> ClusterShape | None:
+    """Return the shape that settings give, in full or in short; None where they give none.
+
+    Raises:
+        SettingError: they give both.
+    """
+    shape: ClusterShape | None = settings.get("cluster")
+    gpus: int | None = settings.get("gpus")
+    if shape is not None and gpus is not None:
+        raise SettingError(SIZES, "both are the size of the cluster", "give one of the two")
+    if gpus is None:
+        return shape
+    try:
+        return ClusterShape((GpuPool(gpus),))
+    except ValueError as error:
+        raise SettingError(["gpus"], str(error)) from error
+
+
+def gpus_of(settings: Mapping[str, Any]) -> int | None:
+    """Return the GPUs of the cluster; None for as many as are needed. Raises `SettingError`."""
+    shape = shape_of(settings)
+    return None if shape is None else shape.gpus
+
+
+def pool_of(settings: Mapping[str, Any], policy: str) -> GpuPool | None:
+    """Return the GPUs of a policy for one GPU type; None where no size is set.
+
+    Raises:
+        SettingError: several GPU types, or two sizes.
+    """
+    shape = shape_of(settings)
+    try:
+        return None if shape is None else shape.pool
+    except ValueError as error:
+        raise SettingError(["cluster"], f"{policy} is for one GPU type: {error}") from error

@@ -1,0 +1,67 @@
+"""Values over time, as pictures and tables show them, whatever the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.run import Run
+
+GPUS, JOBS, SECONDS, RATIO, USD = "GPUs", "jobs", "s", "ratio", "$/GPU-h"
+"""Units of values over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Values over time that share an axis.
+
+    Attributes:
+        title: what they are.
+        unit: one of `GPUS`, `JOBS`, `SECONDS`, `RATIO` and `USD`.
+        series: the values by name, each of shape (k,); of GPUs, several are by kind.
+        limit: a level that matters, such as the GPUs there are; None for none.
+    """
+
+    title: str
+    unit: str
+    series: Mapping[str, Any]
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLines:
+    """What happened over time in one run.
+
+    Attributes:
+        time_us: when anything changes, microseconds, ascending; shape (k,).
+        end_us: end of the run.
+        panels: for pictures.
+        rows: for tables: what it is, its unit and its values, of shape (k,).
+    """
+
+    time_us: IntArray
+    end_us: int
+    panels: tuple[Panel, ...]
+    rows: tuple[tuple[str, str, Any], ...]
+
+
+def usage_lines(run: Run) -> TimeLines:
+    """Return GPUs in use and, where any job waits, jobs waiting; times after the first."""
+    usage = run.usage
+    first = int(usage.time_us[0])
+    of = "" if run.capacity is None else f", of {run.capacity:,}"
+    waits = bool(np.any(usage.waiting))
+    title = f"GPUs in use{of}" + ("" if waits else "; no job waits")
+    panels = [Panel(title, GPUS, {"GPUs in use": usage.used}, run.capacity)]
+    if waits:
+        panels.append(Panel("Jobs waiting", JOBS, {"jobs waiting": usage.waiting}))
+    return TimeLines(
+        time_us=usage.time_us - first,
+        end_us=int(run.finish_us.max()) - first,
+        panels=tuple(panels),
+        rows=(("GPUs in use", GPUS, usage.used), ("jobs waiting", JOBS, usage.waiting)),
+    )

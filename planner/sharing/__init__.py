@@ -1,0 +1,1 @@
+"""Shared GPUs for services and training (Dilu): profiles, placement, co-scaling."""

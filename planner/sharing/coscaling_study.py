@@ -1,0 +1,404 @@
+"""How many GPUs services and training need if they share cards, and what it does to latency."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.sharing.coscaling import (
+    BY_LIMIT,
+    BY_REQUEST,
+    DILU_HORIZONTAL,
+    DILU_VERTICAL,
+    TOKENS,
+    WHOLE,
+    Service,
+    ServiceRun,
+    SharingRules,
+    SharingRun,
+    TrainingJob,
+    run_sharing,
+)
+from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules
+from gpuplan.simkit.sharing.policies import (
+    DILU,
+    EXCLUSIVE,
+    FAST_GS,
+    INFLESS_L,
+    INFLESS_R,
+    PlacementSettings,
+)
+from gpuplan.simkit.sharing.state import VerticalRules
+
+FAST_GS_HORIZONTAL = DILU_HORIZONTAL._replace(way=EAGER, keep_alive_s=6)
+INFLESS_HORIZONTAL = DILU_HORIZONTAL._replace(way=EAGER, keep_alive_s=11, least=0, first=0)
+COSCALING_POLICIES: dict[str, tuple[str, str, HorizontalRules]] = {
+    "dilu": (DILU, TOKENS, DILU_HORIZONTAL),
+    "exclusive": (EXCLUSIVE, WHOLE, DILU_HORIZONTAL),
+    "fast-gs": (FAST_GS, BY_LIMIT, FAST_GS_HORIZONTAL),
+    "infless": (INFLESS_L, BY_LIMIT, INFLESS_HORIZONTAL),
+    "infless-l": (INFLESS_L, BY_LIMIT, INFLESS_HORIZONTAL),
+    "infless-r": (INFLESS_R, BY_REQUEST, INFLESS_HORIZONTAL),
+    "mps-l": (DILU, BY_LIMIT, DILU_HORIZONTAL),
+    "mps-r": (DILU, BY_REQUEST, DILU_HORIZONTAL),
+}
+"""Policy -> placement, quotas, and how instances follow the load."""
+COLD_STARTS_S = (10.0, 30.0)
+FRONTIER_GAMMAS = (1.0, 1.5, 2.0)
+FRONTIER_CAPACITIES = (0.75, 1.0, 1.5)
+MARKED = ("dilu", "exclusive", "infless-l", "infless-r")
+
+
+@dataclass(frozen=True, slots=True)
+class SharingRequest:
+    """Services and training jobs that are to share GPUs.
+
+    Attributes:
+        services: the services, with their requests.
+        jobs: the training jobs.
+        policies: of `COSCALING_POLICIES`.
+        horizon_s: length of the run.
+        nodes, node_gpus: the cluster.
+        settings: bounds and weights of placement.
+        vertical: constants of the tokens.
+        cold_starts_s: cold starts to compare; the first is that of the main result. A service keeps
+            its own where ``own_cold_starts`` names it.
+        own_cold_starts: services whose cold start is known.
+        frontier: whether to vary gamma and the registered capacity.
+    """
+
+    services: Sequence[Service]
+    jobs: Sequence[TrainingJob]
+    policies: Sequence[str]
+    horizon_s: float
+    nodes: int
+    node_gpus: int
+    settings: PlacementSettings = field(default_factory=PlacementSettings)
+    vertical: VerticalRules = DILU_VERTICAL
+    cold_starts_s: Sequence[float] = COLD_STARTS_S
+    own_cold_starts: frozenset[str] = frozenset()
+    frontier: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOutcome:
+    """What a service saw under a policy; see `summary` for the fields of JSON."""
+
+    name: str
+    requests: int
+    unfinished: int
+    violation_rate: float
+    p50_s: float | None
+    p95_s: float | None
+    slo_s: float
+    cold_starts: int
+    instance_s: float
+    quota_s: float
+    peak_demand_over_capacity: float
+    headroom: float
+    longest_overload_s: int
+
+    def summary(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        own = {name: getattr(self, name) for name in self.__slots__}
+        own["p95_over_slo"] = None if self.p95_s is None else self.p95_s / self.slo_s
+        return own
+
+
+@dataclass(frozen=True, slots=True)
+class SharingOutcome:
+    """What happened under a policy at one cold start.
+
+    Attributes:
+        policy: its name.
+        cold_start_s: seconds until a new instance is ready.
+        functions: the services.
+        max_gpus, mean_gpus, gpu_h: GPUs with an instance.
+        training_kept: speed of each training job relative to whole GPUs.
+        run: the run itself.
+    """
+
+    policy: str
+    cold_start_s: float
+    functions: tuple[FunctionOutcome, ...]
+    max_gpus: int
+    mean_gpus: float
+    gpu_h: float
+    training_kept: tuple[float, ...]
+    run: SharingRun
+
+    @property
+    def worst_violation_rate(self) -> float:
+        """The violation rate of the worst service; 0 without services."""
+        return max((one.violation_rate for one in self.functions), default=0.0)
+
+    def summary(self, jobs: Sequence[TrainingJob]) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        kept = self.training_kept
+        return {
+            "policy": self.policy,
+            "cold_start_s": self.cold_start_s,
+            "max_gpus": self.max_gpus,
+            "mean_gpus": self.mean_gpus,
+            "gpu_h": self.gpu_h,
+            "worst_violation_rate": self.worst_violation_rate,
+            "cold_starts": sum(one.cold_starts for one in self.functions),
+            "training_kept_share": float(np.mean(kept)) if kept else None,
+            "functions": [one.summary() for one in self.functions],
+            "training": [
+                {"name": job.name, "kept_share": share}
+                for job, share in zip(jobs, kept, strict=True)
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierPoint:
+    """One setting of Dilu, or one policy to compare: GPUs against the worst violation rate."""
+
+    policy: str
+    gamma: float
+    capacity_factor: float
+    max_gpus: int
+    mean_gpus: float
+    worst_violation_rate: float
+    efficient: bool = False
+
+    def summary(self) -> dict[str, Any]:
+        """Return the fields by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class CoscalingStudy:
+    """Policies side by side, at each cold start.
+
+    Attributes:
+        request: what was asked.
+        outcomes: by cold start, then by policy.
+        exclusive: whole GPUs, at the first cold start.
+        frontier: the points of the frontier; empty where it was not asked for.
+    """
+
+    request: SharingRequest
+    outcomes: tuple[tuple[SharingOutcome, ...], ...]
+    exclusive: SharingOutcome
+    frontier: tuple[FrontierPoint, ...]
+
+    @property
+    def main(self) -> tuple[SharingOutcome, ...]:
+        """The policies at the first cold start."""
+        return self.outcomes[0]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        jobs = self.request.jobs
+        return {
+            "requests": sum(service.arrival_s.size for service in self.request.services),
+            "horizon_s": self.exclusive.run.horizon_s,
+            "exclusive_gpus": self.exclusive.max_gpus,
+            "policies": [one.summary(jobs) for one in self.main],
+            "verdicts": [verdict(row) for row in self.outcomes],
+            "frontier": [point.summary() for point in self.frontier],
+        }
+
+
+def verdict(outcomes: Sequence[SharingOutcome]) -> dict[str, Any]:
+    """Return which policies have the least violation rate and the fewest GPUs at a cold start."""
+    calm = min(one.worst_violation_rate for one in outcomes)
+    few = min(one.max_gpus for one in outcomes)
+    return {
+        "cold_start_s": outcomes[0].cold_start_s,
+        "fewest_violations": [one.policy for one in outcomes if one.worst_violation_rate == calm],
+        "least_worst_violation_rate": calm,
+        "fewest_gpus": [one.policy for one in outcomes if one.max_gpus == few],
+        "least_max_gpus": few,
+        "policies": [
+            {
+                "policy": one.policy,
+                "max_gpus": one.max_gpus,
+                "worst_violation_rate": one.worst_violation_rate,
+            }
+            for one in outcomes
+        ],
+    }
+
+
+def study_coscaling(
+    request: SharingRequest, progress: Callable[[float], None] | None = None
+) -> CoscalingStudy:
+    """Run every policy at every cold start, whole GPUs beside them, and the frontier.
+
+    Raises:
+        InfeasibleError: an instance or a training job does not fit; the message names it.
+    """
+    points = len(FRONTIER_GAMMAS) * len(FRONTIER_CAPACITIES) + len(MARKED)
+    total = len(request.policies) * len(request.cold_starts_s) + 1
+    total += points if request.frontier else 0
+    done = 0
+
+    def run(policy: str, cold_s: float, changed: SharingRequest) -> SharingOutcome:
+        nonlocal done
+        found = run_policy(policy, cold_s, changed)
+        done += 1
+        if progress is not None:
+            progress(min(done / total, 1.0))
+        return found
+
+    outcomes = tuple(
+        tuple(run(policy, cold_s, request) for policy in request.policies)
+        for cold_s in request.cold_starts_s
+    )
+    known = {one.policy: one for one in outcomes[0]}
+    first_s = request.cold_starts_s[0]
+    exclusive = known.get(EXCLUSIVE) or run(EXCLUSIVE, first_s, request)
+    known[EXCLUSIVE] = exclusive
+    frontier: list[FrontierPoint] = []
+    if request.frontier:
+        gamma = request.settings.gamma
+        for policy in MARKED:
+            one = known.get(policy) or run(policy, first_s, request)
+            frontier.append(_point(one, gamma, 1.0))
+        for gamma in FRONTIER_GAMMAS:
+            for factor in FRONTIER_CAPACITIES:
+                if gamma == request.settings.gamma and factor == 1:
+                    continue
+                changed = _varied(request, gamma, factor)
+                if changed is not None:
+                    frontier.append(_point(run(DILU, first_s, changed), gamma, factor))
+    return CoscalingStudy(request, outcomes, exclusive, _efficient(frontier))
+
+
+def run_policy(policy: str, cold_start_s: float, request: SharingRequest) -> SharingOutcome:
+    """Run one policy at one cold start.
+
+    Raises:
+        InfeasibleError: an instance or a training job does not fit.
+    """
+    placement, quotas, horizontal = COSCALING_POLICIES[policy]
+    services = [
+        one if one.name in request.own_cold_starts else replace(one, cold_start_s=cold_start_s)
+        for one in request.services
+    ]
+    rules = SharingRules(
+        placement=placement,
+        settings=request.settings,
+        quotas=quotas,
+        vertical=request.vertical,
+        horizontal=horizontal,
+        nodes=request.nodes,
+        node_gpus=request.node_gpus,
+    )
+    run = run_sharing(services, request.jobs, horizon_s=request.horizon_s, rules=rules)
+    if run.misfit is not None:
+        gpus = request.nodes * request.node_gpus
+        raise InfeasibleError(
+            f"{policy}: {run.misfit} does not fit at {run.misfit_s:,.0f} s in a cluster of "
+            f"{request.nodes} nodes of {request.node_gpus} GPUs ({gpus:,} GPUs)\n"
+            "  next: a larger --cluster"
+        )
+    elapsed = [
+        max(end_s - job.start_s, 1e-9)
+        for job, end_s in zip(request.jobs, run.training_end_s, strict=True)
+    ]
+    kept = [
+        float(min(work_s / span_s, 1.0))
+        for work_s, span_s in zip(run.training_s, elapsed, strict=True)
+    ]
+    return SharingOutcome(
+        policy=policy,
+        cold_start_s=cold_start_s,
+        functions=tuple(
+            outcome_of(service, found, run.horizon_s)
+            for service, found in zip(services, run.services, strict=True)
+        ),
+        max_gpus=int(run.active_gpus.max(initial=0)),
+        mean_gpus=run.gpu_s / run.horizon_s,
+        gpu_h=run.gpu_s / 3600,
+        training_kept=tuple(kept),
+        run=run,
+    )
+
+
+def outcome_of(service: Service, found: ServiceRun, horizon_s: float) -> FunctionOutcome:
+    """Measure a service: a request violates its SLO if it is late, or unfinished and too old."""
+    arrivals = service.arrival_s[service.arrival_s < horizon_s]
+    finish_s = found.finish_s[: arrivals.size]
+    latency_s = np.sort((finish_s - arrivals)[~np.isnan(finish_s)])
+    slo_s = service.slo_s * (service.work if service.llm else 1.0)
+    waiting = np.isnan(finish_s)
+    late = int((latency_s > slo_s).sum()) + int((horizon_s - arrivals[waiting] > slo_s).sum())
+    ends_s = np.where(np.isnan(found.removed_s), horizon_s, found.removed_s)
+    lived_s = float((ends_s - found.launched_s).sum())
+    seconds = math.ceil(horizon_s)
+    requests = np.bincount(arrivals.astype(np.int64), minlength=seconds)[:seconds]
+    instances = np.zeros(seconds)
+    for second, count in found.changes:
+        instances[second:] = count
+    capacity = np.maximum(instances, 1) * service.capacity()
+    return FunctionOutcome(
+        name=service.name,
+        requests=int(arrivals.size),
+        unfinished=int(waiting.sum()),
+        violation_rate=late / arrivals.size if arrivals.size else 0.0,
+        p50_s=_nearest(latency_s, 0.5),
+        p95_s=_nearest(latency_s, 0.95),
+        slo_s=slo_s,
+        cold_starts=int(found.launched_s.size),
+        instance_s=lived_s,
+        quota_s=service.request * lived_s,
+        peak_demand_over_capacity=float((requests / capacity).max(initial=0.0)),
+        headroom=service.limit / service.request,
+        longest_overload_s=_longest(requests > capacity),
+    )
+
+
+def overloads(outcome: SharingOutcome) -> list[FunctionOutcome]:
+    """Return the services whose peak demand exceeds what vertical scaling can give."""
+    return [one for one in outcome.functions if one.peak_demand_over_capacity > one.headroom + 1e-9]
+
+
+def _nearest(ranked: FloatArray, share: float) -> float | None:
+    return float(ranked[math.ceil(share * ranked.size) - 1]) if ranked.size else None
+
+
+def _longest(above: Any) -> int:
+    longest = count = 0
+    for one in above.tolist():
+        count = count + 1 if one else 0
+        longest = max(longest, count)
+    return longest
+
+
+def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequest | None:
+    """Return the request at another gamma and registered capacity; None above a limit."""
+    limits = [one.limit for one in request.services] + [job.limit for job in request.jobs]
+    if max(limits, default=0.0) > gamma + 1e-9:
+        return None
+    services = [replace(one, capacity_rps=factor * one.capacity()) for one in request.services]
+    settings = replace(request.settings, gamma=gamma)
+    return replace(request, services=services, settings=settings)
+
+
+def _point(one: SharingOutcome, gamma: float, factor: float) -> FrontierPoint:
+    worst = one.worst_violation_rate
+    return FrontierPoint(one.policy, gamma, factor, one.max_gpus, one.mean_gpus, worst)
+
+
+def _efficient(points: Sequence[FrontierPoint]) -> tuple[FrontierPoint, ...]:
+    def dominated(one: FrontierPoint) -> bool:
+        return any(
+            other.max_gpus <= one.max_gpus
+            and other.worst_violation_rate <= one.worst_violation_rate
+            and (other.max_gpus, other.worst_violation_rate)
+            != (one.max_gpus, one.worst_violation_rate)
+            for other in points
+        )
+
+    return tuple(replace(one, efficient=not dominated(one)) for one in points)

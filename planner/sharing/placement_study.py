@@ -1,0 +1,287 @@
+"""How many GPUs instances need under each placement policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.trace import Trace
+from gpuplan.analysis.user_tables.sharing_instances import (
+    INFERENCE,
+    KINDS,
+    TRAINING,
+    SharedInstance,
+)
+from gpuplan.analysis.words import counted
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_instances
+from gpuplan.simkit.sharing.policies import EXCLUSIVE, PlacementSettings
+
+MONTH_H = 730.5
+NODE_GPUS = 4  # of a cluster whose size is not given
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementRequest:
+    """What to place, and how.
+
+    Attributes:
+        instances: the instances, in the order in which they start.
+        policies: placement policies.
+        nodes, node_gpus: the cluster.
+        settings: bounds and weights; ``gammas`` replaces its gamma where several are given.
+        gammas: values of gamma to compare; empty for that of the settings.
+        usd_per_gpu_h: price of a GPU; None for no dollars.
+    """
+
+    instances: Sequence[SharedInstance]
+    policies: Sequence[str]
+    nodes: int
+    node_gpus: int
+    settings: PlacementSettings = field(default_factory=PlacementSettings)
+    gammas: Sequence[float] = ()
+    usd_per_gpu_h: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPlacement:
+    """GPUs under one policy.
+
+    Attributes:
+        policy: its name.
+        gamma: bound of the limits on a GPU.
+        run: what happened after each event.
+        time_s: time of each event.
+        max_gpus: most GPUs in use.
+        mean_gpus: mean over the time from the first to the last event.
+        sm_fragmentation: share of the SMs of GPUs in use that no request holds, mean over time.
+        memory_fragmentation: the same of memory.
+    """
+
+    policy: str
+    gamma: float
+    run: PlacementRun
+    time_s: FloatArray
+    max_gpus: int
+    mean_gpus: float
+    sm_fragmentation: float
+    memory_fragmentation: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementStudy:
+    """Placement policies side by side.
+
+    Attributes:
+        request: what was asked.
+        policies: by policy, then by gamma.
+    """
+
+    request: PlacementRequest
+    policies: tuple[PolicyPlacement, ...]
+
+    @property
+    def exclusive_gpus(self) -> int:
+        """Most GPUs in use if every instance had whole GPUs."""
+        return max(one.max_gpus for one in self.policies if one.policy == EXCLUSIVE)
+
+    @property
+    def asked(self) -> tuple[PolicyPlacement, ...]:
+        """The policies that were asked for."""
+        return tuple(one for one in self.policies if one.policy in self.request.policies)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        price = self.request.usd_per_gpu_h
+        rows = []
+        for one in self.asked:
+            saved = self.exclusive_gpus - one.max_gpus
+            month = None if price is None else saved * price * MONTH_H
+            rows.append(
+                {
+                    "policy": one.policy,
+                    "gamma": one.gamma,
+                    "max_gpus": one.max_gpus,
+                    "mean_gpus": one.mean_gpus,
+                    "sm_fragmentation": one.sm_fragmentation,
+                    "memory_fragmentation": one.memory_fragmentation,
+                    "saved_vs_exclusive_gpus": saved,
+                    "saved_vs_exclusive_share": saved / self.exclusive_gpus,
+                    "saved_usd_per_month": month,
+                }
+            )
+        return {
+            "instances": len(self.request.instances),
+            "cluster_gpus": self.request.nodes * self.request.node_gpus,
+            "exclusive_gpus": self.exclusive_gpus,
+            "policies": rows,
+        }
+
+
+def study_placement(request: PlacementRequest) -> PlacementStudy:
+    """Place the instances under each policy and each gamma; exclusive GPUs are always among them.
+
+    Raises:
+        InfeasibleError: an instance does not fit; the message names it.
+        UsageError: a bound below what an instance asks for.
+    """
+    arrays = _arrays(request.instances)
+    of, starts, time_s = _events(request.instances)
+    found = []
+    for policy in dict.fromkeys((*request.policies, EXCLUSIVE)):
+        gammas = request.gammas if policy != EXCLUSIVE else ()
+        for gamma in gammas or (request.settings.gamma,):
+            settings = replace(request.settings, gamma=gamma)
+            _check_bounds(request, policy, settings)
+            run = place_instances(
+                arrays,
+                of,
+                starts,
+                nodes=request.nodes,
+                node_gpus=request.node_gpus,
+                policy=policy,
+                settings=settings,
+            )
+            if run.failed_event is not None:
+                raise _misfit(request, policy, int(of[run.failed_event]), time_s[run.failed_event])
+            found.append(_measured(policy, gamma, run, time_s))
+    return PlacementStudy(request, tuple(found))
+
+
+def instances_of_trace(
+    trace: Trace, memory_gb: float, node_gpus: int
+) -> tuple[list[SharedInstance], tuple[str, ...]]:
+    """Return the jobs of a trace as instances with request = limit = the share they hold.
+
+    Jobs without GPUs and jobs that never started are left out; a job wider than a node becomes
+    several gangs.
+
+    Returns:
+        the instances in the order of their starts, and what to tell of them.
+    """
+    jobs = trace.jobs
+    state = jobs["state"].cast(pl.String)
+    submit_s = trace.submit_s
+    wait_s = jobs["queue_s"].fill_null(0.0).to_numpy()
+    length_s = jobs["duration_s"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    gpus = jobs["num_gpus"].fill_null(0.0).to_numpy()
+    running = (state == "running").fill_null(False).to_numpy()
+    started = (gpus > 0) & (~np.isnan(length_s) | running)
+    names = jobs["job_id"].fill_null("job").to_list()
+    found = []
+    for at in np.argsort(submit_s + wait_s, kind="stable"):
+        if not started[at]:
+            continue
+        start_s = float(submit_s[at] + wait_s[at])
+        end_s = None if np.isnan(length_s[at]) else start_s + float(length_s[at])
+        share = float(gpus[at])
+        if share < 1:
+            parts = [(1, share, INFERENCE)]
+        else:
+            whole = math.ceil(share)
+            full, rest = divmod(whole, node_gpus)
+            parts = [(node_gpus, 1.0, TRAINING)] * full + ([(rest, 1.0, TRAINING)] if rest else [])
+        for number, (workers, held, kind) in enumerate(parts):
+            name = names[at] if len(parts) == 1 else f"{names[at]}/{number + 1}"
+            memory = held * memory_gb
+            found.append(
+                SharedInstance(name, kind, workers, held, held, memory, start_s, end_s, name)
+            )
+    dropped = int((~started).sum())
+    notes = [
+        "The log has no limits: request = limit = the share of a GPU that a job holds.",
+        f"The log has no GPU memory: a job holds its share of {memory_gb:g} GB.",
+    ]
+    if dropped:
+        notes.append(f"{counted(dropped, 'job')} without GPUs or without a start left out.")
+    return found, tuple(notes)
+
+
+def _arrays(instances: Sequence[SharedInstance]) -> Instances:
+    numbers: dict[str, int] = {}
+    function = [numbers.setdefault(one.function, len(numbers)) for one in instances]
+    return Instances(
+        kind=np.array([KINDS.index(one.kind) for one in instances], np.int64),
+        gpus=np.array([one.gpus for one in instances], np.int64),
+        request=np.array([one.request for one in instances], np.float64),
+        limit=np.array([one.limit for one in instances], np.float64),
+        memory_gb=np.array([one.memory_gb for one in instances], np.float64),
+        function=np.array(function, np.int64),
+    )
+
+
+def _events(instances: Sequence[SharedInstance]) -> tuple[IntArray, Any, FloatArray]:
+    """Return instance, whether it starts, and time of every event.
+
+    Events of one time keep the order of their rows where these are known; else ends come first.
+    """
+    events = []
+    for at, one in enumerate(instances):
+        events.append((one.start_s, one.start_row or 1, at, True))
+        if one.end_s is not None:
+            at_once = one.end_s <= one.start_s
+            events.append((one.end_s, one.end_row or (2 if at_once else 0), at, False))
+    events.sort()
+    time_s, _, of, starts = (np.array(column) for column in zip(*events, strict=True))
+    return of.astype(np.int64), starts.astype(np.bool_), time_s.astype(np.float64)
+
+
+def _check_bounds(request: PlacementRequest, policy: str, settings: PlacementSettings) -> None:
+    for one in request.instances:
+        limit = one.request if policy == "infless-r" else one.limit
+        asked = one.limit if policy in ("infless-l", "fast-gs") else one.request
+        if policy != EXCLUSIVE and limit > settings.gamma + 1e-9:
+            raise UsageError(
+                f"--gamma {settings.gamma:g}: {one.name} alone has a limit of {limit:g}; expected "
+                "at least that"
+            )
+        if policy != EXCLUSIVE and asked > settings.omega + 1e-9:
+            raise UsageError(
+                f"--set omega={settings.omega:g}: {one.name} alone requests {asked:g}; expected at "
+                "least that"
+            )
+
+
+def _misfit(request: PlacementRequest, policy: str, at: int, time_s: float) -> InfeasibleError:
+    one = request.instances[at]
+    gpus = request.nodes * request.node_gpus
+    what = f"{one.gpus} GPUs in one node" if one.gpus > 1 else "1 GPU"
+    shape = f"{request.nodes} nodes of {request.node_gpus} GPUs"
+    memory = request.settings.memory_gb
+    if one.memory_gb > memory and one.kind != "llm-inference":
+        return InfeasibleError(
+            f"{policy}: {one.name} takes {one.memory_gb:g} GB, and a GPU has {memory:g} GB\n"
+            f"  next: --set memory_gb={one.memory_gb:g} or more"
+        )
+    return InfeasibleError(
+        f"{policy}: {one.name} does not fit at {time_s:,.0f} s; it needs {what} with "
+        f"{one.request:g} of the SMs and {one.memory_gb:g} GB free in a cluster of {shape} "
+        f"({gpus:,} GPUs)\n"
+        "  next: a larger --cluster"
+    )
+
+
+def _measured(policy: str, gamma: float, run: PlacementRun, time_s: FloatArray) -> PolicyPlacement:
+    lasts = np.diff(time_s, append=time_s[-1])
+    gpu_s = lasts * run.active_gpus
+    span_s, total = float(lasts.sum()), float(gpu_s.sum())
+    if total == 0:  # all at one instant
+        gpu_s = run.active_gpus.astype(np.float64)
+        total = float(gpu_s.sum()) or 1.0
+    mean = total / span_s if span_s else float(run.active_gpus.max())
+    return PolicyPlacement(
+        policy=policy,
+        gamma=float(gamma),
+        run=run,
+        time_s=time_s,
+        max_gpus=int(run.active_gpus.max()),
+        mean_gpus=mean,
+        sm_fragmentation=float((gpu_s * run.sm_free_share).sum()) / total,
+        memory_fragmentation=float((gpu_s * run.memory_free_share).sum()) / total,
+    )

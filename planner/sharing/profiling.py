@@ -1,0 +1,132 @@
+"""Profile models: search each table, and say which tables are suspicious."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.user_tables.sharing_functions import INFERENCE, TRAINING, SharedFunction
+from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable
+from gpuplan.planner.sharing.profile_search import (
+    LEAST_REACTION,
+    LIMIT_SHARE,
+    REQUEST_SHARE,
+    TE_DROP,
+    ServiceChoice,
+    TrainingChoice,
+    reaction,
+    search_service,
+    search_training,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledModel:
+    """What was found for a table.
+
+    Attributes:
+        function: the function as the file of functions has it.
+        service: the search of a service; None for training.
+        training: the searches of request and limit; None for a service.
+        share_reaction: best rate over worst across shares, at the largest batch.
+    """
+
+    function: SharedFunction
+    service: ServiceChoice | None
+    training: tuple[TrainingChoice, TrainingChoice] | None
+    share_reaction: float
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes the table suspicious."""
+        if self.share_reaction >= LEAST_REACTION:
+            return ()
+        return (
+            f"{self.function.name}: the largest batch is only {self.share_reaction:.2f} times as "
+            "fast on the largest share as on the smallest; the share was perhaps not applied",
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results as JSON has them."""
+        one, found = self.function, self.service
+        trials = () if found is None else found.path
+        choices = self.training or ()
+        evaluations = len(trials) + sum(len(choice.path) for choice in choices)
+        return {
+            "name": one.name,
+            "kind": one.kind,
+            "batch": one.batch,
+            "request": one.request,
+            "limit": one.limit,
+            "slo_s": None if found is None else one.slo_s,
+            "latency_s": None if found is None else found.latency_s,
+            "throughput": None if found is None else found.throughput,
+            "evaluations": evaluations,
+            "moves": evaluations - 1,
+            "traversal": None
+            if found is None
+            else {"batch": found.best.batch, "request": found.best.sm_percent / 100},
+            "te": None if found is None else found.te,
+            "te_best": None if found is None else found.best.te,
+            "stopped": None if found is None else found.stopped,
+            "share_reaction": self.share_reaction,
+            "suspicious": bool(self.warnings),
+            "path": [
+                {
+                    "batch": trial.batch,
+                    "sm_percent": trial.sm_percent,
+                    "feasible": trial.feasible,
+                    "te": trial.te,
+                }
+                for trial in trials
+            ],
+            "training_path": [
+                {"sm_percent": percent, "throughput": rate}
+                for choice in choices
+                for percent, rate in choice.path
+            ],
+        }
+
+
+def profile_models(
+    tables: Sequence[ProfileTable], slo_s: float | None, *, te_drop: float = TE_DROP
+) -> list[ProfiledModel]:
+    """Search every table: of services, or of training where there is no SLO.
+
+    Raises:
+        InfeasibleError: no share of a table meets the SLO.
+        UsageError: two tables of one name.
+    """
+    names = [table.name for table in tables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{twice}: two tables have this name; rename one of the files")
+    return [_profiled(table, slo_s, te_drop) for table in tables]
+
+
+def _profiled(table: ProfileTable, slo_s: float | None, te_drop: float) -> ProfiledModel:
+    if slo_s is None:
+        request = search_training(table, REQUEST_SHARE)
+        limit = search_training(table, LIMIT_SHARE)
+        function = SharedFunction(
+            name=table.name,
+            kind=TRAINING,
+            profile=table.path,
+            request=request.sm_percent / 100,
+            limit=max(request.sm_percent, limit.sm_percent) / 100,
+            batch=int(table.batch[-1]),
+        )
+        return ProfiledModel(function, None, (request, limit), reaction(table))
+    found = search_service(table, slo_s, te_drop=te_drop)
+    function = SharedFunction(
+        name=table.name,
+        kind=INFERENCE,
+        profile=table.path,
+        request=found.request,
+        limit=found.limit,
+        batch=found.batch,
+        slo_s=slo_s,
+    )
+    return ProfiledModel(function, found, None, reaction(table))

@@ -1,0 +1,1 @@
+"""Studies: for each, a request with typed fields and the function that answers it."""

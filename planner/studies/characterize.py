@@ -1,0 +1,278 @@
+"""Say what a workload is, how several differ, and what one would have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from msgspec import UNSET, UnsetType
+
+from gpuplan.analysis.characterize import COLUMNS, NAMES
+from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
+from gpuplan.analysis.characterize.results import WorkloadResults
+from gpuplan.analysis.characterize.two_sample import TwoSample
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.prices.view import PriceView, read_market
+from gpuplan.analysis.trace import Selection, Trace, written_utc
+from gpuplan.planner.pricing.trace_bill import (
+    TraceCost,
+    TracePriceResults,
+    trace_cost,
+    trace_price_results,
+)
+
+MOST_TRACES = 6  # the picture has as many colors
+
+
+@dataclass(frozen=True, slots=True)
+class TracePrices:
+    """The prices that a trace is billed at.
+
+    Attributes:
+        prices: a price table, or ``builtin`` for the list that comes with gpuplan.
+        gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
+        reference: ``provider:kind`` that savings are counted against; None for the most expensive
+            on-demand source of each GPU.
+        as_of: when the age of prices is judged; None for the last submission.
+    """
+
+    prices: str
+    gpu: str | None = None
+    reference: str | None = None
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterizeParameters:
+    """What was asked for, as JSON has it; the last four only where a bill was."""
+
+    where: str | None
+    since: str | None
+    until: str | None
+    sample: int | None
+    scale_duration: float
+    scale_interarrival: float
+    seed: int
+    include_running: bool
+    top: int
+    fits: bool
+    ci: float | None
+    resamples: int
+    prices: str | UnsetType = UNSET
+    gpu: str | UnsetType | None = UNSET
+    reference: str | UnsetType | None = UNSET
+    as_of: str | UnsetType | None = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterizeRequest:
+    """Which traces to characterize, and what to say of them.
+
+    Attributes:
+        traces: canonical traces; several are compared.
+        jobs: which jobs of each.
+        options: what to compute.
+        prices: what GPUs cost; None for no bill. For one trace alone.
+    """
+
+    traces: tuple[Path, ...]
+    jobs: Selection = field(default_factory=Selection)
+    options: PortraitOptions = field(default_factory=PortraitOptions)
+    prices: TracePrices | None = None
+
+    def __post_init__(self) -> None:
+        if not self.traces:
+            raise ValueError("expected at least one trace")
+        if len(self.traces) > MOST_TRACES:
+            raise UsageError(
+                f"{len(self.traces)} traces: at most {MOST_TRACES} are compared at once"
+            )
+        if self.prices is not None and len(self.traces) > 1:
+            raise UsageError("--prices: give one trace, to say what it would have cost")
+
+    @property
+    def reads(self) -> tuple[Path | str, ...]:
+        """The files it reads."""
+        return (*self.traces, *(() if self.prices is None else (self.prices.prices,)))
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes: none."""
+        return ()
+
+    def check(self) -> None:
+        """Check what can be checked before a trace is read: nothing more than the fields."""
+
+    def parameters(self) -> CharacterizeParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        asked, options = self.prices, self.options
+        return CharacterizeParameters(
+            **self.jobs.parameters(),
+            include_running=options.include_running,
+            top=options.top,
+            fits=options.fits,
+            ci=options.ci,
+            resamples=options.resamples,
+            prices=UNSET if asked is None else asked.prices,
+            gpu=UNSET if asked is None else asked.gpu,
+            reference=UNSET if asked is None else asked.reference,
+            as_of=UNSET if asked is None else written_utc(asked.as_of),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TraceBill:
+    """What one trace would have cost.
+
+    Attributes:
+        view: what sources ask.
+        cost: what the trace would have cost at each.
+    """
+
+    view: PriceView
+    cost: TraceCost
+
+
+@dataclass(frozen=True)
+class CharacterizeResults(WorkloadResults):
+    """What a workload is, and what it would have cost; null means undefined or not recorded.
+
+    Attributes:
+        prices: the prices and the bill, where asked for.
+    """
+
+    prices: TracePriceResults | UnsetType = UNSET
+
+
+@dataclass(frozen=True)
+class TraceName:
+    """The name of one of several traces.
+
+    Attributes:
+        name: the file's own, or its path.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True)
+class NamedWorkload(WorkloadResults, TraceName):  # in JSON the name comes first
+    """One of several workloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadComparison:
+    """Several workloads.
+
+    Attributes:
+        traces: each workload.
+        comparison: each pair of them in durations, gaps and GPU counts.
+    """
+
+    traces: tuple[NamedWorkload, ...]
+    comparison: tuple[TwoSample, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterizeStudy:
+    """What the traces are.
+
+    Attributes:
+        traces: as read.
+        names: a short name of each.
+        portraits: the statistics of each.
+        pairs: how any two differ; empty for one.
+        bill: what it would have cost; None where nobody asked.
+        inputs: the files read.
+    """
+
+    traces: tuple[Trace, ...]
+    names: tuple[str, ...]
+    portraits: tuple[CharacterizedTrace, ...]
+    pairs: tuple[TwoSample, ...]
+    bill: TraceBill | None
+    inputs: tuple[InputFile, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader must know."""
+        if len(self.portraits) > 1:
+            named = zip(self.names, self.portraits, strict=True)
+            return tuple(f"{name}: {note}" for name, one in named for note in one.workload.notes)
+        billed = () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
+        return (*self.portraits[0].workload.notes, *billed)
+
+    @property
+    def results(self) -> CharacterizeResults | WorkloadComparison:
+        """The numbers as JSON has them."""
+        if len(self.portraits) > 1:
+            named = zip(self.names, self.portraits, strict=True)
+            return WorkloadComparison(
+                tuple(NamedWorkload(name=name, **vars(one.results())) for name, one in named),
+                self.pairs,
+            )
+        bill = self.bill
+        priced = UNSET if bill is None else trace_price_results(bill.cost, bill.view)
+        return CharacterizeResults(**vars(self.portraits[0].results()), prices=priced)
+
+
+def characterize(
+    request: CharacterizeRequest, progress: Callable[[float], None] | None = None
+) -> CharacterizeStudy:
+    """Return the statistics of the traces.
+
+    Raises:
+        InputError: a trace or a price table cannot be used.
+        UsageError: a predicate that cannot be read, or prices that do not fit.
+    """
+    billed = () if request.prices is None else ("gpu_type",)
+    traces = tuple(
+        read_trace(path, request.jobs, columns=(*COLUMNS, *billed), categories=(*NAMES, *billed))
+        for path in request.traces
+    )
+    portraits = []
+    for position, trace in enumerate(traces):
+        portraits.append(portray(trace, request.options, position=position))
+        if progress is not None and len(traces) > 1:
+            progress((position + 1) / len(traces))
+    names = trace_names(request.traces)
+    inputs = tuple(map(trace_input, traces))
+    pairs: tuple[TwoSample, ...] = ()
+    if len(traces) > 1:
+        from gpuplan.analysis.characterize.comparison import compare  # imports SciPy
+
+        drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]
+        pairs = compare(
+            traces, names, include_running=request.options.include_running, intervals=drawn or None
+        )
+    bill = None
+    if request.prices is not None:
+        bill, files = _bill(traces[0], request.prices, request.options)
+        inputs += files
+    return CharacterizeStudy(traces, names, tuple(portraits), pairs, bill, inputs)
+
+
+def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return a short name per trace: the file's own where those differ, else the path."""
+    stems = [path.stem for path in paths]
+    names = stems if len(set(stems)) == len(stems) else [str(path) for path in paths]
+    if len(set(names)) == len(names):
+        return tuple(names)
+    return tuple(f"{name} ({position})" for position, name in enumerate(names, 1))
+
+
+def _bill(
+    trace: Trace, chosen: TracePrices, options: PortraitOptions
+) -> tuple[TraceBill, tuple[InputFile, ...]]:
+    """Return what a trace would have cost, and the price table where one was read."""
+    as_of = chosen.as_of
+    if as_of is None and not trace.provenance.relative_time:
+        as_of = trace.jobs["submit_time"][-1]
+    view, book = read_market(chosen.prices, reference=chosen.reference, as_of=as_of)
+    cost = trace_cost(trace, view, gpu=chosen.gpu, include_running=options.include_running)
+    files = () if book is None else (InputFile(str(book.path), book.sha256, book.rows),)
+    return TraceBill(view, cost), files

@@ -1,0 +1,201 @@
+"""Show what mean completion time each GPU budget buys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
+from gpuplan.analysis.characterize.today import today
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.planner.frontier.budget import Budget
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.job_classes import COLUMNS
+from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.study import EXACT, FrontierStudy, Section, study_frontier
+from gpuplan.planner.frontier.types.typed_study import TypedStudy, study_types
+from gpuplan.planner.speedup.model import SpeedupModel
+from gpuplan.planner.speedup.registry import DEFAULT_SPEEDUP, load_speedup
+from gpuplan.planner.studies.gpu_types import GpuTypes, PricedTypes, price_types
+
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoRequest:
+    """Which jobs to plan for, at which budgets, and what to compare the plans with.
+
+    Attributes:
+        trace: a canonical trace.
+        jobs: which of its jobs.
+        budgets: those to plan for; none takes 8 from the least to the most that is of use.
+        target_jct_s: mean completion times to find the least budget for.
+        speedup: how jobs gain from GPUs, as ``power:0.8``; None assumes that.
+        classes: how the jobs become classes, and which widths these may get.
+        cluster: how GPUs are rented in the replay; None replays nothing.
+        types: the GPU types and their prices.
+        method: of the plan, one of `gpuplan.planner.frontier.methods.registry.METHODS`.
+        baselines: policies to replay at the same budgets.
+        marks: known points to show beside the frontier.
+        ci: level of the confidence bands, percent; None for none.
+        sensitivity: whether to say what errors of the speedups and bursts do to the plan.
+    """
+
+    trace: Path
+    jobs: Selection = field(default_factory=Selection)
+    budgets: tuple[Budget, ...] = ()
+    target_jct_s: tuple[float, ...] = ()
+    speedup: str | None = None
+    classes: ClassOptions = field(default_factory=ClassOptions)
+    cluster: RentedCluster | None = field(default_factory=RentedCluster)
+    types: GpuTypes = field(default_factory=GpuTypes)
+    method: str = EXACT
+    baselines: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    ci: float | None = None
+    sensitivity: bool = False
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads, also as part of a text."""
+        return (self.trace, self.speedup, self.types.prices)
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes: none."""
+        return ()
+
+    def check(self) -> None:
+        """Check everything but the trace. Raises `InputError` or `UsageError`."""
+        self.open()
+
+    def open(self) -> tuple[SpeedupModel, PricedTypes]:
+        """Return the speedups, as named and on the GPU types, with their prices.
+
+        Raises:
+            InputError: a table that cannot be read.
+            UsageError: fields that do not fit together.
+        """
+        model = load_speedup(DEFAULT_SPEEDUP if self.speedup is None else self.speedup)
+        priced = price_types(self.types, model)
+        self._check_compared(is_mixed=priced.is_mixed)
+        return model, priced
+
+    def _check_compared(self, *, is_mixed: bool) -> None:
+        """Refuse what cannot be compared."""
+        compared = {
+            "--baseline": bool(self.baselines),
+            "--mark": bool(self.marks),
+            "--method": self.method != EXACT,
+            "--ci": self.ci is not None,
+            "--sensitivity": self.sensitivity,
+        }
+        for option, is_given in compared.items():
+            if is_given and is_mixed:
+                raise UsageError(f"{option} is for one GPU type, not for several --gpu")
+            if option == "--ci" and is_given and self.method != EXACT:
+                raise UsageError("--ci is of the optimum: it needs --method exact")
+            if is_given and self.cluster is None and option in ("--baseline", "--sensitivity"):
+                raise UsageError(f"{option} is replayed: not with --no-replay")
+
+
+@dataclass(frozen=True, slots=True)
+class ParetoStudy:
+    """The frontier of a trace.
+
+    Attributes:
+        request: what was asked for.
+        trace: the jobs.
+        model: the speedups as named.
+        priced: the GPU types with their prices.
+        frontier: the plans on one GPU type, or on a mix of several.
+    """
+
+    request: ParetoRequest
+    trace: Trace
+    model: SpeedupModel
+    priced: PricedTypes
+    frontier: FrontierStudy | TypedStudy
+
+    @property
+    def inputs(self) -> tuple[InputFile, ...]:
+        """The files read."""
+        return (trace_input(self.trace), *self.priced.inputs)
+
+
+def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoStudy:
+    """Return the plans of a trace at every budget.
+
+    Raises:
+        InfeasibleError: a budget under the load.
+        InputError: the trace or a table cannot be used.
+        UsageError: fields that do not fit together.
+    """
+    model, priced = request.open()
+    columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS)))
+    trace = read_trace(request.trace, request.jobs, columns=columns)
+    classes = replace(request.classes, scale_work=request.jobs.scale_duration)
+    found: FrontierStudy | TypedStudy
+    if priced.is_mixed:
+        found = study_types(
+            trace,
+            priced.model,
+            priced.quotes,
+            classes,
+            recorded_on=request.types.recorded_on,
+            budgets=request.budgets,
+            targets_s=request.target_jct_s,
+            cluster=request.cluster,
+        )
+    else:
+        found = study_frontier(
+            trace,
+            priced.model,
+            classes,
+            budgets=request.budgets,
+            targets_s=request.target_jct_s,
+            price=priced.quote,
+            method=request.method,
+            cluster=request.cluster,
+            today=today(trace, None if priced.quote is None else priced.quote.usd_per_gpu_h),
+            progress=progress,
+        )
+        sections = _sections(request, found, progress)
+        if _needs_other_laws(request, model):
+            from gpuplan.planner.frontier.uncertainty.sensitivity import laws_of
+
+            sections = (*sections, laws_of(found, trace, classes))
+        found = replace(found, sections=sections)
+    return ParetoStudy(request, trace, model, priced, found)
+
+
+def _needs_other_laws(request: ParetoRequest, model: SpeedupModel) -> bool:
+    """Return whether to say what other speedups would give: of one law that nobody measured."""
+    is_assumed = request.speedup is None or request.sensitivity
+    return model.law is not None and not model.ends and is_assumed
+
+
+def _sections(
+    request: ParetoRequest, study: FrontierStudy, progress: Progress | None
+) -> tuple[Section, ...]:
+    """Return what else was asked for."""
+    found: list[Section] = []
+    if request.marks:
+        found.append(reference_points_of(study, request.marks))
+    if request.baselines:
+        from gpuplan.planner.frontier.baseline_comparison import compare_baselines
+
+        found.append(compare_baselines(study, request.baselines, progress))
+    if request.ci is not None or request.sensitivity:
+        from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
+
+        if request.ci is not None:
+            found.append(confidence_of(study, request.ci, request.jobs.seed, progress))
+        if request.sensitivity:
+            found.append(sensitivity_of(study, request.jobs.seed, progress))
+    return tuple(found)

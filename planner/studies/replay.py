@@ -1,0 +1,166 @@
+"""What the studies that replay a trace share: its jobs, what GPUs cost, what a stop costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.prices.book import PriceBook, read_prices
+from gpuplan.analysis.prices.view import BUILT_IN
+from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
+from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
+from gpuplan.planner.runs.settings import OF_PRICES
+from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayFiles:
+    """What the files beside the trace say.
+
+    Attributes:
+        inputs: the files.
+        book: the prices; None for the built-in list, or where no prices were asked for.
+        overheads: seconds to save and to load a job by class; None without a table of them.
+    """
+
+    inputs: tuple[InputFile, ...]
+    book: PriceBook | None
+    overheads: Mapping[str, tuple[float, float]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayInputs:
+    """What is replayed.
+
+    Attributes:
+        trace: the trace read, without its rows.
+        jobs: its jobs, with their deadlines.
+        draws: for what else is random.
+        files: what the files beside the trace say.
+        parameters: what goes under ``parameters`` in the JSON output.
+    """
+
+    trace: Trace
+    jobs: TraceJobs
+    draws: np.random.Generator
+    files: ReplayFiles
+    parameters: dict[str, Any]
+
+    @property
+    def inputs(self) -> tuple[InputFile, ...]:
+        """The files read."""
+        return (trace_input(self.trace), *self.files.inputs)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of the jobs."""
+        return (*self.trace.notes, *self.jobs.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """Which jobs are replayed, and what they and their GPUs cost.
+
+    Attributes:
+        trace: a canonical trace.
+        jobs: which of its jobs.
+        deadline: where soft deadlines come from, ``given``, ``inferred`` or ``drawn``; None for
+            the trace's own, and drawn ones where it has none.
+        deadline_factor: bounds of drawn deadlines, in multiples of the duration; None for 1 to 10.
+        include_running: replay jobs still running as if they had ended.
+        prices: a price table, or ``builtin`` for the list that comes with gpuplan; None for the
+            prices in the settings of the policies.
+        checkpoints: a table of what it takes to save and load jobs, by class.
+    """
+
+    trace: Path
+    jobs: Selection = field(default_factory=Selection)
+    deadline: str | None = None
+    deadline_factor: tuple[float, float] | None = None
+    include_running: bool = False
+    prices: str | None = None
+    checkpoints: Path | None = None
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads."""
+        return (self.trace, self.prices, self.checkpoints)
+
+    def check(self) -> None:
+        """Check everything but the trace. Raises `InputError` or `UsageError`."""
+        self.open()
+        check_factor(self.deadline, self.deadline_factor)
+
+    def check_checkpoints(self, policies: Mapping[str, Mapping[str, Any]]) -> None:
+        """Refuse ``checkpoints`` where no policy saves and loads jobs under its settings.
+
+        Raises `UsageError`.
+        """
+        if self.checkpoints is None:
+            return
+        if not any("restore_s" in own and own.get("preemptive", True) for own in policies.values()):
+            raise UsageError(
+                f"--checkpoints: none of {', '.join(policies)} moves or stops jobs\n  next: a "
+                "policy that does (gpuplan list policies), or --set preemptive=true"
+            )
+
+    def open(self) -> ReplayFiles:
+        """Read the files beside the trace. Raises `InputError` where one cannot be used."""
+        inputs: tuple[InputFile, ...] = ()
+        book = overheads = None
+        if self.checkpoints is not None:
+            overheads = read_checkpoints(self.checkpoints)
+            digest = sha256_of(self.checkpoints)
+            inputs = (InputFile(str(self.checkpoints), digest, len(overheads)),)
+        if self.prices is not None and self.prices != BUILT_IN:
+            book = read_prices(Path(self.prices))
+            inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
+        return ReplayFiles(inputs, book, overheads)
+
+    def read(self, *, by_class: bool = False) -> ReplayInputs:
+        """Return the jobs and the files; the same for every study with the same fields.
+
+        ``by_class`` reads the classes of jobs for a policy that needs them.
+
+        Raises `InputError` or `UsageError` where the trace, a file or a field cannot be used.
+        """
+        files = self.open()
+        factor = self.deadline_factor
+        rule = check_factor(self.deadline, factor)
+        columns = {
+            *COLUMNS,
+            *(INFERRED_FROM if rule == "inferred" else ()),
+            *(("job_class",) if by_class or files.overheads is not None else ()),
+        }
+        trace = read_trace(self.trace, self.jobs, columns=sorted(columns))
+        deadlines, draws = np.random.default_rng(self.jobs.seed).spawn(2)
+        jobs = jobs_of(
+            *(trace, deadlines, factor),
+            deadlines=rule,
+            include_running=self.include_running,
+            checkpoints=files.overheads,
+        )
+        parameters = {
+            "prices": self.prices,
+            "checkpoints": self.checkpoints and str(self.checkpoints),
+            "deadline": rule,
+            "deadline_factor": factor and list(factor),
+            "include_running": self.include_running,
+            **self.jobs.parameters(),
+        }
+        kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
+        return ReplayInputs(kept, jobs, draws, files, parameters)
+
+
+def price_choice(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what settings choose among prices, for the JSON output."""
+    return {name: settings[name] for name in OF_PRICES if settings.get(name)}

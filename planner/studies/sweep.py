@@ -1,0 +1,189 @@
+"""Replay a trace under many serverless thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.characterize.intervals import check_level
+from gpuplan.planner.compare import Contender, price
+from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.runs.settings import OF_PRICES
+from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
+from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
+from gpuplan.planner.sweep.sweep import sweep as run_sweep
+from gpuplan.simkit.allpass.parameters import Allpass
+
+DEFAULT_THRESHOLDS_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+ALLPASS = Contender("allpass", "allpass", {})
+SWEPT = ("controller", "capacity")
+"""Settings of the policy that the sweep varies."""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRequest:
+    """Which thresholds to replay, at which capacities and prices, and how to choose among them.
+
+    Attributes:
+        replay: the jobs, and what they cost.
+        policy: ``allpass`` with its settings, without its controller.
+        thresholds_s: fixed thresholds; none replays the adaptive rule alone.
+        adaptive: whether the adaptive rule is replayed too.
+        capacities: most workers rented at once, None for no limit; empty for the policy's own.
+        price_ratios: serverful over serverless price; empty for the prices as set.
+        values_of_time_usd_per_h: what an hour of a job is worth; None for the rule that takes the
+            cheapest of nearly the least mean completion time.
+        against: the policy that the choice is compared with; None for everything serverless.
+        level: of the confidence in the recommendation, percent.
+        resamples: of the bootstrap behind it; 0 leaves it out.
+        engine: where the replays run; the result does not depend on it.
+        timelines: keep what happened over time.
+    """
+
+    replay: ReplayRequest
+    policy: Contender = ALLPASS
+    thresholds_s: tuple[float, ...] = DEFAULT_THRESHOLDS_S
+    adaptive: bool = True
+    capacities: tuple[int | None, ...] = ()
+    price_ratios: tuple[float, ...] = ()
+    values_of_time_usd_per_h: tuple[float | None, ...] = (None,)
+    against: Contender | None = None
+    level: float = 90.0
+    resamples: int = 200
+    engine: Engine = field(default=THREADS, compare=False)
+    timelines: bool = False
+
+    def __post_init__(self) -> None:
+        if self.resamples:
+            check_level(self.level, self.resamples)
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads."""
+        return self.replay.reads
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes: none."""
+        return ()
+
+    def check(self) -> None:
+        """Check everything but the trace. Raises `InputError` or `UsageError`."""
+        self.parameters_of_policy()
+        self.replay.check()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is set of the policy, with its controller."""
+        return {**self.policy.settings, "controller": "adaptive" if self.adaptive else "fixed"}
+
+    def parameters_of_policy(self) -> Allpass:
+        """Return the parameters of the policy, without prices from a table.
+
+        Raises `UsageError` for settings that no run can have.
+        """
+        kept = OF_PRICES if self.replay.prices is not None else ()
+        with self.policy.blamed(is_alone=True):
+            return parameters_from(
+                {name: value for name, value in self.settings.items() if name not in kept}
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStudy:
+    """All replays of a sweep.
+
+    Attributes:
+        request: what was asked for.
+        replayed: the jobs.
+        found: the replays, and which one to choose.
+        capacities: those swept.
+        settings: the effective value of every setting that is not swept.
+        price_notes: where the prices come from.
+    """
+
+    request: SweepRequest
+    replayed: ReplayInputs
+    found: Sweep
+    capacities: tuple[int | None, ...]
+    settings: dict[str, Any]
+    price_notes: tuple[str, ...]
+
+    def against_parameters(self) -> dict[str, Any] | None:
+        """Return what the choice is compared with, for ``parameters`` in the JSON output."""
+        against, asked = self.found.against, self.request.against
+        if against is None or asked is None:
+            return None
+        return {
+            "name": against.label,
+            "label": against.label,
+            "policy": against.policy,
+            "settings": dict(against.settings),
+            "price_choice": price_choice(asked.settings),
+        }
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the reader must know."""
+        return (*self.replayed.notes, *self.price_notes, *self.found.warnings)
+
+
+def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None) -> SweepStudy:
+    """Replay a trace under every threshold.
+
+    Raises:
+        InputError: the trace or a table cannot be used.
+        UsageError: settings that no run can have, or a job that a policy cannot run.
+    """
+    base = request.parameters_of_policy()
+    capacities = request.capacities or (base.capacity,)
+    against, notes = request.against, tuple[str, ...]()
+    by_class = against is not None and needs_classes(against.effective())
+    read = request.replay.read(by_class=by_class)
+    if request.replay.prices is not None:
+        base, against, notes = _priced(request, base, capacities, read)
+    with request.policy.blamed(is_alone=True):
+        found = run_sweep(
+            read.jobs,
+            base,
+            SweepGrid(
+                thresholds_s=request.thresholds_s,
+                adaptive=request.adaptive,
+                capacities=capacities,
+                price_ratios=request.price_ratios,
+                values_of_time=request.values_of_time_usd_per_h,
+            ),
+            read.draws,
+            against=against,
+            level=request.level if request.resamples else None,
+            resamples=request.resamples,
+            timelines=request.timelines,
+            engine=request.engine,
+            progress=progress,
+        )
+    effective = settings_of(base.on(read.jobs.workload))
+    shared = {name: value for name, value in effective.items() if name not in SWEPT}
+    return SweepStudy(request, read, found, capacities, shared, notes)
+
+
+def _priced(
+    request: SweepRequest, base: Allpass, capacities: tuple[int | None, ...], read: ReplayInputs
+) -> tuple[Allpass, Contender | None, tuple[str, ...]]:
+    """Return the policies with the prices of the table, and where those come from."""
+    # The cheapest offers that any capacity can take.
+    most = None if None in capacities else max(one for one in capacities if one is not None)
+    ours, book, first_us = request.policy, read.files.book, read.jobs.first_submit_us
+    with ours.blamed(is_alone=True):
+        priced = with_prices({**request.settings, "capacity": most}, book, first_us)
+        base = parameters_from({**priced.settings, "capacity": base.capacity})
+    against, notes = request.against, priced.notes
+    if against is not None:
+        text = against.label
+        (against,), more = price([against], book, first_us, beside=(priced.gpu, ours.label))
+        notes = (*notes, *(f"{text}: {note}" for note in more if note not in notes))
+    return base, against, notes

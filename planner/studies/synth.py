@@ -1,0 +1,157 @@
+"""Draw a synthetic trace with the statistics of a real one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.files import atomic_output, sha256_of
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.log_options import LogOptions
+from gpuplan.analysis.schema import SourceFile
+from gpuplan.analysis.synth import (
+    PRESETS,
+    Request,
+    Synthesis,
+    WorkloadModel,
+    fit_model,
+    preset_model,
+    synthesize,
+)
+from gpuplan.analysis.synth.fit import COLUMNS
+from gpuplan.analysis.synth.store import read_model
+from gpuplan.analysis.synth.write import RECORDED
+from gpuplan.analysis.trace import Selection, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class SynthParameters:
+    """What was asked for, as JSON has it."""
+
+    like: str | None
+    preset: str | None
+    model: str | None
+    jobs: int
+    days: float | None
+    start: str | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SynthRequest:
+    """What to draw, like what, and where it goes. One of ``like``, ``preset`` and ``model``.
+
+    Attributes:
+        jobs: jobs to draw.
+        output: the trace to write; its name ends in ``.parquet``.
+        like: a trace or a log; a model is fitted to it.
+        preset: name of a workload whose figures were published.
+        model: a model that ``save_model`` wrote.
+        days: length of the trace; None for as many jobs a day as the original has.
+        start: first day in the original's time zone; None for the original's.
+        seed: of everything random.
+        save_model: where the model goes as JSON.
+        log: how to read a log.
+    """
+
+    jobs: int
+    output: Path
+    like: Path | None = None
+    preset: str | None = None
+    model: Path | None = None
+    days: float | None = None
+    start: date | None = None
+    seed: int = 0
+    save_model: Path | None = None
+    log: LogOptions = field(default_factory=LogOptions)
+
+    def __post_init__(self) -> None:
+        if self.output.suffix != ".parquet":
+            raise UsageError(
+                f"{self.output}: a trace is Parquet; give it a name that ends in .parquet"
+            )
+        given = [name for name in ("like", "preset", "model") if getattr(self, name)]
+        if len(given) != 1:
+            found = " and ".join(f"--{name}" for name in given) or "none of them"
+            raise UsageError(f"give one of --like, --preset and --model; found {found}")
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        """The files it reads."""
+        return tuple(path for path in (self.like, self.model) if path is not None)
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes."""
+        return tuple(path for path in (self.output, self.save_model) if path is not None)
+
+    def check(self) -> None:
+        """Check what can be checked before the original is read. Raises `UsageError`."""
+        Request(self.jobs, self.seed, self.days, self.start)
+
+    def parameters(self) -> SynthParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return SynthParameters(
+            like=None if self.like is None else str(self.like),
+            preset=self.preset,
+            model=None if self.model is None else str(self.model),
+            jobs=self.jobs,
+            days=self.days,
+            start=None if self.start is None else self.start.isoformat(),
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SynthStudy:
+    """A synthetic trace beside its original.
+
+    Attributes:
+        synthesis: the trace written, and how near it is.
+        inputs: the file that the model comes from.
+    """
+
+    synthesis: Synthesis
+    inputs: tuple[InputFile, ...]
+
+
+def synth(request: SynthRequest) -> SynthStudy:
+    """Write a synthetic trace and return how near it is to the original.
+
+    Raises:
+        InputError: the original or the model cannot be used.
+        OutputError: a file cannot be written.
+        UsageError: no such preset, or a length or first day that cannot be.
+    """
+    drawn = Request(request.jobs, request.seed, request.days, request.start)
+    with ExitStack() as files:
+        model, sources, trace = _model(request)
+        if request.save_model is not None:  # kept where the trace can be written too
+            temporary = files.enter_context(atomic_output(request.save_model))
+            temporary.write_text(model.to_json(), encoding="utf-8", newline="\n")
+        synthesis = synthesize(
+            model,
+            drawn,
+            request.output,
+            sources=sources,
+            recorded=None if trace is None else trace.jobs.select(RECORDED),
+        )
+    rows = trace.rows if trace else 1
+    return SynthStudy(synthesis, tuple(InputFile(one.name, one.sha256, rows) for one in sources))
+
+
+def _model(request: SynthRequest) -> tuple[WorkloadModel, tuple[SourceFile, ...], Trace | None]:
+    """Return the model, the files it comes from, and the trace it was fitted to."""
+    if request.like is not None:
+        trace = read_trace(request.like, Selection(log=request.log), columns=COLUMNS)
+        return fit_model(trace), (SourceFile(str(request.like), trace.sha256),), trace
+    if request.model is not None:
+        source = SourceFile(str(request.model), sha256_of(request.model))
+        return read_model(request.model), (source,), None
+    if request.preset not in PRESETS:
+        raise UsageError(f"--preset {request.preset}: expected one of {', '.join(PRESETS)}")
+    return preset_model(request.preset), (), None

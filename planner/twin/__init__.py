@@ -1,0 +1,1 @@
+"""Calibration of a site's rules on its own log, and what-if replays."""

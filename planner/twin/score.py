@@ -1,0 +1,133 @@
+"""How well replayed waits fit recorded ones."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.twin.simulator import SiteRun
+
+CLOSE_S = 300.0
+CLOSE_SHARE = 0.2
+LEAST_GROUP = 20
+GROUPS = ("partition", "qos", "size", "account")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitScore:
+    """Errors of the replayed waits, in seconds; error = replayed - recorded.
+
+    Attributes:
+        name: what is scored: a level or a group.
+        jobs: scored jobs.
+        within: share of jobs with an error of at most 5 minutes or 20% of the recorded wait.
+        rank_corr: rank correlation (Spearman) of the waits; None where either is constant.
+        mae_s, median_s, p95_s: mean, median and 95th percentile of the absolute error.
+        bias_s: mean error.
+        mean_rel, p95_rel: relative error of the mean and of the P95 wait; None where it is 0.
+        recorded_mean_s, replayed_mean_s: mean waits.
+        gpu_use: GPUs in use on average in the replay, over those recorded.
+        by: the same scores by group: kind -> scores.
+    """
+
+    name: str
+    jobs: int
+    within: float
+    rank_corr: float | None
+    mae_s: float
+    median_s: float
+    p95_s: float
+    bias_s: float
+    mean_rel: float | None
+    p95_rel: float | None
+    recorded_mean_s: float
+    replayed_mean_s: float
+    gpu_use: float | None = None
+    by: dict[str, list[WaitScore]] = field(default_factory=dict)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the score with stable keys."""
+        return asdict(self)
+
+
+def score_waits(name: str, recorded: IntArray, replayed: IntArray) -> WaitScore:
+    """Return the score of waits in seconds; arrays of one shape (n,), n >= 1."""
+    real, got = recorded.astype(np.float64), replayed.astype(np.float64)
+    error = got - real
+    size = np.abs(error)
+    close = size <= np.maximum(CLOSE_S, CLOSE_SHARE * real)
+    p95_real, p95_got = (float(np.percentile(waits, 95)) for waits in (real, got))
+    return WaitScore(
+        name, int(real.size), float(close.mean()), rank_correlation(real, got),
+        float(size.mean()), float(np.median(size)), float(np.percentile(size, 95)),
+        float(error.mean()), _relative(float(got.mean()), float(real.mean())),
+        _relative(p95_got, p95_real), float(real.mean()), float(got.mean()),
+    )  # fmt: skip
+
+
+def _relative(got: float, real: float) -> float | None:
+    return (got - real) / real if real > 0 else None
+
+
+def rank_correlation(a: FloatArray, b: FloatArray) -> float | None:
+    """Return Spearman's correlation with mean ranks of ties; None where one is constant."""
+    x, y = mean_ranks(a), mean_ranks(b)
+    x, y = x - x.mean(), y - y.mean()
+    norm = float(np.sqrt((x * x).sum() * (y * y).sum()))
+    return float((x * y).sum() / norm) if norm > 0 else None
+
+
+def mean_ranks(values: FloatArray) -> FloatArray:
+    """Return the rank of each value, equal ones sharing their mean rank."""
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: FloatArray = (last - (counts - 1) / 2)[which.reshape(-1)]
+    return ranks
+
+
+def scored_mask(work: SiteWorkload, run: SiteRun) -> BoolArray:
+    """Return the scored jobs that the replay started too."""
+    mask: BoolArray = work.scored & (run.start >= 0)
+    return mask
+
+
+def score_run(
+    name: str, work: SiteWorkload, run: SiteRun, *, groups: bool = True
+) -> WaitScore | None:
+    """Return the score of a replay with its groups; None where no scored job started."""
+    mask = scored_mask(work, run)
+    if not mask.any():
+        return None
+    recorded, replayed = work.recorded_wait, run.wait
+    whole = score_waits(name, recorded[mask], replayed[mask])
+    by: dict[str, list[WaitScore]] = {}
+    for kind in GROUPS if groups else ():
+        names = np.array(work.names(kind), object)
+        found = []
+        for group in sorted(set(names[mask])):
+            of = mask & (names == group)
+            if of.sum() >= LEAST_GROUP:
+                found.append(score_waits(str(group), recorded[of], replayed[of]))
+        by[kind] = found
+    fields = {f: getattr(whole, f) for f in whole.__slots__}
+    return WaitScore(**fields | {"gpu_use": gpu_use(work, run), "by": by})
+
+
+def gpu_use(work: SiteWorkload, run: SiteRun) -> float | None:
+    """Return GPU-seconds until the last recorded start, replayed over recorded."""
+    jobs, started = work.jobs, work.recorded_start >= 0
+    if not started.any():
+        return None
+    until = int(work.recorded_start.max())
+    gpus = jobs.total_gpus
+
+    def used(start: IntArray) -> float:
+        ran = np.clip(np.minimum(start + jobs.runtime, until) - start, 0, None)
+        return float((ran * gpus)[start >= 0].sum())
+
+    recorded = used(work.recorded_start)
+    return used(run.start) / recorded if recorded > 0 else None

@@ -1,0 +1,101 @@
+"""Test a what-if on a change that did happen: its predicted against its recorded effect."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.log import SiteLog
+from gpuplan.planner.twin.calibrate import prepared
+from gpuplan.planner.twin.levels import level_config
+from gpuplan.planner.twin.whatif import ALL_JOBS
+from gpuplan.simkit.arrays import BoolArray
+from gpuplan.simkit.twin.simulator import replay_site
+
+LEAST_JOBS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class GroupValidation:
+    """Mean waits before and after a change, and its effect: after - before; seconds."""
+
+    name: str
+    jobs_before: int
+    jobs_after: int
+    predicted_effect_s: float
+    recorded_effect_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeValidation:
+    """Predicted and recorded effects of a change at one time, all jobs first."""
+
+    by: str
+    groups: tuple[GroupValidation, ...]
+
+    def summary(self) -> dict[str, Any]:
+        """Return the results with stable keys."""
+        return {"by": self.by, "groups": [asdict(group) for group in self.groups]}
+
+
+def validate(
+    log: SiteLog,
+    before: SiteDocument,
+    after: SiteDocument,
+    at: int,
+    *,
+    level: str,
+    by: str = "account",
+    warmup_s: int | None = None,
+    limit_factor: float = 2.0,
+) -> ChangeValidation:
+    """Replay what came before a change under the old settings, and what came after under the new.
+
+    Jobs submitted before the change start as recorded in the second replay. Both effects hold what
+    the load did too.
+
+    Args:
+        log: the log.
+        before, after: the settings.
+        at: when they changed; seconds after 1970.
+        level: the rules to replay.
+        by: what groups are.
+        warmup_s: of the first replay; see `site_workload`.
+        limit_factor: see `site_workload`.
+
+    Raises:
+        UsageError: there are too few scored jobs on one side of the change.
+    """
+    first = int(log.jobs["submit"].min())  # type: ignore[arg-type]
+    site, full, old = prepared(log, before, warmup_s, limit_factor)
+    early = old.jobs.submit < at
+    run_old = replay_site(site, old.jobs.kept(early), level_config(full, level))
+    site, full, new = prepared(log, after, max(at - first, 0), limit_factor)
+    run_new = replay_site(site, new.jobs, level_config(full, level))
+    scored_old = old.scored[early] & (run_old.start >= 0)
+    scored_new = new.scored & (run_new.start >= 0)
+    if min(scored_old.sum(), scored_new.sum()) < LEAST_JOBS:
+        raise UsageError(
+            f"--validate: {scored_old.sum()} scored jobs before and {scored_new.sum()} after; "
+            f"needs {LEAST_JOBS} on each side"
+        )
+    names_old = np.array(old.names(by), object)[early]
+    names_new = np.array(new.names(by), object)
+
+    def group(name: str, left: BoolArray, right: BoolArray) -> GroupValidation:
+        recorded = new.recorded_wait[right].mean() - old.recorded_wait[early][left].mean()
+        predicted = run_new.wait[right].mean() - run_old.wait[left].mean()
+        return GroupValidation(
+            name, int(left.sum()), int(right.sum()), float(predicted), float(recorded)
+        )
+
+    found = [group(ALL_JOBS, scored_old, scored_new)]
+    for name in sorted(set(names_old[scored_old]) & set(names_new[scored_new])):
+        left, right = scored_old & (names_old == name), scored_new & (names_new == name)
+        if min(left.sum(), right.sum()) >= LEAST_JOBS:
+            found.append(group(str(name), left, right))
+    return ChangeValidation(by, tuple(found))

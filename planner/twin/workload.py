@@ -1,0 +1,202 @@
+"""From a log to jobs that a site replays: shapes, limits, pinned starts, and what is not scored."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.site.log import SiteLog
+from gpuplan.simkit.arrays import BoolArray, IntArray
+from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
+from gpuplan.simkit.twin.site import SiteCluster
+
+ONE_PARTITION = "all"
+ONE_NAME = "none"
+LIMIT_FACTOR = 2.0
+LEAST_LIMIT_S = 60
+NAMED_NODES = re.compile(r"(?:^|\s)(?:-w|--nodelist)[ =]?\S")
+HELD = (
+    ("JobArrayTaskLimit", "JobArrayTaskLimit"), ("BeginTime", "BeginTime"),
+    ("JobHeld", "JobHeldUser or JobHeldAdmin"), ("ReqNodeNotAvail", "ReqNodeNotAvail"),
+    ("Licenses", "Licenses"),
+)  # fmt: skip
+MINUTES = re.compile(r"^Assoc(?:Grp|Max).*Minutes")
+
+
+@dataclass(frozen=True, slots=True)
+class SiteWorkload:
+    """Jobs ready for a replay; arrays of shape (n,) in the order of the jobs.
+
+    Attributes:
+        jobs: what is replayed.
+        job_ids: the log's ids.
+        recorded_start: second of the recorded start; -1 for a job that never started.
+        scored: whether the wait of the job counts.
+        excluded: jobs that are replayed and not scored, by reason.
+        account, user, partition, qos: names, for groups.
+        warmup_until: second at which scoring begins; times are seconds after 1970.
+        notes: what the user should know, one sentence each.
+    """
+
+    jobs: SiteJobs
+    job_ids: tuple[str, ...]
+    recorded_start: IntArray
+    scored: BoolArray
+    excluded: dict[str, int]
+    warmup_until: int
+    notes: tuple[str, ...]
+
+    @property
+    def recorded_wait(self) -> IntArray:
+        """Seconds from eligible to the recorded start; meaningless where it never started."""
+        waited: IntArray = self.recorded_start - self.jobs.ready
+        return waited
+
+    def names(self, by: str) -> list[str]:
+        """Return the group of every job: by account, user, partition, qos or size."""
+        jobs = self.jobs
+        if by == "size":
+            gpus = jobs.total_gpus
+            words = np.array(["1 GPU", "2-8 GPUs", "over 8 GPUs"])
+            return [str(word) for word in words[np.digitize(gpus, [2, 9])]]
+        codes = getattr(jobs, by)
+        kinds = {"account": jobs.accounts, "user": jobs.users, "partition": jobs.partitions,
+                 "qos": jobs.qoses}[by]  # fmt: skip
+        return [kinds[code] for code in codes]
+
+
+def node_sizes(site: SiteCluster) -> dict[str, int]:
+    """Return the GPUs of the largest node of each partition."""
+    gpus = {node.name: node.gpus for node in site.nodes}
+    return {p.name: max(gpus[name] for name in p.nodes) for p in site.partitions if p.nodes}
+
+
+def site_workload(
+    log: SiteLog,
+    site: SiteCluster,
+    *,
+    warmup_s: int | None = None,
+    limit_factor: float = LIMIT_FACTOR,
+) -> SiteWorkload:
+    """Return the jobs of a log for a site.
+
+    Args:
+        log: the log.
+        site: the site; the sizes of its nodes shape jobs that tell no nodes.
+        warmup_s: seconds after the first submission in which jobs are pinned; None: a tenth.
+        limit_factor: limit of a job without one, over its run time.
+
+    Raises:
+        InputError: the log names a partition that the site does not have.
+    """
+    table = log.jobs.with_columns(
+        pl.col("partition").fill_null(ONE_PARTITION), pl.col("qos").fill_null("normal"),
+        pl.col("user").fill_null(ONE_NAME), pl.col("account").fill_null(ONE_NAME),
+    )  # fmt: skip
+    sizes = node_sizes(site)
+    _check_partitions(log, table, sizes)
+    notes = []
+    max_time = {p.name: p.max_time for p in site.partitions}
+    submit = table["submit"].to_numpy().astype(np.int64)
+    first, last = int(submit.min()), int(submit.max())
+    until = first + ((last - first) // 10 if warmup_s is None else warmup_s)
+    start = table["start"].fill_null(-1).to_numpy().astype(np.int64)
+    ran = start >= 0
+    in_warmup = submit < until
+    keep = ran | ~in_warmup
+    if not keep.all():
+        table, submit, start = table.filter(keep), submit[keep], start[keep]
+        ran, in_warmup = ran[keep], in_warmup[keep]
+    n = table.height
+    eligible = table["eligible"].fill_null(-1).to_numpy().astype(np.int64)
+    ready = np.maximum(np.where(eligible >= 0, eligible, submit), submit)
+    ready = np.where(ran, np.minimum(ready, start), ready)
+    run = np.where(ran, table["run_s"].fill_null(0).to_numpy(), 0).astype(np.int64)
+    end = table["end"].fill_null(-1).to_numpy().astype(np.int64)
+    cancel = np.where(ran, NEVER, np.maximum(end, ready + 1))
+    size = np.array([sizes[name] for name in table["partition"]], np.int64)
+    gpus = table["gpus"].to_numpy().astype(np.int64)
+    told = table["nodes"].fill_null(-1).to_numpy().astype(np.int64)
+    nodes = np.where(told > 0, told, -(-gpus // size))
+    each = -(-gpus // nodes)
+    if padded := int(((nodes * each != gpus) & (told <= 0)).sum()):
+        notes.append(f"{padded} jobs hold whole shares of their nodes: their GPUs are rounded up")
+    limit = table["limit_s"].fill_null(-1).to_numpy().astype(np.int64)
+    of_partition = np.array([max_time[name] or -1 for name in table["partition"]], np.int64)
+    unknown = limit < 1
+    if "limit_s" not in log.missing:
+        limit = np.where(unknown & (of_partition > 0), of_partition, limit)
+        unknown = limit < 1
+    limit = np.where(
+        unknown, np.maximum((run * limit_factor).astype(np.int64), LEAST_LIMIT_S), limit
+    )
+    if unknown.any():
+        notes.append(
+            f"{int(unknown.sum())} of {n} jobs have no time limit in the log: the limit is assumed "
+            f"to be {limit_factor:g} times the run time"
+        )
+    pinned = in_warmup | _asked_for_nodes(table)
+    billing = table["billing"].to_numpy().astype(np.float64)
+    codes, names = {}, {}
+    for column in ("user", "account", "partition", "qos"):
+        found, code = np.unique(table[column].to_numpy().astype(str), return_inverse=True)
+        codes[column], names[column] = code.reshape(-1).astype(np.int64), tuple(map(str, found))
+    kinds = {node.gpu_type for node in site.nodes}
+    wanted = [k if k in kinds else "" for k in table["gpu_type"].fill_null("").to_list()]
+    types = {kind: i for i, kind in enumerate(dict.fromkeys(wanted))}
+    jobs = SiteJobs(
+        np.arange(n), submit, ready, nodes, each, np.maximum(limit, 1), run, cancel,
+        np.where(pinned & ran, start, NEVER), np.zeros(n, np.int64),
+        np.where(np.isnan(billing), gpus.astype(np.float64), billing),
+        codes["user"], codes["account"], codes["partition"], codes["qos"],
+        np.array([types[kind] for kind in wanted], np.int64),
+        names["user"], names["account"], names["partition"], names["qos"], tuple(types),
+    )  # fmt: skip
+    excluded = _excluded(table, log)
+    scored = ran & ~pinned
+    counts: dict[str, int] = {}
+    for why, which in excluded.items():
+        if hit := int((scored & which).sum()):
+            counts[why] = hit
+        scored &= ~which
+    if unpinned := int((pinned & ran & ~in_warmup).sum()):
+        counts["in a reservation or on named nodes (pinned)"] = unpinned
+    return SiteWorkload(
+        jobs, tuple(table["job_id"].to_list()), start, scored, counts, until, tuple(notes)
+    )
+
+
+def _check_partitions(log: SiteLog, table: pl.DataFrame, sizes: dict[str, int]) -> None:
+    strange = sorted(set(table["partition"].unique()) - sizes.keys())
+    if strange:
+        raise InputError(
+            log.path,
+            f"has jobs of the partition {strange[0]!r}, which the settings do not describe",
+            expected=f"one of {', '.join(sorted(sizes))}",
+            hint="add it to the settings, or use --infer to take it from the log",
+        )
+
+
+def _asked_for_nodes(table: pl.DataFrame) -> BoolArray:
+    reserved = table["reservation"].fill_null("").str.len_chars() > 0
+    named = table["submit_line"].fill_null("").str.contains(NAMED_NODES.pattern)
+    found: BoolArray = (reserved | named).to_numpy()
+    return found
+
+
+def _excluded(table: pl.DataFrame, log: SiteLog) -> dict[str, BoolArray]:
+    """Return which jobs are not scored, by reason."""
+    reason = table["reason"].fill_null("")
+    found: dict[str, BoolArray] = {}
+    if "eligible" in log.missing:
+        found["Dependency, without Eligible"] = reason.str.starts_with("Dependency").to_numpy()
+    for start, name in HELD:
+        found[name] = reason.str.starts_with(start).to_numpy()
+    found["AssocMaxMinutes"] = reason.str.contains(MINUTES.pattern).to_numpy()
+    found["requeued (all runs but the first)"] = (~table["job_id"].is_first_distinct()).to_numpy()
+    found["preempted"] = (table["state"] == "preempted").to_numpy()
+    return found

@@ -1,0 +1,1 @@
+"""GPUs shared by inference and training: placement, vertical and horizontal scaling (Dilu)."""

@@ -1,0 +1,160 @@
+"""The life of an instance in a co-scaling run: launch, requests handed out, drain and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.sharing.fleet import TRAINING
+from gpuplan.simkit.sharing.place import choose, mark_affine
+from gpuplan.simkit.sharing.replay import add_instance, remove_instance
+from gpuplan.simkit.sharing.state import (
+    ABSENT,
+    CHARGED_LIMIT,
+    CHARGED_REQUEST,
+    DRAINING,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAUNCHED_S,
+    MEMORY_GB,
+    PERIOD_S,
+    QUOTA,
+    READY,
+    READY_AT,
+    REMOVED_S,
+    STARTING,
+    STATUS,
+    TAIL,
+    WORKERS,
+)
+
+
+@kernel
+def wake_gpus(one: int, period: int, parts: Any, held: Any, wakes: Any) -> None:
+    """Let the GPUs of an instance issue tokens in a period, at the latest."""
+    for part in range(parts[one]):
+        gpu = held[one, part]
+        wakes[gpu] = min(wakes[gpu], period)
+
+
+@kernel
+def launch(
+    one: int,
+    period: int,
+    ready: int,
+    functions: Any,
+    instances: Any,
+    gpus: Any,
+    fleet: Any,
+    held: Any,
+    rules: Any,
+    into: Any,
+    parts_gb: Any,
+) -> bool:
+    """Place an instance and let it start; return whether it fits."""
+    function = instances.numbers[one, FUNCTION]
+    affine = np.zeros(0, np.bool_)
+    if rules.affinity and functions.numbers[function, KIND] != TRAINING:
+        affine = mark_affine(
+            fleet, function, functions.numbers[:, KIND], instances.numbers[:, FUNCTION], held
+        )
+    parts = choose(
+        fleet,
+        functions.numbers[function, KIND],
+        functions.numbers[function, WORKERS],
+        functions.values[function, CHARGED_REQUEST],
+        functions.values[function, CHARGED_LIMIT],
+        functions.values[function, MEMORY_GB],
+        rules,
+        affine,
+        into,
+        parts_gb,
+    )
+    if parts == 0:
+        return False
+    request, limit = (
+        functions.values[function, CHARGED_REQUEST],
+        functions.values[function, CHARGED_LIMIT],
+    )
+    add_instance(fleet, held, one, parts, request, limit, into, parts_gb)
+    instances.numbers[one, STATUS] = STARTING
+    instances.numbers[one, READY_AT] = ready
+    instances.values[one, LAUNCHED_S] = period * PERIOD_S
+    for part in range(parts):
+        gpu = held.gpus[one, part]
+        if gpus.count[gpu] == 0:
+            gpus.state[gpu] = gpus.calm[gpu] = 0
+        instances.quota[one, part] = functions.values[function, QUOTA]
+        at = gpus.count[gpu]
+        while at and gpus.parts[gpu, at - 1, 0] > one:
+            gpus.parts[gpu, at, 0] = gpus.parts[gpu, at - 1, 0]
+            gpus.parts[gpu, at, 1] = gpus.parts[gpu, at - 1, 1]
+            at -= 1
+        gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1] = one, part
+        gpus.count[gpu] += 1
+    wake_gpus(one, period, held.parts, held.gpus, gpus.wake)
+    return True
+
+
+@kernel
+def end_instance(
+    one: int,
+    period: int,
+    functions: Any,
+    instances: Any,
+    gpus: Any,
+    fleet: Any,
+    held: Any,
+) -> None:
+    """Take an instance off its GPUs at the end of a period."""
+    wake_gpus(one, period + 1, held.parts, held.gpus, gpus.wake)
+    for part in range(held.parts[one]):
+        gpu = held.gpus[one, part]
+        count = gpus.count[gpu]
+        at = 0
+        while gpus.parts[gpu, at, 0] != one:
+            at += 1
+        for later in range(at + 1, count):
+            gpus.parts[gpu, later - 1, 0] = gpus.parts[gpu, later, 0]
+            gpus.parts[gpu, later - 1, 1] = gpus.parts[gpu, later, 1]
+        gpus.count[gpu] -= 1
+    function = instances.numbers[one, FUNCTION]
+    request, limit = (
+        functions.values[function, CHARGED_REQUEST],
+        functions.values[function, CHARGED_LIMIT],
+    )
+    remove_instance(fleet, held, one, request, limit, False)
+    instances.numbers[one, STATUS] = ABSENT
+    instances.values[one, REMOVED_S] = period * PERIOD_S + PERIOD_S
+
+
+@kernel
+def append_request(request: int, one: int, following: Any, numbers: Any) -> None:
+    """Put a request at the end of the queue of an instance."""
+    following[request] = -1
+    if numbers[one, HEAD] < 0:
+        numbers[one, HEAD] = request
+    else:
+        following[numbers[one, TAIL]] = request
+    numbers[one, TAIL] = request
+
+
+@kernel
+def next_ready(function: int, first: int, count: int, turn: Any, numbers: Any) -> int:
+    """Return the ready instance whose turn it is, or -1; the turn advances first."""
+    ready = 0
+    for one in range(first, first + count):
+        ready += numbers[one, STATUS] == READY and not numbers[one, DRAINING]
+    if ready == 0:
+        return -1
+    turn[function] = (turn[function] + 1) % ready
+    at = turn[function]
+    for one in range(first, first + count):
+        if numbers[one, STATUS] == READY and not numbers[one, DRAINING]:
+            if at == 0:
+                return one
+            at -= 1
+    return -1

@@ -1,0 +1,356 @@
+"""Where an instance goes: Algorithm 1 of Dilu and its baselines, one decision at a time.
+
+Source: Lv et al., "Dilu", ASPLOS 2025, Algorithm 1. An instance goes to the active GPU that it
+fills best; a training gang to GPUs of one node; an LLM that fits no active GPU is split over active
+GPUs of one node. An instance that fits nowhere gets a free GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.sharing.fleet import (
+    ACTIVE_LIST,
+    FREE_LIST,
+    LIMITS,
+    LLM,
+    MEMORY,
+    NEXT,
+    REQUESTS,
+    TRAINING,
+    WHOLE_GPUS,
+)
+
+NOWHERE = -1
+
+
+class HeldGpus(NamedTuple):
+    """The GPUs that each of n instances holds, and which instances live.
+
+    ``gpus`` (n, P) and ``memory`` (n, P) are the parts of an instance, of which ``parts`` (n,) are
+    in use; 0 parts: it is not placed. ``live`` (n + 1,) lists placed instances, its first entry is
+    their number; ``place`` (n,) is where an instance stands in it.
+    """
+
+    gpus: Any
+    memory: Any
+    parts: Any
+    live: Any
+    place: Any
+
+
+def new_held(instances: int, parts: int) -> HeldGpus:
+    """Return instances that hold nothing, of up to ``parts`` parts each."""
+    return HeldGpus(
+        np.zeros((instances, parts), np.int64),
+        np.zeros((instances, parts)),
+        np.zeros(instances, np.int64),
+        np.zeros(instances + 1, np.int64),
+        np.zeros(instances, np.int64),
+    )
+
+
+@kernel
+def fits(fleet: Any, gpu: int, request: float, limit: float, memory: float, rules: Any) -> bool:
+    """Return whether a GPU has room for a part."""
+    charged = fleet.charged
+    return bool(
+        charged[REQUESTS, gpu] + request <= rules.omega + rules.slack
+        and charged[LIMITS, gpu] + limit <= rules.gamma + rules.slack
+        and charged[MEMORY, gpu] + memory <= rules.memory_gb + rules.slack
+    )
+
+
+@kernel
+def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> float:
+    """Return the weighted free shares of SMs and memory that a GPU would keep."""
+    charged = fleet.charged
+    sm = 1 - (charged[REQUESTS, gpu] + request)
+    if rules.memory_weight == 0.0:
+        return float(rules.sm_weight * sm)
+    free = 1 - (charged[MEMORY, gpu] + memory) / rules.memory_gb
+    return float(rules.sm_weight * sm + rules.memory_weight * free)
+
+
+@kernel
+def best_active(
+    fleet: Any, request: float, limit: float, memory: float, rules: Any, by_age: bool, only: Any
+) -> int:
+    """Return the active GPU with the least score, or -1; ties go to the first.
+
+    GPUs come in the order in which they became active, or else by their ids; ``only`` (G,) marks
+    the GPUs to look at, and nothing where it is empty.
+    """
+    best, least = NOWHERE, np.inf
+    links, gpus = fleet.links, fleet.instances.size
+    head = gpus + ACTIVE_LIST
+    gpu = links[NEXT, head]
+    while gpu != head:
+        if (only.size == 0 or only[gpu]) and fits(fleet, gpu, request, limit, memory, rules):
+            found = score(fleet, gpu, request, memory, rules)
+            if found < least or (found == least and not by_age and gpu < best):
+                best, least = gpu, found
+        gpu = links[NEXT, gpu]
+    return best
+
+
+@kernel
+def free_gpu(fleet: Any, reference: bool) -> int:
+    """Return the free GPU with the least id, or the longest free; -1 where none is free."""
+    gpus = fleet.instances.size
+    if reference:
+        gpu = fleet.links[NEXT, gpus + FREE_LIST]
+        return gpu if gpu < gpus else NOWHERE
+    for gpu in range(gpus):
+        if fleet.instances[gpu] == 0:
+            return gpu
+    return NOWHERE
+
+
+@kernel
+def node_of_gang(
+    fleet: Any, n: int, request: float, limit: float, memory: float, rules: Any, with_free: bool
+) -> int:
+    """Return the first node with n GPUs for the workers of a gang, or -1.
+
+    ``with_free``: count free GPUs too. The first node is that with the least id; among nodes of
+    active GPUs, with ``rules.reference``, that whose GPU with room became active first.
+    """
+    size, gpus = fleet.node_gpus, fleet.instances.size
+    head = gpus + ACTIVE_LIST
+    by_age = rules.reference and not with_free
+    gpu = fleet.links[NEXT, head] if by_age else 0
+    while gpu < gpus:
+        node = gpu // size
+        if not by_age or fits(fleet, gpu, request, limit, memory, rules):
+            found = 0
+            for other in range(node * size, node * size + size):
+                active = fleet.instances[other] > 0
+                if (active or with_free) and fits(fleet, other, request, limit, memory, rules):
+                    found += 1
+                elif with_free and rules.reference and not active:
+                    found += 1  # whatever the charges left there
+            if found >= n:
+                return int(node)
+        gpu = fleet.links[NEXT, gpu] if by_age else gpu + size
+    return NOWHERE
+
+
+@kernel
+def place_gang(
+    fleet: Any, n: int, request: float, limit: float, memory: float, rules: Any, into: Any
+) -> int:
+    """Choose n GPUs of one node, active ones first, and return n; 0 where no node has them."""
+    size = fleet.node_gpus
+    node = node_of_gang(fleet, n, request, limit, memory, rules, False)
+    if node == NOWHERE:
+        node = node_of_gang(fleet, n, request, limit, memory, rules, True)
+        if node == NOWHERE:
+            return 0
+    chosen = 0
+    for active in (True, False):
+        first = chosen
+        for gpu in range(node * size, node * size + size):
+            if (fleet.instances[gpu] > 0) != active:
+                continue
+            if fits(fleet, gpu, request, limit, memory, rules) or (rules.reference and not active):
+                into[chosen] = gpu
+                chosen += 1
+        if rules.reference and active:
+            sort_by_turn(fleet, into, first, chosen)
+    return n
+
+
+@kernel
+def sort_by_turn(fleet: Any, gpus: Any, first: int, end: int) -> None:
+    """Sort GPUs of a list by the turn in which they became active."""
+    for i in range(first + 1, end):
+        gpu = gpus[i]
+        j = i
+        while j > first and fleet.turns[gpus[j - 1]] > fleet.turns[gpu]:
+            gpus[j] = gpus[j - 1]
+            j -= 1
+        gpus[j] = gpu
+
+
+@kernel
+def split_in_node(
+    fleet: Any,
+    node: int,
+    request: float,
+    limit: float,
+    memory: float,
+    rules: Any,
+    with_free: bool,
+    into: Any,
+    parts_gb: Any,
+) -> int:
+    """Split an LLM over GPUs of a node, and return the number of parts; 0 where it does not fit.
+
+    The GPU with the most free memory comes first, ties by id. With ``rules.reference`` it is the
+    one with the least, ties by the time it became active, even where it has no memory left.
+    """
+    size = fleet.node_gpus
+    found = 0
+    for gpu in range(node * size, node * size + size):
+        active = fleet.instances[gpu] > 0
+        if (
+            (active or with_free)
+            and fits(fleet, gpu, request, limit, 0.0, rules)
+            and (rules.reference or rules.memory_gb - fleet.charged[MEMORY, gpu] > rules.slack)
+        ):
+            into[found] = gpu
+            found += 1
+    if rules.reference:
+        sort_by_turn(fleet, into, 0, found)
+    for i in range(1, found):  # by used memory; insertion keeps ties in order
+        gpu = into[i]
+        used = fleet.charged[MEMORY, gpu]
+        j = i
+        while j and (
+            (fleet.charged[MEMORY, into[j - 1]] < used)
+            if rules.reference
+            else (fleet.charged[MEMORY, into[j - 1]] > used)
+        ):
+            into[j] = into[j - 1]
+            j -= 1
+        into[j] = gpu
+    left = memory
+    for i in range(found):
+        part = min(left, rules.memory_gb - fleet.charged[MEMORY, into[i]])
+        parts_gb[i] = part
+        left -= part
+        if left <= (0.0 if rules.reference else rules.slack):
+            return i + 1
+    return 0
+
+
+@kernel
+def split(
+    fleet: Any,
+    request: float,
+    limit: float,
+    memory: float,
+    rules: Any,
+    with_free: bool,
+    into: Any,
+    parts_gb: Any,
+) -> int:
+    """Split an LLM over the GPUs of the first node that can hold it; return the parts or 0."""
+    size, gpus = fleet.node_gpus, fleet.instances.size
+    if rules.reference:
+        head = gpus + ACTIVE_LIST
+        gpu = fleet.links[NEXT, head]
+        while gpu != head:
+            if fits(fleet, gpu, request, limit, 0.0, rules):
+                parts = split_in_node(
+                    fleet, gpu // size, request, limit, memory, rules, False, into, parts_gb
+                )
+                if parts:
+                    return parts
+            gpu = fleet.links[NEXT, gpu]
+        return 0
+    for node in range(gpus // size):
+        parts = split_in_node(fleet, node, request, limit, memory, rules, with_free, into, parts_gb)
+        if parts:
+            return parts
+    return 0
+
+
+@kernel
+def mark_affine(fleet: Any, function: int, kind: Any, functions: Any, held: Any) -> Any:
+    """Return the GPUs (G,) with high affinity to a function, or nothing where there are none.
+
+    These are the GPUs of the other workers of a gang that has an instance of the function beside
+    one worker: the workers of the gang then all lose alike.
+    """
+    live = held.live
+    found = False
+    affine = np.zeros(0, np.bool_)
+    for a in range(1, live[0] + 1):
+        same = live[a]
+        if functions[same] != function or kind[same] == TRAINING:
+            continue
+        for b in range(1, live[0] + 1):
+            gang = live[b]
+            if kind[gang] != TRAINING or held.parts[gang] < 2:
+                continue
+            for part in range(held.parts[same]):
+                for worker in range(held.parts[gang]):
+                    if held.gpus[gang, worker] == held.gpus[same, part]:
+                        if not found:
+                            affine = np.zeros(fleet.instances.size, np.bool_)
+                            found = True
+                        for other in range(held.parts[gang]):
+                            if other != worker:
+                                affine[held.gpus[gang, other]] = True
+    return affine
+
+
+@kernel
+def choose(
+    fleet: Any,
+    kind: int,
+    n: int,
+    request: float,
+    limit: float,
+    memory: float,
+    rules: Any,
+    affine: Any,
+    into: Any,
+    parts_gb: Any,
+) -> int:
+    """Choose the GPUs of an instance.
+
+    Args:
+        fleet: the GPUs; nothing is charged here.
+        kind: `INFERENCE`, `LLM` or `TRAINING`.
+        n: GPUs of it, each with ``request``, ``limit`` and ``memory``; one for inference.
+        affine: GPUs to look at first, (G,), or empty.
+        into: gets the GPUs; as long as a node, at least.
+        parts_gb: gets the memory of each part.
+
+    Returns:
+        the number of parts; 0 where the instance does not fit.
+    """
+    for part in range(n):
+        parts_gb[part] = memory
+    if rules.method == WHOLE_GPUS:
+        if memory > rules.memory_gb + rules.slack or fleet.totals[0] + n > fleet.instances.size:
+            return 0
+        gpus = fleet.instances.size
+        gpu = fleet.links[NEXT, gpus + FREE_LIST] if rules.reference else 0
+        chosen = 0
+        while chosen < n:
+            if fleet.instances[gpu] == 0:
+                into[chosen] = gpu
+                chosen += 1
+            gpu = fleet.links[NEXT, gpu] if rules.reference else gpu + 1
+        return n
+    if kind == TRAINING or n > 1:
+        return place_gang(fleet, n, request, limit, memory, rules, into)
+    gpu = NOWHERE
+    if affine.size:
+        gpu = best_active(fleet, request, limit, memory, rules, False, affine)
+    if gpu == NOWHERE:
+        by_age = rules.reference and kind == LLM and rules.split
+        nothing = np.zeros(0, np.bool_)
+        gpu = best_active(fleet, request, limit, memory, rules, by_age, nothing)
+    if gpu == NOWHERE and kind == LLM and rules.split:
+        parts = split(fleet, request, limit, memory, rules, False, into, parts_gb)
+        if parts:
+            return parts
+        if memory > rules.memory_gb + rules.slack:
+            return split(fleet, request, limit, memory, rules, True, into, parts_gb)
+    if gpu == NOWHERE and memory <= rules.memory_gb + rules.slack:
+        gpu = free_gpu(fleet, rules.reference)
+        if gpu != NOWHERE and not rules.reference:
+            if not fits(fleet, gpu, request, limit, memory, rules):
+                gpu = NOWHERE
+    if gpu == NOWHERE:
+        return 0
+    into[0], parts_gb[0] = gpu, memory
+    return 1

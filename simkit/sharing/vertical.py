@@ -1,0 +1,163 @@
+"""Tokens: the quota of every instance on a GPU, once in 5 ms, and the shares that follow.
+
+Source: Lv et al., "Dilu", ASPLOS 2025, Algorithm 2. A quota is a share of the GPU. Services come
+first, in the order of instances, then training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.sharing.fleet import LLM, TRAINING
+from gpuplan.simkit.sharing.state import (
+    BATCH_SIZE,
+    CONTENTION,
+    EMERGENCY,
+    FRESH,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAST_S,
+    LEAST_S,
+    LIMIT,
+    NEVER,
+    NONE,
+    READY,
+    RECOVERY,
+    REQUEST,
+    SATURATION,
+    STATUS,
+    USED,
+    WHOLE_S,
+)
+
+
+@kernel
+def is_silent(one: int, period: int, instances: Any, rules: Any) -> bool:
+    """Return whether an instance used nothing in the window before a period."""
+    return bool(instances.numbers[one, USED] < period - rules.window)
+
+
+@kernel
+def growth(one: int, period: int, instances: Any, rules: Any) -> float:
+    """Return by how much the last batch took longer than the quickest, relative to it."""
+    least = instances.values[one, LEAST_S]
+    if least == 0.0:
+        return 0.0
+    if instances.numbers[one, BATCH_SIZE] == 0 and is_silent(one, period, instances, rules):
+        return 0.0
+    return (instances.values[one, LAST_S] - least) / least  # type: ignore[no-any-return]
+
+
+@kernel
+def issue_tokens(
+    gpu: int, period: int, functions: Any, instances: Any, gpus: Any, rules: Any
+) -> bool:
+    """Set the quotas on a GPU and its state, and return whether any of them changed."""
+    count, parts = gpus.count[gpu], gpus.parts
+    busy = present = services = 0  # instances that used something of late, and all
+    for at in range(count):
+        one = parts[gpu, at, 0]
+        if instances.numbers[one, STATUS] == READY:
+            present += 1
+            busy += not is_silent(one, period, instances, rules)
+            services += functions.numbers[instances.numbers[one, FUNCTION], KIND] != TRAINING
+    state, emergency, fresh, most = NONE, False, False, 0.0
+    changed = False
+    calm = gpus.calm[gpu]
+    for at in range(count):
+        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
+        function = instances.numbers[one, FUNCTION]
+        kind = functions.numbers[function, KIND]
+        if kind == TRAINING or instances.numbers[one, STATUS] != READY:
+            continue
+        request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
+        change = growth(one, period, instances, rules)
+        silent = is_silent(one, period, instances, rules)
+        if rules.calm and instances.numbers[one, FRESH]:
+            calm = calm + 1 if change < rules.calm_change else 0
+        if change > (rules.violation_llm if kind == LLM else rules.violation):
+            state, quota = EMERGENCY, limit
+            emergency = True
+            fresh = fresh or instances.numbers[one, FRESH] != 0
+            most = max(most, change)
+        elif silent:
+            state, quota = RECOVERY, request
+        elif busy == 1:  # the others are idle
+            state = RECOVERY
+            quota = min(max(instances.quota[one, part], request) * rules.increase, limit)
+        else:
+            state, quota = CONTENTION, request
+        changed = changed or quota != instances.quota[one, part]
+        instances.quota[one, part] = quota
+    if emergency:
+        state = EMERGENCY
+    changed = changed or state != gpus.state[gpu]
+    gpus.state[gpu] = state
+    step = state == CONTENTION and rules.calm > 0 and calm >= rules.calm
+    gpus.calm[gpu] = 0 if step else calm
+    if present == services:
+        return changed
+    for at in range(count):
+        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
+        function = instances.numbers[one, FUNCTION]
+        if functions.numbers[function, KIND] != TRAINING:
+            continue
+        request, limit = functions.values[function, REQUEST], functions.values[function, LIMIT]
+        before = instances.quota[one, part]
+        low = rules.floor * request
+        quota = before
+        if state == NONE:
+            quota = limit
+        elif state == EMERGENCY:
+            if fresh:
+                quota = max(low, min(request, before) / (1 + most))
+        elif state == RECOVERY or step:
+            quota = min(rules.increase * max(before, low), limit)
+        changed = changed or quota != before
+        instances.quota[one, part] = quota
+    return changed
+
+
+@kernel
+def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
+    """Share a GPU by quotas among those that have work, and return whether a share changed."""
+    count, parts = gpus.count[gpu], gpus.parts
+    total = 0.0
+    for at in range(count):
+        total += demand(parts[gpu, at, 0], parts[gpu, at, 1], functions, instances)
+    total = max(1.0, total)
+    changed = False
+    for at in range(count):
+        one, part = parts[gpu, at, 0], parts[gpu, at, 1]
+        share = demand(one, part, functions, instances) / total
+        if share != instances.share[one, part]:
+            instances.share[one, part] = share
+            instances.values[one, WHOLE_S] = -1.0
+            changed = True
+    return changed
+
+
+@kernel
+def demand(one: int, part: int, functions: Any, instances: Any) -> float:
+    """Return the share that an instance would use if it had the GPU for itself."""
+    function = instances.numbers[one, FUNCTION]
+    if functions.numbers[function, KIND] != TRAINING and (
+        instances.numbers[one, STATUS] != READY
+        or (instances.numbers[one, BATCH_SIZE] == 0 and instances.numbers[one, HEAD] < 0)
+    ):
+        return 0.0
+    return float(min(instances.quota[one, part], functions.values[function, SATURATION]))
+
+
+@kernel
+def next_expiry(gpu: int, period: int, instances: Any, gpus: Any, rules: Any) -> int:
+    """Return the next period in which an instance of a GPU starts to count as idle."""
+    soonest = NEVER
+    for at in range(gpus.count[gpu]):
+        one = gpus.parts[gpu, at, 0]
+        expiry = instances.numbers[one, USED] + rules.window + 1
+        if expiry > period:
+            soonest = min(soonest, expiry)
+    return soonest

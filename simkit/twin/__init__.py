@@ -1,0 +1,1 @@
+"""A Slurm-like cluster: partitions, priorities, limits and backfill, in whole seconds."""

@@ -1,0 +1,340 @@
+"""Backfill: in queue order every job takes the earliest time at which its nodes are free.
+
+A start that lies now is a start; a later one is a reservation, made by the first job of each
+partition (EASY), by all (conservative), or by all that may start within the window (Slurm).
+
+Three shortcuts, none of which changes a start: a pass ends behind the last job that could start
+now, since reservations live for one pass; a shape that found no room now fails for every
+larger shape with no shorter limit; and a shape's next search begins where its last one ended, when
+the limit is no shorter. All three hold because a pass only takes room away.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.twin.limits import over_limit
+from gpuplan.simkit.twin.profile import (
+    FAR,
+    add_end,
+    clear,
+    earliest,
+    rounded_up,
+    start_steps,
+    take,
+)
+from gpuplan.simkit.twin.state import (
+    GONE,
+    IDLE_BITS,
+    NODE_BITS,
+    QUEUED,
+    STAMP,
+    WINDOWS,
+    begin,
+    choose,
+    has_idle,
+    leave_queue,
+    sort_first,
+    start_key,
+)
+from gpuplan.simkit.twin.tables import CANCELLED
+
+NONE, EASY, CONSERVATIVE, SLURM = range(4)
+
+
+class Searches(NamedTuple):
+    """What a pass learned: per shape, in the pass whose number is in ``stamp``.
+
+    Attributes:
+        stamp: the pass that the other values are of.
+        fails: the shortest limit known to find no room now.
+        late: the shortest limit known to find no room within the window.
+        limit, time: limit of the last search, and the earliest time that it found.
+        reserved: pass in which each partition got its reservation.
+        by_user, by_part: jobs tested; ``user_stamp``, ``part_stamp``: in which pass.
+        taken: pass in which a node got a reservation or has an announced time.
+        first, sorted: earliest time of each node; a buffer to sort them in.
+    """
+
+    stamp: Any
+    fails: Any
+    late: Any
+    limit: Any
+    time: Any
+    reserved: Any
+    by_user: Any
+    user_stamp: Any
+    by_part: Any
+    part_stamp: Any
+    taken: Any
+    first: Any
+    sorted: Any
+
+
+def new_searches(shapes: int, parts: int, users: int, nodes: int) -> Searches:
+    """Return buffers in which nothing is known."""
+
+    def zeros(size: int) -> IntArray:
+        return np.zeros(size, np.int64)
+
+    return Searches(
+        zeros(shapes), zeros(shapes), zeros(shapes), zeros(shapes), zeros(shapes), zeros(parts),
+        zeros(users), zeros(users), zeros(parts), zeros(parts), zeros(nodes), zeros(nodes),
+        zeros(nodes),
+    )  # fmt: skip
+
+
+@borrowing_kernel
+def _recall(known: Any, shape: int, stamp: int) -> None:
+    if known.stamp[shape] != stamp:
+        known.stamp[shape] = stamp
+        known.fails[shape] = known.late[shape] = known.limit[shape] = FAR
+        known.time[shape] = 0
+
+
+@borrowing_kernel
+def _note_failure(site: Any, known: Any, shape: int, limit: int, stamp: int) -> None:
+    """Note that a shape finds no room now: larger ones do not either."""
+    for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
+        larger = site.larger[at]
+        _recall(known, larger, stamp)
+        known.fails[larger] = min(known.fails[larger], limit)
+
+
+@borrowing_kernel
+def _note_late(site: Any, known: Any, shape: int, limit: int, stamp: int) -> None:
+    """Note that a shape finds no room within the window: larger ones do not either."""
+    for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
+        larger = site.larger[at]
+        _recall(known, larger, stamp)
+        known.late[larger] = min(known.late[larger], limit)
+
+
+@borrowing_kernel
+def _capped(known: Any, jobs: Any, rules: Any, j: int, stamp: int) -> bool:
+    """Count a test of a job; return whether its user or partition had enough of them."""
+    user, part = jobs.user[j], jobs.part[j]
+    if known.user_stamp[user] != stamp:
+        known.user_stamp[user], known.by_user[user] = stamp, 0
+    if known.part_stamp[part] != stamp:
+        known.part_stamp[part], known.by_part[part] = stamp, 0
+    if known.by_user[user] >= rules.bf_max_job_user or known.by_part[part] >= rules.bf_max_job_part:
+        return True
+    known.by_user[user] += 1
+    known.by_part[part] += 1
+    return False
+
+
+@borrowing_kernel
+def build_node(state: Any, profile: Any, node: int, now: int, step: int) -> None:
+    """Set the steps of a node from its running jobs and announced times."""
+    k = start_steps(profile, node, state.open[node], now)
+    if state.down[node]:
+        return
+    for i in range(state.run_size[node]):
+        end = rounded_up(max(state.run_end[node, i], now + 1), now, step)
+        k = add_end(profile, k, end, state.run_gpus[node, i])
+    for w in range(state.count[WINDOWS]):
+        if state.window_node[w] == node:
+            take(profile, node, state.window_start[w], state.window_end[w], FAR >> 20)
+
+
+@borrowing_kernel
+def _search_now(
+    state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, now: int, step: int
+) -> bool:
+    """Return whether a shape finds room now, and mark the nodes that have some.
+
+    A node without a reservation in this pass frees more and more GPUs, so that its idle ones tell.
+    """
+    line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
+    low, high = site.class_first[line], site.class_first[line + 1]
+    found = 0
+    for i in range(low, high):
+        node = site.class_node[i]
+        fits = state.open[node] >= gpus
+        if fits and known.taken[node] == state.count[STAMP]:
+            fits = earliest(profile, node, gpus, limit, now, now, step, now) == now
+        known.first[i - low] = now if fits else FAR
+        found += fits
+    return bool(found >= need)
+
+
+@borrowing_kernel
+def _search_later(
+    state: Any, site: Any, profile: Any, known: Any, shape: int, limit: int, at: int, before: int,
+    now: int, step: int,
+) -> int:  # fmt: skip
+    """Return the earliest time from ``at`` to ``before`` for a shape, else `FAR`.
+
+    ``known.first`` then holds the earliest time of every node of the class from that time on.
+    """
+    line, need, gpus = site.shape_class[shape], site.shape_nodes[shape], site.shape_gpus[shape]
+    low, high = site.class_first[line], site.class_first[line + 1]
+    first = known.first
+    best = FAR
+    for i in range(low, high):
+        node = site.class_node[i]
+        if profile.head[node] < 0:
+            build_node(state, profile, node, now, step)
+        bound = min(best, before) if need == 1 else before
+        first[i - low] = earliest(profile, node, gpus, limit, at, now, step, bound)
+        best = min(best, first[i - low])
+    if need == 1:
+        return best
+    while True:
+        same = within = 0
+        for i in range(low, high):
+            if first[i - low] < at:
+                first[i - low] = earliest(
+                    profile, site.class_node[i], gpus, limit, at, now, step, before
+                )
+            same += first[i - low] == at
+            within += first[i - low] < FAR
+        if same >= need:
+            return at
+        if within < need:
+            return FAR
+        for i in range(high - low):
+            known.sorted[i] = first[i]
+        sort_first(known.sorted, high - low)
+        at = known.sorted[need - 1]
+
+
+@borrowing_kernel
+def plan_pass(
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, known: Any,
+    profile: Any, now: int, ends: Any,
+) -> None:  # fmt: skip
+    """Plan the queue once and start what may start now.
+
+    Jobs that start are added to ``ends``, whose first cell counts them.
+    """
+    mode = rules.backfill
+    ends[0] = 0
+    queued = state.count[QUEUED]
+    scanned = queued
+    if mode == SLURM and rules.bf_max_job_user == FAR and rules.bf_max_job_part == FAR:
+        scanned = min(queued, rules.bf_max_job_test)
+    last = _last_candidate(state, jobs, site, -1, scanned - 1)
+    if last < 0:
+        return
+    step = rules.bf_resolution if mode == SLURM else 1
+    state.count[STAMP] += 1
+    stamp = state.count[STAMP]
+    clear(profile)
+    for w in range(state.count[WINDOWS]):
+        node = state.window_node[w]
+        if profile.head[node] < 0:
+            build_node(state, profile, node, now, step)
+            known.taken[node] = stamp
+    tested, pos = 0, -1
+    while pos < last:
+        pos += 1
+        j = state.queue[pos]
+        if mode == SLURM:
+            if tested >= rules.bf_max_job_test:
+                break
+            if _capped(known, jobs, rules, j, stamp):
+                continue
+        tested += 1
+        if rules.limits and over_limit(jobs, limits, parent, j):
+            continue
+        shape, limit, part = jobs.shape[j], jobs.limit[j], jobs.part[j]
+        _recall(known, shape, stamp)
+        fails = limit >= known.fails[shape] or not has_idle(state, site, shape)
+        may_reserve = mode != EASY or known.reserved[part] != stamp
+        if fails and (not may_reserve or limit >= known.late[shape]):
+            continue
+        before = now
+        if may_reserve:
+            before = now + rules.bf_window if mode == SLURM else FAR - 1
+        found = FAR
+        if not fails and _search_now(state, site, profile, known, shape, limit, now, step):
+            found = now
+        elif may_reserve:
+            last = _last_startable(
+                state, jobs, site, limits, parent, rules, known, profile, now, step, pos, last
+            )
+            if last == pos:
+                return
+            at = known.time[shape] if limit >= known.limit[shape] else now
+            found = _search_later(state, site, profile, known, shape, limit, at, before, now, step)
+        if found > now and limit < known.fails[shape]:
+            _note_failure(site, known, shape, limit, stamp)
+        if found > before:
+            if may_reserve and limit < known.late[shape]:
+                _note_late(site, known, shape, limit, stamp)
+            continue
+        line, need = site.shape_class[shape], site.shape_nodes[shape]
+        low, high = site.class_first[line], site.class_first[line + 1]
+        fit = 0
+        for i in range(low, high):
+            if known.first[i - low] == found:
+                node = site.class_node[i]
+                if found == now:
+                    state.keys[fit] = start_key(state, site, node, rules.placement)
+                else:
+                    is_free = mode != SLURM and profile.free[profile.head[node]] >= jobs.gpus[j]
+                    late = site.rank[node] + (is_free << (62 - NODE_BITS - IDLE_BITS - 1))
+                    state.keys[fit] = (late << (NODE_BITS + IDLE_BITS)) | node
+                fit += 1
+        choose(state, fit, need)
+        if found == now and jobs.cancel[j] >= 0:
+            leave_queue(state, jobs, j, GONE)
+            state.reason[j] = CANCELLED
+        else:
+            if found == now:
+                leave_queue(state, jobs, j, GONE)
+                begin(state, jobs, site, limits, parent, j, now)
+                ends[0] += 1
+                ends[ends[0]] = j
+            else:
+                known.reserved[part] = stamp
+                known.limit[shape], known.time[shape] = limit, found
+            end = rounded_up(found + limit, now, step)
+            for i in range(need):
+                node = state.chosen[i]
+                if profile.head[node] >= 0:  # else it is built later, with the job that started
+                    take(profile, node, found, end, jobs.gpus[j])
+                if found > now:
+                    known.taken[node] = stamp
+        if found == now:
+            last = _last_candidate(state, jobs, site, pos, last)
+
+
+@borrowing_kernel
+def _last_startable(
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, known: Any,
+    profile: Any, now: int, step: int, low: int, high: int,
+) -> int:  # fmt: skip
+    """Return the last place in (low, high] of a job that could start now, or ``low``.
+
+    Behind it no reservation matters: what finds no room now does not find any later in the pass.
+    """
+    stamp = state.count[STAMP]
+    while high > low:
+        j = state.queue[high]
+        shape, limit = jobs.shape[j], jobs.limit[j]
+        if has_idle(state, site, shape):
+            _recall(known, shape, stamp)
+            if limit < known.fails[shape] and not (
+                rules.limits and over_limit(jobs, limits, parent, j)
+            ):
+                if _search_now(state, site, profile, known, shape, limit, now, step):
+                    return high
+                _note_failure(site, known, shape, limit, stamp)
+        high -= 1
+    return low
+
+
+@borrowing_kernel
+def _last_candidate(state: Any, jobs: Any, site: Any, low: int, high: int) -> int:
+    """Return the last place in (low, high] of a job that idle GPUs have room for, or ``low``."""
+    while high > low and not has_idle(state, site, jobs.shape[state.queue[high]]):
+        high -= 1
+    return high

@@ -1,0 +1,288 @@
+"""The event loop of the twin: arrays in, arrays out, time in whole seconds.
+
+One instant, in this order: jobs end, node events, jobs that wait are cancelled, jobs become
+eligible, priorities are renewed, the main pass, the backfill pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.heap import insert, new_heap, pop
+from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
+from gpuplan.simkit.twin.limits import over_limit
+from gpuplan.simkit.twin.priority import enqueue, set_priority, tick
+from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
+from gpuplan.simkit.twin.shares import set_factors
+from gpuplan.simkit.twin.state import (
+    COMING,
+    GONE,
+    QUEUED,
+    STAMP,
+    WAITING,
+    WINDOWS,
+    SiteState,
+    any_has_idle,
+    begin,
+    choose,
+    compact,
+    finish,
+    leave_queue,
+    new_state,
+    set_events,
+    start_key,
+    window_allows,
+)
+from gpuplan.simkit.twin.tables import CANCELLED, UNSTARTED
+
+MOST_IDLE_TICKS = 1000  # ticks with waiting jobs and nothing else to come; then they never start
+
+
+@borrowing_kernel
+def main_pass(
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, now: int, depth: int,
+    ends: Any,
+) -> None:  # fmt: skip
+    """Start jobs in order; one that does not fit blocks its partition and the nodes of it."""
+    ends[0] = 0
+    if not any_has_idle(state, site):
+        return
+    state.count[STAMP] += 1
+    stamp = state.count[STAMP]
+    parts = 0
+    for p in range(state.waiting_part.size):
+        parts += state.waiting_part[p] > 0
+    for pos in range(min(depth, state.count[QUEUED])):
+        j = state.queue[pos]
+        part = jobs.part[j]
+        if state.part_stamp[part] == stamp:
+            continue
+        if rules.limits and over_limit(jobs, limits, parent, j):
+            continue
+        line, fit = jobs.line[j], 0
+        end = now + jobs.limit[j]
+        for i in range(site.class_first[line], site.class_first[line + 1]):
+            node = site.class_node[i]
+            if (
+                state.open[node] >= jobs.gpus[j]
+                and state.node_stamp[node] != stamp
+                and (state.count[WINDOWS] == 0 or window_allows(state, node, end))
+            ):
+                state.keys[fit] = start_key(state, site, node, rules.placement)
+                fit += 1
+        if fit < jobs.nodes[j]:
+            state.part_stamp[part] = stamp
+            for i in range(site.part_first[part], site.part_first[part + 1]):
+                state.node_stamp[site.part_node[i]] = stamp
+            parts -= 1
+            if parts == 0:
+                break
+            continue
+        leave_queue(state, jobs, j, GONE)
+        if jobs.cancel[j] >= 0:
+            state.reason[j] = CANCELLED
+        else:
+            choose(state, fit, jobs.nodes[j])
+            begin(state, jobs, site, limits, parent, j, now)
+            ends[0] += 1
+            ends[ends[0]] = j
+    compact(state)
+
+
+@borrowing_kernel
+def start_pinned(
+    state: Any, jobs: Any, site: Any, limits: Any, parent: Any, rules: Any, now: int, pinned: Any,
+    ends: Any,
+) -> None:  # fmt: skip
+    """Start pinned jobs whose time has come, where there is room; ``pinned[0]`` counts them."""
+    ends[0] = 0
+    kept = 0
+    for i in range(1, pinned[0] + 1):
+        j = pinned[i]
+        line, fit = jobs.line[j], 0
+        for at in range(site.class_first[line], site.class_first[line + 1]):
+            node = site.class_node[at]
+            if state.idle[node] >= jobs.gpus[j]:
+                state.keys[fit] = start_key(state, site, node, rules.placement)
+                fit += 1
+        if fit < jobs.nodes[j]:
+            kept += 1
+            pinned[kept] = j
+            continue
+        choose(state, fit, jobs.nodes[j])
+        begin(state, jobs, site, limits, parent, j, now)
+        ends[0] += 1
+        ends[ends[0]] = j
+    pinned[0] = kept
+
+
+@borrowing_kernel
+def push_ends(heap: Any, state: Any, ends: Any) -> None:
+    """Add the ends of the jobs that just started to the heap, which has room for every job."""
+    for i in range(1, ends[0] + 1):
+        insert(heap, state.end[ends[i]], ends[i])
+
+
+class LoopBuffers(NamedTuple):
+    """What the loop needs beside the state.
+
+    Attributes:
+        arrival: when each job comes; ``arrivals`` are the jobs in that order, ``cancels`` the jobs
+            in the order of their cancellations.
+        ends: jobs that just started, ``ends[0]`` of them.
+        pinned: pinned jobs that wait for room, ``pinned[0]`` of them.
+        known: what a backfill pass learned.
+        heap: ends of running jobs.
+        profile: what a backfill pass knows of the future.
+    """
+
+    arrival: Any
+    arrivals: Any
+    cancels: Any
+    ends: Any
+    pinned: Any
+    known: Searches
+    heap: Any
+    profile: FreeProfile
+
+
+def replay(jobs: Any, site: Any, limits: Any, tree: Any, rules: Any) -> SiteState:
+    """Run every job that can run to its end.
+
+    Args:
+        jobs, site, limits, tree, rules: see `gpuplan.simkit.twin.tables`.
+
+    Returns:
+        The state after the last job.
+    """
+    n = jobs.ready.size
+    arrival = np.where(jobs.pinned >= 0, jobs.pinned, jobs.ready)
+    parts, users = site.part_first.size - 1, int(jobs.user.max(initial=0)) + 1
+    # A node has a step for now and for each running job; two more for each plan and event of it.
+    steps = int(site.gpus.size + site.gpus.sum() + 2 * (jobs.nodes.sum() + site.event_node.size))
+    buffers = LoopBuffers(
+        arrival, np.argsort(arrival, kind="stable"), np.argsort(jobs.cancel, kind="stable"),
+        np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64),
+        new_searches(site.shape_class.size, parts, users, site.gpus.size), new_heap(n + 1),
+        new_profile(site.gpus.size, steps),
+    )  # fmt: skip
+    state = new_state(jobs, site)
+    run(state, jobs, site, limits, tree, rules, buffers)
+    return state
+
+
+@borrowing_kernel
+def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, buffers: Any) -> None:
+    """Take one instant after the other until nothing can happen any more."""
+    n, parent = jobs.ready.size, tree.parent
+    arrival, arrivals, cancels = buffers.arrival, buffers.arrivals, buffers.cancels
+    ends, pinned, known = buffers.ends, buffers.pinned, buffers.known
+    heap, profile = buffers.heap, buffers.profile
+    coming = leaving = edge = idle_ticks = 0
+    now = 0
+    first = arrival[arrivals[0]] if n else 0
+    last_full, last_tick = -FAR, first
+    next_tick = first + rules.calc_phase if rules.multifactor else FAR
+    next_bf, changed = first + rules.bf_phase, False
+    if rules.multifactor:
+        set_factors(tree, rules.fairshare, rules.dampening)
+
+    while True:
+        while leaving < n:
+            j = cancels[leaving]
+            if jobs.cancel[j] >= 0 and (
+                state.status[j] == WAITING
+                or (state.status[j] == COMING and jobs.cancel[j] > jobs.ready[j])
+            ):
+                break
+            leaving += 1
+        time = FAR
+        if coming < n:
+            time = arrival[arrivals[coming]]
+        if heap[0, 0]:
+            time = min(time, heap[1, 0])
+        if leaving < n:
+            time = min(time, jobs.cancel[cancels[leaving]])
+        if time == FAR and state.count[QUEUED] == 0:
+            break
+        if edge < site.edges.size:
+            time = min(time, site.edges[edge])
+        wakes = rules.backfill == SLURM and changed and state.count[QUEUED] > 0
+        if time == FAR:
+            idle_ticks += 1
+            if idle_ticks > MOST_IDLE_TICKS or not (rules.multifactor or wakes):
+                break
+        if wakes:
+            time = min(time, max(next_bf, now))
+        now = min(time, next_tick)
+        event = False
+
+        while heap[0, 0] and heap[1, 0] == now:
+            finish(state, jobs, site, limits, parent, heap[1, 1])
+            pop(heap)
+            event = True
+        if edge < site.edges.size and site.edges[edge] == now:
+            set_events(state, site, now)
+            edge += 1
+            event = True
+        while leaving < n and jobs.cancel[cancels[leaving]] <= now:
+            j = cancels[leaving]
+            if state.status[j] == WAITING:
+                leave_queue(state, jobs, j, GONE)
+                state.reason[j] = CANCELLED
+                event = True
+            leaving += 1
+        compact(state)
+        while coming < n and arrival[arrivals[coming]] == now:
+            j = arrivals[coming]
+            coming += 1
+            event = True
+            state.status[j] = GONE
+            if jobs.refused[j]:
+                state.reason[j] = jobs.refused[j]
+            elif jobs.pinned[j] >= 0:
+                pinned[0] += 1
+                pinned[pinned[0]] = j
+            elif 0 <= jobs.cancel[j] <= now:
+                state.reason[j] = CANCELLED
+            else:
+                state.status[j] = WAITING
+                state.waiting[jobs.shape[j]] += 1
+                state.waiting_part[jobs.part[j]] += 1
+                set_priority(state, jobs, tree, rules, j, now)
+                enqueue(state, jobs, j)
+        if now == next_tick:
+            tick(state, jobs, tree, rules, last_tick, now)
+            last_tick = now
+            next_tick += rules.calc_period
+            event = True
+        if pinned[0]:
+            start_pinned(state, jobs, site, limits, parent, rules, now, pinned, ends)
+            push_ends(heap, state, ends)
+        changed = changed or event
+        if event and state.count[QUEUED]:
+            if rules.backfill == NONE or rules.backfill == SLURM:
+                depth = rules.queue_depth
+                if now - last_full >= rules.sched_interval:
+                    last_full = now
+                    depth = n
+                main_pass(state, jobs, site, limits, parent, rules, now, depth, ends)
+            else:
+                plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
+                compact(state)
+            push_ends(heap, state, ends)
+        if rules.backfill == SLURM and changed and state.count[QUEUED] and now >= next_bf:
+            before = state.count[QUEUED]
+            plan_pass(state, jobs, site, limits, parent, rules, known, profile, now, ends)
+            compact(state)
+            push_ends(heap, state, ends)
+            next_bf = now + rules.bf_interval
+            changed = state.count[QUEUED] < before
+
+    for i in range(state.count[QUEUED]):
+        state.reason[state.queue[i]] = UNSTARTED
+    for i in range(1, pinned[0] + 1):
+        state.reason[pinned[i]] = UNSTARTED

@@ -1,0 +1,89 @@
+"""Replay jobs on a site: what goes in, and what comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.kernel import replay
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.twin.tables import REASONS, kernel_input
+
+NOT_STARTED = -1
+LAST_SECOND = 1 << 56  # a unit may be a microsecond
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRun:
+    """What happened; arrays of shape (n,) in the order of the jobs, times in seconds.
+
+    Attributes:
+        jobs: what was run.
+        start, end: start and end of each job; `NOT_STARTED` where it never started.
+        reason_code: why a job never started, as a position in ``REASONS``; 0 where it did.
+        node_first, node: ``node[node_first[i]:node_first[i + 1]]`` are the nodes of job ``i`` in
+            the order in which they were chosen, as positions in the site's list; -1 where it
+            never started.
+        usage: usage by (account, user) at the last tick, in billing-seconds; an account's own key
+            has an empty user, the whole site's is ("", "").
+    """
+
+    jobs: SiteJobs
+    start: IntArray
+    end: IntArray
+    reason_code: IntArray
+    node_first: IntArray
+    node: IntArray
+    usage: dict[tuple[str, str], float] = field(default_factory=dict)
+
+    def reason(self, i: int) -> str:
+        """Return why a job never started; empty where it did."""
+        return REASONS[int(self.reason_code[i])]
+
+    def nodes(self, i: int) -> list[int]:
+        """Return the nodes of a job."""
+        chosen = self.node[self.node_first[i] : self.node_first[i + 1]]
+        return [int(node) for node in chosen if node >= 0]
+
+    @property
+    def wait(self) -> IntArray:
+        """Seconds from eligible to start; `NOT_STARTED` where it never started."""
+        waited: IntArray = np.where(self.start >= 0, self.start - self.jobs.ready, NOT_STARTED)
+        return waited
+
+
+def replay_site(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
+    """Replay jobs on a site under the settings of its scheduler.
+
+    Raises:
+        ValueError: a job names a partition that the site does not have, a time is negative or
+            too large, or a site is too large.
+    """
+    _check(site, jobs)
+    given = kernel_input(site, jobs, config)
+    state = replay(given.jobs, given.site, given.limits, given.tree, given.rules)
+    place = state.place
+    chosen = np.where(place >= 0, given.node_order[place], -1)
+    usage = {("", ""): float(given.tree.usage[0])}
+    for key, node in given.associations.node.items():
+        usage[key] = float(given.tree.usage[node])
+    return SiteRun(
+        jobs, state.start, state.end, state.reason, state.place_first, chosen.astype(np.int64),
+        usage,
+    )  # fmt: skip
+
+
+def _check(site: SiteCluster, jobs: SiteJobs) -> None:
+    if not site.nodes or not site.partitions:
+        raise ValueError("a site needs at least one node and one partition")
+    if len(site.nodes) >= 1 << 20 or max(node.gpus for node in site.nodes) >= 1 << 24:
+        raise ValueError("a site may have a million nodes of 16 million GPUs at most")
+    if min(node.gpus for node in site.nodes) < 1:
+        raise ValueError("every node needs at least one GPU")
+    for name in ("ready", "limit", "runtime", "cancel", "pinned"):
+        values = getattr(jobs, name)
+        if values.size and (values.min() < -1 or values.max() > LAST_SECOND):
+            raise ValueError(f"{name} must be within 0 and {LAST_SECOND} seconds")

@@ -1,0 +1,400 @@
+"""What the kernel of the twin reads: a site, its jobs and its settings as arrays.
+
+Jobs with the same partition and GPU type form a class; those of a class that also ask for the same
+nodes and GPUs per node have one shape. Nodes and jobs are numbered in the order that breaks ties.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.shares import CLASSIC, TREE, Associations, ShareTree, associations
+from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
+
+NO_LIMIT = 1 << 60
+MOST_DOMINATED = 1500  # shapes up to which a failure of one is told to all larger ones
+
+REASONS = (
+    "", "PartitionTimeLimit", "PartitionNodeLimit", "QOSMaxGRESPerJob",
+    "QOSMaxWallDurationPerJobLimit", "shape", "QOSGrpGRES", "QOSGrpJobsLimit", "QOSMaxGRESPerUser",
+    "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "AssocGrpGRES", "cancelled", "never",
+)  # fmt: skip
+"""Why a job never started, by code."""
+CANCELLED, UNSTARTED = REASONS.index("cancelled"), REASONS.index("never")
+
+
+class JobTable(NamedTuple):
+    """One value per job. ``qos`` and ``part_qos`` are -1 for none; ``base`` is the priority but for
+    age and fair share; ``refused`` is a code of `REASONS`.
+    """
+
+    ready: Any
+    nodes: Any
+    gpus: Any
+    limit: Any
+    runtime: Any
+    cancel: Any
+    pinned: Any
+    billing: Any
+    tie: Any
+    part: Any
+    line: Any
+    shape: Any
+    user: Any
+    assoc: Any
+    qos: Any
+    part_qos: Any
+    tier: Any
+    base: Any
+    refused: Any
+
+
+class SiteTable(NamedTuple):
+    """Nodes, partitions, classes and shapes. ``X_first`` with ``X`` are lists of lists.
+
+    ``rank`` orders nodes by weight. ``class_of_node`` lists the classes of each node,
+    ``larger`` the shapes of a class that need no less than a shape.
+    """
+
+    gpus: Any
+    rank: Any
+    part_first: Any
+    part_node: Any
+    class_first: Any
+    class_node: Any
+    class_of_node_first: Any
+    class_of_node: Any
+    shape_class: Any
+    shape_nodes: Any
+    shape_gpus: Any
+    larger_first: Any
+    larger: Any
+    event_node: Any
+    event_start: Any
+    event_end: Any
+    event_announced: Any
+    edges: Any
+
+
+class LimitTable(NamedTuple):
+    """Limits, `NO_LIMIT` for none, and what running jobs use of them.
+
+    Rows of the two ``user`` tables are QOS and their columns are users; associations are nodes of
+    the tree.
+    """
+
+    grp_gpus: Any
+    grp_jobs: Any
+    user_gpus: Any
+    user_jobs: Any
+    assoc_gpus: Any
+    assoc_jobs: Any
+    used_gpus: Any
+    used_jobs: Any
+    used_user_gpus: Any
+    used_user_jobs: Any
+    used_assoc_gpus: Any
+    used_assoc_jobs: Any
+
+
+class RuleTable(NamedTuple):
+    """Settings; see `SchedulerConfig`. ``backfill`` and ``placement`` are positions in lists."""
+
+    multifactor: bool
+    backfill: int
+    limits: bool
+    events: bool
+    placement: int
+    queue_depth: int
+    sched_interval: int
+    bf_interval: int
+    bf_window: int
+    bf_max_job_test: int
+    bf_max_job_user: int
+    bf_max_job_part: int
+    bf_resolution: int
+    bf_phase: int
+    w_age: float
+    w_fairshare: float
+    max_age: int
+    fairshare: int
+    dampening: float
+    half_life: int
+    calc_period: int
+    calc_phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInput:
+    """Everything that a replay reads.
+
+    Attributes:
+        node_order: node of the site by its number in the tables.
+    """
+
+    jobs: JobTable
+    site: SiteTable
+    limits: LimitTable
+    tree: ShareTree
+    rules: RuleTable
+    node_order: IntArray
+    associations: Associations
+
+
+def lists(rows: list[Any]) -> tuple[IntArray, IntArray]:
+    """Return lists of indices as one array, and where each begins."""
+    first = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
+    flat = [np.asarray(row, np.int64) for row in rows]
+    return first, np.concatenate([*flat, np.empty(0, np.int64)])
+
+
+def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> KernelInput:
+    """Return the tables. Raises ValueError where a job names a partition that is not there."""
+    rng = np.random.default_rng(config.tie_seed)
+    n, nodes = jobs.id.size, len(site.nodes)
+    shuffled = config.tie_seed != 0
+    order = rng.permutation(nodes) if shuffled else np.arange(nodes)
+    number = np.empty(nodes, np.int64)
+    number[order] = np.arange(nodes)
+    tie = rng.permutation(n) if shuffled else np.arange(n)
+    tables = _site_tables(site, jobs, config, order, number)
+    used = {(jobs.accounts[a], jobs.users[u]) for a, u in _pairs(jobs.account, jobs.user)}
+    known = associations(site.assocs, sorted(used))
+    tree = known.tree()
+    assoc = _by_pair(jobs, known)
+    limits, qos, part_qos = _limit_tables(site, jobs, known)
+    part, line, shape = tables.part, tables.line, tables.shape
+    tier = np.array([p.tier if config.tiers else 0 for p in site.partitions], np.int64)
+    table = JobTable(
+        jobs.ready, jobs.nodes, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
+        jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
+        tier[part] if n else part, _base(site, jobs, config, part, qos),
+        _refused(site, jobs, config, tables, limits, qos, part_qos, assoc, known),
+    )  # fmt: skip
+    return KernelInput(table, tables.site, limits, tree, _rules(config), order, known)
+
+
+def _pairs(left: IntArray, right: IntArray) -> list[tuple[int, int]]:
+    """Return the pairs of values that occur, sorted."""
+    if not left.size:
+        return []
+    width = int(right.max()) + 1
+    return [divmod(int(code), width) for code in np.unique(left * width + right)]
+
+
+def _by_pair(jobs: SiteJobs, known: Associations) -> IntArray:
+    node = np.zeros((len(jobs.accounts), len(jobs.users)), np.int64)
+    for a, u in _pairs(jobs.account, jobs.user):
+        node[a, u] = known.node[jobs.accounts[a], jobs.users[u]]
+    found: IntArray = node[jobs.account, jobs.user]
+    return found
+
+
+class _Tables(NamedTuple):
+    site: SiteTable
+    part: IntArray
+    line: IntArray
+    shape: IntArray
+    class_gpus: list[IntArray]  # GPUs of the nodes of each class
+
+
+def _site_tables(
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, order: IntArray, number: IntArray
+) -> _Tables:
+    names = {p.name: i for i, p in enumerate(site.partitions)}
+    in_use = set(np.unique(jobs.partition).tolist())
+    for i, name in enumerate(jobs.partitions):
+        if i in in_use and name not in names:
+            raise ValueError(f"a job names the partition {name!r}, which the site does not have")
+    part_of = np.array([names.get(name, 0) for name in jobs.partitions], np.int64)
+    part = part_of[jobs.partition]
+    index = {node.name: int(number[i]) for i, node in enumerate(site.nodes)}
+    members = [np.sort([index[name] for name in p.nodes]).astype(np.int64) for p in site.partitions]
+    kinds = np.array([site.nodes[i].gpu_type for i in order], object)
+    gpus = np.array([site.nodes[i].gpus for i in order], np.int64)
+    classes: dict[tuple[int, int], int] = {}
+    class_nodes: list[IntArray] = []
+    line_of = np.zeros((len(site.partitions), len(jobs.gpu_types)), np.int64)
+    for p, t in _pairs(part, jobs.gpu_type):
+        kind = jobs.gpu_types[t]
+        classes[p, t] = line_of[p, t] = len(classes)
+        found = members[p]
+        class_nodes.append(found[kinds[found] == kind] if kind else found)
+    line = line_of[part, jobs.gpu_type]
+    triples, shape = _triples(line, jobs.nodes, jobs.gpus)
+    weights = np.array([site.nodes[i].weight for i in order], np.int64)
+    rank = np.unique(weights, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    of_node: list[list[int]] = [[] for _ in site.nodes]
+    for c, found in enumerate(class_nodes):
+        for node in found:
+            of_node[node].append(c)
+    part_first, part_node = lists(members)
+    class_first, class_node = lists(class_nodes)
+    of_first, of_flat = lists(of_node)
+    larger_first, larger = _larger(triples)
+    events = [e for e in site.events if e.end > e.start] if config.events else []
+    edges = {t for e in events for t in (e.start, e.end, e.announced) if t is not None}
+    table = SiteTable(
+        gpus, rank, part_first, part_node, class_first, class_node, of_first, of_flat,
+        triples[0].copy(), triples[1].copy(), triples[2].copy(), larger_first, larger,
+        np.array([index[e.node] for e in events], np.int64),
+        np.array([e.start for e in events], np.int64),
+        np.array([e.end for e in events], np.int64),
+        np.array([NO_LIMIT if e.announced is None else e.announced for e in events], np.int64),
+        np.array(sorted(edges), np.int64),
+    )  # fmt: skip
+    return _Tables(table, part, line, shape, [gpus[found] for found in class_nodes])
+
+
+def _triples(line: IntArray, nodes: IntArray, gpus: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the (class, nodes, GPUs per node) that occur, as columns, and each job's column."""
+    _, of_nodes = np.unique(nodes, return_inverse=True)
+    _, of_gpus = np.unique(gpus, return_inverse=True)
+    kinds = int(of_gpus.max(initial=0)) + 1
+    code = (line * (int(of_nodes.max(initial=0)) + 1) + of_nodes.reshape(-1)) * kinds
+    _, at, shape = np.unique(code + of_gpus.reshape(-1), return_index=True, return_inverse=True)
+    return np.stack([line[at], nodes[at], gpus[at]]), shape.reshape(-1).astype(np.int64)
+
+
+def _larger(triples: IntArray) -> tuple[IntArray, IntArray]:
+    """Return, for each shape, the shapes of its class that need no less; itself is one."""
+    count = triples.shape[1]
+    if count > MOST_DOMINATED:
+        return lists([[s] for s in range(count)])
+    line, nodes, gpus = triples
+    return lists(
+        [
+            np.flatnonzero((line == line[s]) & (nodes >= nodes[s]) & (gpus >= gpus[s]))
+            for s in range(count)
+        ]
+    )
+
+
+def _limit(value: int | None) -> int:
+    return NO_LIMIT if value is None else value
+
+
+def _limit_tables(
+    site: SiteCluster, jobs: SiteJobs, known: Associations
+) -> tuple[LimitTable, IntArray, IntArray]:
+    """Return the limits, and each job's own QOS and that of its partition."""
+    code = {q.name: i for i, q in enumerate(site.qos)}
+    qos_of = np.array([code.get(name, -1) for name in jobs.qoses], np.int64)
+    own = qos_of[jobs.qos]
+    of_part = {p.name: code.get(p.qos, -1) for p in site.partitions}
+    part_qos = np.array([of_part.get(name, -1) for name in jobs.partitions], np.int64)
+    count, users, nodes = len(site.qos), len(jobs.users), len(known.rows) + 1
+
+    def column(name: str) -> IntArray:
+        return np.array([_limit(getattr(q, name)) for q in site.qos], np.int64)
+
+    rows = known.rows
+    table = LimitTable(
+        column("grp_gpus"), column("grp_jobs"), column("user_gpus"), column("user_jobs"),
+        np.array([NO_LIMIT, *(_limit(r.grp_gpus) for r in rows)], np.int64),
+        np.array([NO_LIMIT, *(_limit(r.max_jobs) if r.user else NO_LIMIT for r in rows)], np.int64),
+        np.zeros(count, np.int64), np.zeros(count, np.int64),
+        np.zeros((count, users), np.int64), np.zeros((count, users), np.int64),
+        np.zeros(nodes, np.int64), np.zeros(nodes, np.int64),
+    )  # fmt: skip
+    return table, own, part_qos[jobs.partition]
+
+
+def _base(
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, part: IntArray, qos: IntArray
+) -> FloatArray:
+    """Return the part of the priority that does not change."""
+    gpus = jobs.total_gpus
+    total = sum(node.gpus for node in site.nodes)
+    size_of = {node.name: node.gpus for node in site.nodes}
+    in_part = np.array([sum(size_of[n] for n in p.nodes) or 1 for p in site.partitions])
+    size = (jobs.nodes / len(site.nodes) + gpus / total) / 2
+    factor = np.array([p.job_factor for p in site.partitions], np.float64)
+    priority = np.array([*(q.priority for q in site.qos), 0], np.float64)  # -1: no QOS
+    base: FloatArray = config.w_size * (1 - size if config.favor_small else size)
+    if factor.max(initial=0) > 0:
+        base = base + config.w_partition * (factor / factor.max())[part]
+    if priority.max() > 0:
+        base = base + config.w_qos * (priority / priority.max())[qos]
+    base = base + config.w_tres_gpu * (gpus / in_part[part]) - jobs.nice
+    return base
+
+
+def _refused(
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, tables: _Tables,
+    limits: LimitTable, qos: IntArray, part_qos: IntArray, assoc: IntArray, known: Associations,
+) -> IntArray:  # fmt: skip
+    """Return why a job can never start, by code of `REASONS`; 0 where it can."""
+    n, gpus, part = jobs.id.size, jobs.total_gpus, tables.part
+    found = np.zeros(n, np.int64)
+
+    def refuse(reason: str, broken: Any) -> None:
+        found[(found == 0) & broken] = REASONS.index(reason)
+
+    max_time = np.array([_limit(p.max_time) for p in site.partitions], np.int64)
+    max_nodes = np.array([_limit(p.max_nodes) for p in site.partitions], np.int64)
+    refuse("PartitionTimeLimit", jobs.limit > max_time[part])
+    refuse("PartitionNodeLimit", jobs.nodes > max_nodes[part])
+
+    def of(quality: str, which: IntArray) -> IntArray:
+        values = [_limit(getattr(q, quality)) for q in site.qos] + [NO_LIMIT]
+        return np.array(values, np.int64)[which]
+
+    def either(quality: str) -> IntArray:
+        least: IntArray = np.minimum(of(quality, part_qos), of(quality, qos))
+        return least
+
+    if config.limits:
+        refuse("QOSMaxGRESPerJob", gpus > either("job_gpus"))
+        refuse("QOSMaxWallDurationPerJobLimit", jobs.limit > either("max_wall"))
+    site_table = tables.site
+    enough = np.array(
+        [
+            (tables.class_gpus[c] >= g).sum() >= k
+            for c, k, g in zip(
+                site_table.shape_class, site_table.shape_nodes, site_table.shape_gpus, strict=True
+            )
+        ],
+        bool,
+    )
+    if n:
+        refuse("shape", ~enough[tables.shape])
+    if config.limits:
+        refuse("QOSGrpGRES", gpus > either("grp_gpus"))
+        refuse("QOSGrpJobsLimit", either("grp_jobs") == 0)
+        refuse("QOSMaxGRESPerUser", gpus > _first_set(of, "user_gpus", part_qos, qos))
+        refuse("QOSMaxJobsPerUserLimit", _first_set(of, "user_jobs", part_qos, qos) == 0)
+        without = _first_set(of, "user_jobs", part_qos, qos) == NO_LIMIT
+        refuse("AssocMaxJobsLimit", without & (limits.assoc_jobs[assoc] == 0))
+        least = limits.assoc_gpus.copy()
+        for k in range(1, least.size):
+            least[k] = min(least[k], least[known.parent[k]])
+        refuse("AssocGrpGRES", gpus > least[assoc])
+    if n:  # a pinned job starts whatever the rules say, where the nodes could hold it
+        shape = np.where(enough[tables.shape], 0, REASONS.index("shape"))
+        found = np.where(jobs.pinned >= 0, shape, found)
+    return found
+
+
+def _first_set(of: Any, quality: str, part_qos: IntArray, qos: IntArray) -> IntArray:
+    """Return the limit of the partition's QOS where it sets one, else that of the job's."""
+    first = of(quality, part_qos)
+    found: IntArray = np.where(first < NO_LIMIT, first, of(quality, qos))
+    return found
+
+
+def _rules(config: SchedulerConfig) -> RuleTable:
+    return RuleTable(
+        config.order == "multifactor", BACKFILLS.index(config.backfill), config.limits,
+        config.events, PLACEMENTS.index(config.placement), config.queue_depth,
+        config.sched_interval, config.bf_interval, config.bf_window, config.bf_max_job_test,
+        _limit(config.bf_max_job_user), _limit(config.bf_max_job_part), config.bf_resolution,
+        config.bf_phase, float(config.w_age), float(config.w_fairshare), config.max_age,
+        TREE if config.fairshare == "tree" else CLASSIC, float(config.dampening), config.half_life,
+        config.calc_period, config.calc_phase,
+    )  # fmt: skip

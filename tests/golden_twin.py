@@ -1,0 +1,131 @@
+"""Compare replays with golden schedules: ``python tests/golden_twin.py FILES...``.
+
+Each file ``<name>.json`` tells a site and settings by policy; beside it lie ``<name>_jobs.csv`` and
+``<name>_starts.csv`` or ``<name>_starts.csv.gz``. Every difference in start, end, nodes or reason
+is printed; the exit code is 1 where there is any. Only the installed package is needed.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+from gpuplan.simkit.twin.jobs import SiteJobs
+from gpuplan.simkit.twin.simulator import replay_site
+from gpuplan.simkit.twin.site import (
+    SchedulerConfig,
+    SiteAssociation,
+    SiteCluster,
+    SiteJob,
+    SiteNode,
+    SiteNodeEvent,
+    SitePartition,
+    SiteQos,
+)
+
+MOST_SHOWN = 20
+WHOLE = ("id", "submit", "nodes", "gpus", "limit", "runtime")
+TEXTS = ("user", "account", "partition", "qos", "gpu_type")
+
+
+def of(kind, told):
+    """Return an object from the keys of a JSON object that its class knows."""
+    known = {f.name for f in fields(kind)}
+    return kind(**{name: value for name, value in told.items() if name in known})
+
+
+def read_site(told):
+    """Return the site that a JSON object describes."""
+    partitions = [of(SitePartition, p | {"nodes": tuple(p["nodes"])}) for p in told["partitions"]]
+    return SiteCluster(
+        tuple(of(SiteNode, node) for node in told["nodes"]),
+        tuple(partitions),
+        tuple(of(SiteQos, qos) for qos in told.get("qos") or [{"name": "normal"}]),
+        tuple(of(SiteAssociation, row) for row in told.get("assocs") or []),
+        tuple(of(SiteNodeEvent, event) for event in told.get("events") or []),
+    )
+
+
+def read_jobs(path):
+    """Return the jobs of a CSV file."""
+    jobs = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            told = {name: int(float(row[name])) for name in WHOLE}
+            told |= {name: row[name] for name in TEXTS if row.get(name) is not None}
+            if row.get("eligible"):
+                told["eligible"] = int(float(row["eligible"]))
+            for name in ("cancel", "pinned"):
+                if row.get(name) and int(float(row[name])) >= 0:
+                    told[name] = int(float(row[name]))
+            if row.get("nice"):
+                told["nice"] = int(float(row["nice"]))
+            if row.get("billing"):
+                told["billing"] = float(row["billing"])
+            jobs.append(SiteJob(**told))
+    return jobs
+
+
+def read_starts(path):
+    """Return policy -> job id -> (start, end, nodes, reason) as texts."""
+    found = path.with_name(f"{path.stem}_starts.csv")
+    data = found.read_bytes() if found.exists() else gzip.decompress(
+        found.with_name(found.name + ".gz").read_bytes()
+    )  # fmt: skip
+    schedules = {}
+    for row in csv.DictReader(data.decode("utf-8").splitlines()):
+        cells = tuple((row.get(name) or "").strip() for name in ("start", "end"))
+        nodes = "+".join(sorted((row.get("nodes") or "").strip().split("+")))
+        cells += (nodes, (row.get("rejected") or "").strip())
+        schedules.setdefault(row["policy"], {})[int(row["id"])] = cells
+    return schedules
+
+
+def replayed(site, jobs, config):
+    """Return job id -> (start, end, nodes, reason) of a replay, as texts."""
+    run = replay_site(site, jobs, config)
+    found = {}
+    for i, job in enumerate(jobs.id.tolist()):
+        times = (str(run.start[i]), str(run.end[i])) if run.start[i] >= 0 else ("", "")
+        nodes = "+".join(sorted(site.nodes[node].name for node in run.nodes(i)))
+        found[job] = (*times, nodes, run.reason(i))
+    return found
+
+
+def differences(path):
+    """Yield one line per job that the replay treats otherwise than the golden schedule."""
+    told = json.loads(path.read_text(encoding="utf-8"))
+    site = read_site(told)
+    jobs = SiteJobs.of(read_jobs(path.with_name(f"{path.stem}_jobs.csv")))
+    schedules = read_starts(path)
+    for policy, settings in told["policies"].items():
+        got = replayed(site, jobs, of(SchedulerConfig, settings))
+        want = schedules.get(policy, {})
+        for job in sorted(got.keys() | want.keys()):
+            if want.get(job) != got.get(job):
+                yield f"{path.name}: {policy}: job {job}: expected {want.get(job)}, got {got[job]}"
+
+
+def main(paths):
+    """Print the differences of all files; returns the exit code."""
+    if not paths:
+        print(__doc__.splitlines()[0], file=sys.stderr)
+        return 2
+    wrong = 0
+    for path in map(Path, paths):
+        found = list(differences(path))
+        wrong += len(found)
+        print(f"{path.name}: {len(found)} differences")
+        for line in found[:MOST_SHOWN]:
+            print(f"  {line}")
+        if len(found) > MOST_SHOWN:
+            print(f"  ... and {len(found) - MOST_SHOWN} more")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,241 @@
+"""``gpuplan profile`` and ``gpuplan share``: from tables and loads to answers, and mistakes."""
+
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gpuplan.analysis.user_tables.sharing_profiles import read_profile
+from gpuplan.planner.sharing.profile_search import search_service, search_training, traverse
+from gpuplan.planner.sharing.request_load import RequestProcess, even_arrivals
+
+SHARES = range(10, 101, 10)
+
+
+def write_table(path, base_s=0.004, flat=100, batches=(1, 2, 4, 8)):
+    """Write a table by a formula: no more than ``flat`` percent of the SMs are of use."""
+    rows = []
+    for batch in batches:
+        for percent in SHARES:
+            time_s = base_s * (1 + batch / 4) * 100 / min(percent, flat)
+            rows.append(f"{batch},{percent},{time_s:.9f},{batch / time_s:.9f}")
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def functions(gpuplan, tmp_path):
+    """A service that takes half of a GPU, and a training job on two."""
+    table = write_table(tmp_path / "model.csv")
+    out = tmp_path / "functions.toml"
+    assert gpuplan("profile", table, "--slo", "60ms", "-o", out)[0] == 0
+    job = f'[[functions]]\nname="job"\nkind="training"\nprofile="{table}"\n'
+    out.write_text(out.read_text() + job + "request=0.3\nlimit=0.6\nworkers=2\n")
+    return out
+
+
+def results(shown):
+    return json.loads(shown)["results"]
+
+
+def test_the_search_stays_within_half_of_the_slo(tmp_path):
+    table = read_profile(write_table(tmp_path / "bs_sm_model.csv"))
+    assert table.name == "model"
+    found = search_service(table, 0.06)
+    # Batch 1 takes 50 ms at 10% and 25 ms at 20%, within 30 ms; batch 2 takes 30 ms at 20%; batch 4
+    # takes 40 ms there and 26.7 ms at 30%; batch 8 takes 40 ms at 30% and 30 ms at 40%.
+    assert [(one.batch, one.sm_percent, one.feasible) for one in found.path] == [
+        *((1, 10, False), (1, 20, True), (2, 20, True), (4, 20, False), (4, 30, True)),
+        *((8, 30, False), (8, 40, True)),
+    ]
+    assert (found.batch, found.request, found.limit) == (8, 0.4, 0.8)
+    assert found.moves == 6
+    best = traverse(table, 0.03)
+    assert (best.batch, best.sm_percent) == (8, 40)
+
+
+def test_training_keeps_80_percent_at_its_request(tmp_path):
+    table = read_profile(write_table(tmp_path / "t.csv", flat=50))
+    assert search_training(table, 0.8).sm_percent == 40
+    assert search_training(table, 1.0).sm_percent == 50
+
+
+def test_profile_writes_what_share_reads(gpuplan, tmp_path):
+    table = write_table(tmp_path / "model.csv")
+    out = tmp_path / "functions.toml"
+    picture = tmp_path / "p.svg"
+    code, shown, _ = gpuplan(
+        "profile", table, "--slo", "60ms", "-o", out, "--plot", picture, "--output-format", "json"
+    )
+    (one,) = results(shown)["functions"]
+    assert code == 0 and picture.exists()
+    assert (one["name"], one["batch"], one["request"], one["limit"]) == ("model", 8, 0.4, 0.8)
+    assert (one["evaluations"], one["moves"]) == (7, 6)
+    assert one["traversal"] == {"batch": 8, "request": 0.4}
+    assert one["te"] == one["te_best"] and not one["suspicious"]
+    assert 'profile = "model.csv"' in out.read_text()
+    code, shown, _ = gpuplan(
+        "share", "--functions", out, "--load", "poisson:50", "--horizon", "20s", "--output-format",
+        "json", "--no-frontier",
+    )  # fmt: skip
+    assert code == 0
+    found = results(shown)
+    assert [one["policy"] for one in found["policies"]] == ["dilu", "exclusive"]
+    assert [one["cold_start_s"] for one in found["verdicts"]] == [10, 30]
+
+
+def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path):
+    table = tmp_path / "odd.csv"
+    rows = [f"{batch},{percent},0.01" for batch in (1, 2) for percent in SHARES]
+    table.write_text("\n".join(["bs,sm,seconds", *rows]))
+    names = ("--map", "batch=bs", "--map", "sm_percent=sm", "--map", "latency_s=seconds")
+    code, shown, said = gpuplan(
+        "profile", table, "--slo", "60ms", *names, "--output-format", "json"
+    )
+    assert code == 0
+    assert results(shown)["functions"][0]["suspicious"]
+    assert "the share was perhaps not applied" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("profile", "TABLE", "--slo", "4ms"), 4, "the best latency of batch 1 is 5.0 ms"),
+        (("profile", "TABLE"), 2, "--slo"),
+        (("profile", "TABLE", "--slo", "x"), 2, "expected a duration"),
+        (("profile", "TABLE", "TABLE", "--slo", "1s"), 2, "two tables have this name"),
+        (("profile", "BAD", "--slo", "1s"), 3, "column 'sm_percent': found '900'"),
+        (("share",), 2, "give INSTANCES to place, or --functions"),
+        (("share", "INSTANCES", "--policy", "dulu"), 2, "did you mean dilu"),
+        (("share", "INSTANCES", "--cluster", "1x2"), 4, "gang does not fit"),
+        (("share", "INSTANCES", "--gamma", "0.5"), 2, "alone has a limit"),
+        (("share", "INSTANCES", "--gamma", "2:1:1"), 2, "expected 1.5"),
+        (("share", "INSTANCES", "--set", "beta=x"), 2, "expected a number"),
+        (("share", "INSTANCES", "--set", "x=1"), 2, "expected one of gamma"),
+        (("share", "INSTANCES", "--load", "poisson:1"), 2, "--load: needs --functions"),
+        (("share", "FUNCTIONS"), 3, "has no instances"),
+        (("share", "--functions", "FUNCTIONS"), 2, "--load: model has none"),
+        (("share", "--functions", "FUNCTIONS", "--load", "x=poisson:1"), 2, "no service x"),
+        (("share", "--functions", "FUNCTIONS", "--load", "poisson:-1"), 2, "poisson:RATE"),
+        (("share", "--functions", "TABLE", "--load", "poisson:1"), 3, "TOML"),
+        (
+            ("share", "--functions", "FUNCTIONS", "--load", "poisson:1", "--cluster", "1x1"),
+            4,
+            "job does not fit at 0 s",
+        ),
+    ],
+)
+def test_mistakes_are_named(gpuplan, tmp_path, functions, arguments, code, text):
+    bad = tmp_path / "bad.csv"
+    bad.write_text("1,900,0.1,10\n")
+    instances = tmp_path / "instances.csv"
+    instances.write_text("name,type,gpus,request,limit\na,,1,0.3,0.6\ngang,training,4,0.5,0.9\n")
+    known = {
+        "TABLE": tmp_path / "model.csv",
+        "BAD": bad,
+        "INSTANCES": instances,
+        "FUNCTIONS": functions,
+    }
+    found, out, said = gpuplan(*(known.get(word, word) for word in arguments))
+    assert found == code, said
+    assert text in said and "Traceback" not in said and not out
+
+
+def test_instances_in_three_forms_are_the_same(gpuplan, tmp_path):
+    table = tmp_path / "i.csv"
+    table.write_text(
+        "name,type,gpus,request,limit,memory_gb,start_s,end_s\n"
+        "a,inference,1,0.3,0.6,10,0,60\nb,training,2,0.6,0.8,20,1,\n"
+    )
+    toml = tmp_path / "i.toml"
+    toml.write_text(
+        '[[instances]]\nname="a"\nrequest=0.3\nlimit=0.6\nmemory_gb=10\nend_s=60\n'
+        '[[instances]]\nname="b"\ntype="training"\ngpus=2\nrequest=0.6\nlimit=0.8\n'
+        "memory_gb=20\nstart_s=1\n"
+    )
+    events = tmp_path / "i.txt"
+    lines = []
+    for at, action, one in (
+        ("00", "start", ("a", "inference", 1, 0.3, 0.6, [10])),
+        ("01", "start", ("b", "training", 2, 0.6, 0.8, [20, 20])),
+        ("60", "delete", ("a", "inference", 1, 0.3, 0.6, [10])),
+    ):
+        keys = ("service_name", "type", "gpu_num", "sm_requests", "sm_limits", "memory")
+        time = "2026-01-01 00:01:00" if at == "60" else f"2026-01-01 00:00:{at}"
+        instance = dict(zip(keys, one, strict=True))
+        lines.append(repr({"Time": time, "Action": action, "Instance": instance}))
+    events.write_text("\n".join(lines))
+    found = []
+    for path in (table, toml, events):
+        code, shown, said = gpuplan("share", path, "--cluster", "A100=2x4", "--output-format=json")
+        assert code == 0, said
+        found.append(results(shown))
+    assert found[0] == found[1] == found[2]
+    first = found[0]["policies"][0]
+    assert (first["max_gpus"], found[0]["exclusive_gpus"]) == (2, 3)
+    assert first["saved_vs_exclusive_share"] == pytest.approx(1 / 3)
+
+
+def test_a_log_with_fractions_of_gpus(gpuplan, tmp_path):
+    trace = tmp_path / "t.parquet"
+    rows = pl.DataFrame(
+        {
+            "submit_time": [0.0, 1.0, 2.0, 3.0],
+            "num_gpus": [0.5, 0.4, 2.0, 0.0],
+            "duration_s": [100.0, 100.0, 50.0, 10.0],
+        }
+    ).with_columns(pl.from_epoch((pl.col("submit_time") * 1e6).cast(pl.Int64), time_unit="us"))
+    rows.write_csv(tmp_path / "log.csv")
+    maps = [f"{name}={name}" for name in ("submit_time", "num_gpus", "duration_s")]
+    words = [word for pair in maps for word in ("--map", pair)]
+    assert gpuplan("ingest", tmp_path / "log.csv", "-o", trace, *words)[0] == 0
+    code, shown, said = gpuplan("share", trace, "--output-format", "json")
+    assert code == 0
+    assert results(shown)["policies"][0]["max_gpus"] == 3  # 0.5 + 0.4, and two whole GPUs
+    assert results(shown)["exclusive_gpus"] == 4
+    assert "request = limit" in said and "its share of 40 GB" in said and "1 job" in said
+
+
+def test_the_answer_and_the_frontier(gpuplan, functions, tmp_path):
+    rates = tmp_path / "rates.txt"
+    rates.write_text("\n".join(["20"] * 30 + ["150"] * 30))
+    picture = tmp_path / "p.svg"
+    common = ("share", "--functions", functions, "--load", rates, "--multiplier", "2")
+    code, shown, said = gpuplan(
+        *common, "--policy", "dilu", "--policy", "fast-gs", "--policy", "infless", "--plot",
+        picture, "--output-format", "json",
+    )  # fmt: skip
+    assert code == 0, said
+    found = results(shown)
+    assert picture.exists() and found["requests"] == 2 * (30 * 20 + 30 * 150)
+    for policy in found["policies"]:
+        (one,) = policy["functions"]
+        assert 0 <= one["violation_rate"] <= 1 and one["p50_s"] <= one["p95_s"]
+        assert one["cold_starts"] >= 1 and one["instance_s"] <= 60 * one["cold_starts"] + 1e-6
+        assert 0.3 <= policy["training_kept_share"] <= 0.6  # from its request to its limit
+    names = [point["policy"] for point in found["frontier"]]
+    assert names[:4] == ["dilu", "exclusive", "infless-l", "infless-r"]
+    assert any(point["efficient"] for point in found["frontier"])
+    code, shown, _ = gpuplan(*common, "--no-frontier")
+    assert code == 0
+    assert "GPUs under dilu instead of" in shown and "training keeps" in shown
+    assert "Verdict" in shown or "verdict" in shown
+
+
+def test_the_same_seed_draws_the_same_requests():
+    for name, shape in (("poisson", 1.0), ("gamma", 3.0), ("gamma-rate", 0.5), ("bursty", 4.0)):
+        process = RequestProcess(name, 20.0, shape)
+        one, two = (process.arrivals(300, np.random.default_rng(1)) for _ in range(2))
+        np.testing.assert_array_equal(one, two)
+        assert (np.diff(one) >= 0).all() and one[-1] < 300
+        factor = 1.5 if name == "bursty" else 1.0  # 10 of 60 seconds four times the rate
+        assert one.size == pytest.approx(300 * 20 * factor, rel=0.25)
+    gaps = np.diff(RequestProcess("gamma", 50.0, 2.0).arrivals(2000, np.random.default_rng(2)))
+    assert gaps.std() / gaps.mean() == pytest.approx(2.0, rel=0.05)
+
+
+def test_rates_spread_evenly_inside_each_second():
+    np.testing.assert_allclose(even_arrivals(np.array([2.9, 0, 1.5])), [0, 0.5, 2])
+    assert even_arrivals(np.array([2.9, 0, 1.5]), 2).size == math.floor(5.8) + 3

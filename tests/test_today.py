@@ -1,0 +1,156 @@
+"""What a log shows today: hand-worked logs, and laws against a count second by second."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support_traces import write_trace
+
+from gpuplan.analysis.characterize.today import COLUMNS, today
+from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.analysis.trace import read_trace
+
+
+def shown(path, **how):
+    return today(read_trace(path, columns=COLUMNS), **how)
+
+
+def test_a_log_worked_out_by_hand(tmp_path):
+    # 4 GPUs from 10 to 110, 2 more from 60 to 160; submissions end at 160 with a job of no GPUs.
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 20, 160], [100.0, 100.0, 5.0], num_gpus=[4, 2, 0],
+        queue_s=[10.0, 40.0, 0.0], gpu_type=["A100", "H100", None],
+    )  # fmt: skip
+    found = shown(path, usd_per_gpu_h={"A100": 1.0, "H100": 3.0})
+    assert found.window_s == 160
+    assert found.usage.gpu_h == pytest.approx(600 / 3600)
+    assert found.usage.mean_gpus == pytest.approx(600 / 160)
+    assert found.usage.peak_gpus == 6
+    assert found.usage.p95_gpus == 6  # held for 50 of 160 s
+    assert (found.mean_wait_s, found.mean_run_s, found.mean_jct_s) == (25, 100, 125)
+    a100, h100 = found.types
+    assert (a100.gpu_type, a100.peak_gpus, a100.usd_per_month) == (
+        "A100", 4, pytest.approx(400 / 160 * MONTH_H)
+    )  # fmt: skip
+    assert h100.usd_per_month == pytest.approx(3 * 200 / 160 * MONTH_H)
+    assert found.usage.usd_per_month == pytest.approx(a100.usd_per_month + h100.usd_per_month)
+    assert found.usage.usd_per_gpu_h == pytest.approx((400 + 3 * 200) / 600)
+
+
+def test_a_month_has_730_5_hours():
+    assert MONTH_H == 730.5
+
+
+def test_a_log_without_waits_has_no_completion_time(tmp_path):
+    found = shown(write_trace(tmp_path / "t.parquet", [0, 50], [100.0, 100.0]))
+    assert (found.mean_wait_s, found.mean_jct_s, found.p95_jct_s, found.waits) == (None,) * 3 + (0,)
+    assert found.mean_run_s == 100
+    assert found.usage.usd_per_month is None
+
+
+def test_a_type_without_a_price_leaves_the_bill_of_all_open(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 0], [10.0, 10.0], gpu_type=["A100", None])
+    found = shown(path, usd_per_gpu_h={"A100": 1.0})
+    assert found.usage.usd_per_month is None
+    assert {each.gpu_type: each.usd_per_gpu_h for each in found.types} == {
+        "A100": 1.0, "unknown": None
+    }  # fmt: skip
+
+
+def test_a_log_without_run_times_shows_nothing(tmp_path):
+    assert shown(write_trace(tmp_path / "t.parquet", [0], [None])) is None
+
+
+JOBS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 20), st.integers(1, 30), st.integers(1, 8)),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@given(JOBS)
+def test_it_agrees_with_a_count_second_by_second(tmp_path_factory, jobs):
+    jobs = sorted(jobs)
+    path = tmp_path_factory.mktemp("t") / "t.parquet"
+    submit, wait, run, gpus = (list(column) for column in zip(*jobs, strict=True))
+    write_trace(path, submit, run, num_gpus=gpus, queue_s=wait)
+    found = shown(path)
+    first = submit[0]
+    seconds = np.zeros(max(s + w + r for s, w, r, _ in jobs) - first)
+    for s, w, r, g in jobs:
+        seconds[s + w - first : s + w + r - first] += g
+    span = max(submit) - first or seconds.size
+    assert (found.window_s, found.span_s) == (seconds.size, span)
+    assert found.usage.mean_gpus == pytest.approx(seconds.sum() / span)
+    assert found.usage.peak_gpus == seconds.max()
+    held = np.sort(seconds[:span])
+    assert found.usage.p95_gpus == held[int(np.ceil(0.95 * held.size)) - 1]
+    assert sum(each.gpu_h for each in found.types) == pytest.approx(found.usage.gpu_h)
+
+
+def test_the_price_of_every_gpu_may_be_one(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0], [3600.0], num_gpus=[2])
+    found = shown(path, usd_per_gpu_h=1.5)
+    assert found.usage.usd_per_month == pytest.approx(2 * 1.5 * 730.5)
+    assert pl.DataFrame(found.summary()["gpu_types"])["usd_per_month"].sum() == pytest.approx(
+        found.usage.usd_per_month
+    )
+
+
+def test_pareto_leads_with_today_and_takes_budgets_relative_to_it(gpuplan, tmp_path):
+    # A job of 2 GPUs for 3,600 s each 1,800 s: 4 GPUs on average, 2 h per job.
+    count = 41
+    path = write_trace(
+        tmp_path / "t.parquet", [1800.0 * i for i in range(count)], [3600.0] * count,
+        num_gpus=[2] * count, queue_s=[3600.0] * count,
+    )  # fmt: skip
+    law = ("--speedup", "power:0.8", "--price", "2")
+    code, out, err = gpuplan("pareto", path, *law, "--budget", "now,now+20%,now-5%")
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert text.startswith(
+        "Today: 4.1 GPUs on average (peak 4), 2 h per job (60 min waiting, 60 min running), "
+        "$5,990 a month. In replay, "
+    )
+    code, out, _ = gpuplan(
+        "pareto", path, *law, "--budget", "now,now+20%,now-5%", "--output-format", "json"
+    )
+    found = json.loads(out)["results"]
+    now = found["today"]["mean_gpus"]
+    assert now == pytest.approx(4.1)
+    assert (found["today"]["mean_wait_s"], found["today"]["mean_jct_s"]) == (3600, 7200)
+    budgets = {point["requested"]: point["budget_gpus"] for point in found["points"]}
+    assert budgets == {
+        "now": pytest.approx(now), "now+20%": pytest.approx(1.2 * now),
+        "now-5%": pytest.approx(0.95 * now),
+    }  # fmt: skip
+    for point in found["points"]:
+        within = point["replay_within_today_peak"]
+        assert within["today_peak_gpus"] == 4 and within["peak_gpus"] <= 4
+        assert within["mean_jct_s"] >= point["replay"]["mean_jct_s"] - 1e-6
+
+
+@pytest.mark.parametrize(("text", "gpus"), [("quarter", 3 * 730.5), ("year", 12 * 730.5)])
+def test_budgets_per_quarter_and_year(gpuplan, tmp_path, text, gpus):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600], [3600.0] * 2)
+    asked = ("pareto", path, "--speedup", "power:0.8", "--price", "1", "--no-replay")
+    code, out, err = gpuplan(
+        *asked, "--budget", f"${3 * gpus:.1f}/{text}", "--output-format", "json"
+    )
+    assert code == 0, err
+    (point,) = json.loads(out)["results"]["points"]
+    assert point["budget_gpus"] == pytest.approx(3)
+
+
+def test_a_bare_percentage_names_what_it_may_be_of(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600], [3600.0] * 2)
+    code, _, err = gpuplan("pareto", path, "--budget", "+20%")
+    assert code == 2 and "next: --budget now+20%" in err
+
+
+def test_now_needs_run_times(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 3600], [None, None], job_class=["bert", "bert"])
+    code, _, err = gpuplan("pareto", path, "--speedup", "profile:t4", "--budget", "now")
+    assert code in (2, 3) and "Traceback" not in err

@@ -1,0 +1,210 @@
+"""``gpuplan calibrate`` and ``gpuplan whatif`` on the sample site, and the pieces they stand on."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuplan.planner.twin.score import mean_ranks, rank_correlation, score_waits
+from gpuplan.planner.twin.whatif import verdict
+
+pytestmark = pytest.mark.compiled
+SITE = Path(str(files("gpuplan.sample_traces"))) / "slurm_site"
+LOG, CONF, NEW = SITE / "sacct.txt", SITE / "slurm.conf", SITE / "slurm.new.conf"
+KNOWN = ("--slurm-conf", CONF, "--sacctmgr", SITE / "assoc.txt", "--sacctmgr", SITE / "qos.txt",
+         "--sacctmgr", SITE / "events.txt")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("twin")
+
+
+@pytest.fixture(scope="module")
+def twin(folder):
+    """The settings that calibrate writes for the sample site, and its results."""
+    from gpuplan.cli.app.main import main
+
+    path, out = folder / "twin.toml", folder / "calibrate.json"
+    arguments = ["calibrate", LOG, *KNOWN, "-o", path, "-o", out, "-o", folder / "c.svg"]
+    assert main([str(one) for one in arguments]) == 0
+    return path, json.loads(out.read_text())["results"]
+
+
+def test_every_rule_lowers_the_error_and_the_full_model_explains_its_own_log(twin):
+    _, results = twin
+    levels = {level["name"]: level for level in results["levels"]}
+    assert list(levels) == ["fifo", "easy", "bf", "multifactor", "limits", "events"]
+    assert results["chosen"] == "events"
+    assert levels["events"]["within"] > 0.95 > levels["easy"]["within"]
+    assert levels["events"]["mae_s"] < levels["limits"]["mae_s"] < levels["multifactor"]["mae_s"]
+    for name in ("rank_corr", "median_s", "p95_s", "bias_s", "mean_rel", "p95_rel", "by"):
+        assert name in levels["events"]
+    assert results["noise_floor"].keys() == {"within", "mae_s", "spread_s"}
+    assert results["left_out"] == {"without GPUs (CPU jobs)": 1}
+    assert all(one["source"] == "default" for one in results["inferred"])
+    assert "clustername" in results["unknown_settings"]
+
+
+def test_the_picture_and_the_settings_are_written(twin, folder):
+    path, _ = twin
+    assert "<svg" in (folder / "c.svg").read_text()
+    text = path.read_text()
+    assert 'level = "events"' in text and "[qos.high.MaxTRESPU]" in text
+    assert "bf_interval = 60\n" in text and "PriorityCalcPeriod = 5  # default" in text
+
+
+def test_less_is_known_without_the_dumps(gpuplan, tmp_path):
+    code, out, err = gpuplan(
+        "calibrate", LOG, "--slurm-conf", CONF, "--sacctmgr", SITE / "assoc.txt",
+        "--output-format=json", "--fail-if", "within < 0.95",
+    )  # fmt: skip
+    results = json.loads(out)["results"]
+    assert code == 1 and "within < 0.95" in err
+    assert results["chosen"] == "limits"
+    assert "events" in results["skipped_levels"]
+
+
+def test_inference_says_the_source_of_every_value(gpuplan):
+    code, out, _ = gpuplan("calibrate", LOG, "--infer", "--advice", "--output-format=json")
+    results = json.loads(out)["results"]
+    assert code == 0
+    assert {one["source"] for one in results["inferred"]} == {"inferred", "default"}
+    assert any(one["key"] == "node" for one in results["inferred"])
+
+
+def test_nothing_known_is_an_error_with_the_next_step(gpuplan):
+    code, _, err = gpuplan("calibrate", LOG)
+    assert code == 2 and "--infer" in err
+    code, _, err = gpuplan("calibrate", LOG, "--slurm-conf", CONF, "--cluster=4x8")
+    assert code == 2 and "already describe" in err
+    code, _, err = gpuplan("calibrate", LOG, "--infer", "--cluster=4by8")
+    assert code == 2 and "--cluster" in err
+    code, _, err = gpuplan("calibrate", LOG, *KNOWN, "--warmup=100d")
+    assert code == 3 and "no job to score" in err
+
+
+def what_if(gpuplan, path, *options):
+    code, out, err = gpuplan("whatif", LOG, "--twin", path, *options, "--output-format=json")
+    return code, json.loads(out)["results"] if out else None, err
+
+
+def test_each_change_has_effects_with_errors(gpuplan, twin):
+    code, found, _ = what_if(
+        gpuplan, twin[0], "--add-nodes=a100=4", "--set=qos.normal.MaxTRESPU.gpu=8"
+    )
+    assert code == 0 and found["level"] == "events"
+    assert [change["name"] for change in found["changes"]] == [
+        "add-nodes a100=4", "set qos.normal.MaxTRESPU.gpu=8"
+    ]  # fmt: skip
+    more, less = (change["groups"][0] for change in found["changes"])
+    assert [group["name"] for group in found["changes"][0]["groups"]] == [
+        "all jobs", "bio", "nlp", "vision"
+    ]  # fmt: skip
+    assert more["effect_s"] < 0 < less["effect_s"]
+    for group in (more, less):
+        assert group["effect_s"] == group["changed_mean_wait_s"] - group["replayed_mean_wait_s"]
+        assert group["error_s"] >= abs(
+            group["replayed_mean_wait_s"] - group["recorded_mean_wait_s"]
+        )
+        assert group["verdict"] == verdict(group["effect_s"], group["error_s"])
+    assert found["changes"][1]["rejected"].keys() == {"QOSMaxGRESPerUser"}
+
+
+def test_no_change_of_the_rules_has_no_effect(gpuplan, twin):
+    _, found, _ = what_if(gpuplan, twin[0], "--slurm-conf", CONF, "--scale-load=1", "--by=size")
+    for change in found["changes"]:
+        assert all(group["effect_s"] == 0 for group in change["groups"])
+        assert all(group["verdict"] == "within the error" for group in change["groups"])
+
+
+def test_a_changed_slurm_conf_trips_the_gate_and_writes_the_comment(gpuplan, twin, tmp_path):
+    comment = tmp_path / "comment.md"
+    gate = "p95_wait_growth[any team] > 20%"
+    code, _, err = gpuplan("whatif", LOG, "--twin", twin[0], "--slurm-conf", NEW, "--fail-if", gate,
+                           "-o", comment, "-o", tmp_path / "w.svg")  # fmt: skip
+    assert code == 1 and "gate tripped" in err
+    assert "| slurm-conf slurm.new.conf | vision |" in comment.read_text()
+    code, _, _ = gpuplan("whatif", LOG, "--twin", twin[0], "--add-nodes=6", "--fail-if", gate)
+    assert code == 0
+
+
+def test_strict_counts_what_could_be(gpuplan, twin):
+    options = ("--set=priority.PriorityWeightAge=1200",)
+    plain = what_if(gpuplan, twin[0], *options)[1]["growth"]
+    strict = what_if(gpuplan, twin[0], *options, "--strict")[1]["growth"]
+    assert [row["name"] for row in plain] == [row["name"] for row in strict]
+    assert all(
+        s["p95_wait_growth"] >= p["p95_wait_growth"] for s, p in zip(strict, plain, strict=True)
+    )
+
+
+def test_removed_partitions_and_nodes_reject_jobs_first(gpuplan, twin, tmp_path):
+    gone = tmp_path / "gone.conf"
+    (tmp_path / "nodes.conf").write_text((SITE / "nodes.conf").read_text())
+    lines = CONF.read_text().splitlines(keepends=True)
+    gone.write_text("".join(line for line in lines if not line.startswith("PartitionName=debug")))
+    code, found, err = what_if(gpuplan, twin[0], "--slurm-conf", gone)
+    assert code == 0 and "never start with a change" in err
+    (change,) = found["changes"]
+    assert change["rejected"] == {"PartitionNodeLimit": len(change["rejected_jobs"])}
+
+
+def test_changes_together_are_one(gpuplan, twin):
+    _, found, _ = what_if(gpuplan, twin[0], "--add-nodes=2", "--limits-times=0.5", "--together")
+    assert [change["name"] for change in found["changes"]] == ["add-nodes 2 + limits-times 0.5"]
+
+
+def test_a_change_that_happened_is_predicted(gpuplan, twin):
+    code, out, err = gpuplan(
+        "whatif", LOG, "--twin", twin[0], "--validate=2026-03-16", "--before", CONF, "--after",
+        CONF, "--output-format=json",
+    )  # fmt: skip
+    assert code == 0, err
+    whole = json.loads(out)["results"]["validation"]["groups"][0]
+    assert whole["predicted_effect_s"] == pytest.approx(whole["recorded_effect_s"], abs=600)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "give a change"),
+        (("--add-nodes=x",), "--add-nodes must be"),
+        (("--add-nodes=q=1",), "no partition q"),
+        (("--remove-nodes=99",), "there are only"),
+        (("--set=nonsense",), "--set must be like"),
+        (("--set=priority.Weight=3",), "unknown key"),
+        (("--set=partition.q.MaxTime=3",), "no partition q"),
+        (("--add-nodes=1", "--by=color"), "--by must be one of"),
+        (("--add-nodes=1", "--level=best"), "level must be one of"),
+        (("--scale-load=0",), "--scale-load must be above 0"),
+        (("--validate=2026-03-16",), "--before FILE"),
+        (("--before", CONF), "need --validate"),
+    ],
+)
+def test_what_cannot_be_meant(gpuplan, twin, options, message):
+    code, _, err = gpuplan("whatif", LOG, "--twin", twin[0], *options)
+    assert code == 2 and message in err
+
+
+def test_a_setting_that_the_level_does_not_use_is_told(gpuplan, twin):
+    _, _, err = what_if(gpuplan, twin[0], "--level=easy", "--set=backfill.bf_window=60")
+    assert "--level bf does" in err
+
+
+def test_scores_by_hand():
+    score = score_waits("x", np.array([0, 100, 1000, 10000]), np.array([300, 100, 700, 13000]))
+    assert (score.within, score.mae_s, score.median_s) == (0.75, 900.0, 300.0)
+    assert score.bias_s == pytest.approx((300 - 300 + 3000) / 4)
+    assert score.mean_rel == pytest.approx(3000 / 11100)
+    assert score.rank_corr == pytest.approx(0.8)
+    assert mean_ranks(np.array([5.0, 1.0, 5.0])).tolist() == [2.5, 1.0, 2.5]
+    assert rank_correlation(np.array([1.0, 1.0]), np.array([1.0, 2.0])) is None
+
+
+def test_verdicts():
+    assert [verdict(*pair) for pair in ((5, 5), (6, 5), (-6, 5))] == [
+        "within the error", "longer", "shorter"
+    ]  # fmt: skip
