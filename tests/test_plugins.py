@@ -8,10 +8,10 @@ import sys
 import pytest
 import support_plugins as support
 
+from gpuplan.analysis.cache import key_of
 from gpuplan.analysis.log_formats.registry import FORMATS
 from gpuplan.analysis.plugins import PluginError, PluginWarning, tell_problems_to
 from gpuplan.cli.options import completion
-from gpuplan.cli.scenario.cache import key_of
 from gpuplan.planner.speedup.registry import load_speedup
 
 GOOD = """

@@ -129,7 +129,7 @@ def test_mistakes_are_told(gpuplan, tmp_path, monkeypatch, arguments, code, says
 
 def test_the_help_ends_with_an_example(gpuplan):
     code, text, _ = gpuplan("synth", "--help")
-    assert code == 0 and "Example: gpuplan synth --preset kalos" in text
+    assert code == 0 and "Example:\n  gpuplan synth --preset kalos" in text
 
 
 def test_a_model_that_cannot_be_saved_leaves_no_trace(gpuplan, trace, tmp_path, monkeypatch):

@@ -129,7 +129,7 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
     reader = log_reader(options.source_format, choices, options.max_rejects)
     with reader.opened([path]) as inputs:
         contents = _contents(inputs)
-        sha256 = contents[0][1]
+        sha256 = contents[0][1] if contents else ""  # an empty folder is refused below
         if len(contents) > 1:
             sha256 = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
         key = key_of(

@@ -110,6 +110,9 @@ def _useful(study: FrontierStudy) -> str:
     frontier = study.frontier
     least, most = _about(frontier.min_budget), _about(frontier.saturation_budget)
     widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
+    ends = zip(study.speedup.ends or (), study.ends, strict=True)
+    each = ", ".join(f"{_about(end.min_budget)} at {model.name}" for model, end in ends)
+    least += f" ({each})" if each else ""
     return (
         f"You need at least {least} GPUs on average; beyond {most}, extra GPUs buy nothing at up "
         f"to {widest} per job."

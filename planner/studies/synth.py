@@ -150,8 +150,8 @@ def _model(request: SynthRequest) -> tuple[WorkloadModel, tuple[SourceFile, ...]
         trace = read_trace(request.like, Selection(log=request.log), columns=COLUMNS)
         return fit_model(trace), (SourceFile(str(request.like), trace.sha256),), trace
     if request.model is not None:
-        source = SourceFile(str(request.model), sha256_of(request.model))
-        return read_model(request.model), (source,), None
+        model = read_model(request.model)  # it refuses files without an end
+        return model, (SourceFile(str(request.model), sha256_of(request.model)),), None
     if request.preset not in PRESETS:
         raise UsageError(f"--preset {request.preset}: expected one of {', '.join(PRESETS)}")
     return preset_model(request.preset), (), None
