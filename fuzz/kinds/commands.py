@@ -18,6 +18,8 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),
     "compare": (("lab.parquet",), 6),
+    "calibrate": (("log.csv",), 1),
+    "whatif": (("log.csv", "--twin", "s.toml"), 1),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),
