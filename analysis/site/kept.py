@@ -17,11 +17,11 @@ from gpuplan.analysis.site.log import SiteLog, read_site_log
 FORMATS = ("slurm", "swf")
 
 
-def keep_site_columns(trace: Path, sources: Sequence[Path], zone: str = "UTC") -> list[str]:
-    """Add the columns of `KEPT_COLUMNS` to a trace, from the logs it was made of.
+def read_site_columns(sources: Sequence[Path], zone: str = "UTC") -> tuple[pl.DataFrame, list[str]]:
+    """Return the columns of `KEPT_COLUMNS` of logs by job, before anything is written.
 
     Returns:
-        What each missing field switches off, one sentence each.
+        One row per job, and what each missing field switches off, one sentence each.
 
     Raises:
         InputError: a log cannot be read.
@@ -34,11 +34,15 @@ def keep_site_columns(trace: Path, sources: Sequence[Path], zone: str = "UTC") -
     kept = pl.concat([_columns(log) for log in logs]).unique(
         "job_id", keep="first", maintain_order=True
     )
+    return kept, list(dict.fromkeys(text for log in logs for text in log.switched_off()))
+
+
+def add_site_columns(trace: Path, kept: pl.DataFrame) -> None:
+    """Add the columns to a trace that was made of the same logs."""
     metadata = pl.read_parquet_metadata(trace)
     jobs = pl.read_parquet(trace).join(kept, on="job_id", how="left", maintain_order="left")
     with atomic_output(trace) as temporary:
         write_parquet(jobs, temporary, {METADATA_KEY: metadata[METADATA_KEY]})
-    return list(dict.fromkeys(text for log in logs for text in log.switched_off()))
 
 
 def _columns(log: SiteLog) -> pl.DataFrame:

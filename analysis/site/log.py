@@ -6,6 +6,7 @@ the site's rules needs. A field that is not there is told with the rule that it 
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,9 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 )
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.schema import UNREADABLE
 from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
+from gpuplan.analysis.standard_error import silent_on
 from gpuplan.analysis.words import counted
 
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID")
@@ -79,6 +82,18 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
         InputError: it cannot be read, is no such log, or has no GPU job.
     """
     existing_file(path)
+    try:
+        with silent_on(*UNREADABLE):
+            return _read(path, zone)
+    except UNREADABLE as error:
+        raise InputError(
+            path,
+            f"cannot be read ({str(error).partition(chr(10))[0][:120]})",
+            expected="a log of sacct, a SWF file, or a trace of gpuplan ingest --twin",
+        ) from error
+
+
+def _read(path: Path, zone: str) -> SiteLog:
     source = Source(path, path, path.stat().st_size)
     with closing(SourceStream(source)) as stream:
         head = Head(path, stream.head)
@@ -104,7 +119,8 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
     if kind == "swf":
         told = [part for part in head.data.decode("utf-8", "replace").splitlines()[:400]
                 if "UnixStartTime:" in part]  # fmt: skip
-        begins = int(told[0].split(":")[1].split()[0]) if told else 0
+        time = re.search(r"UnixStartTime:\s*(\d{1,12})", told[0]) if told else None
+        begins = int(time[1]) if time else 0
     read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
     jobs, left_out = _usable(read)
     if unread:

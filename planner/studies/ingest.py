@@ -12,7 +12,7 @@ from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.reading.rejects import rejects_path
 from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
-from gpuplan.analysis.site.kept import FORMATS, keep_site_columns
+from gpuplan.analysis.site.kept import FORMATS, add_site_columns, read_site_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,9 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
         UsageError: the fields of the request do not fit together.
     """
     request.check()
+    kept, off = None, list[str]()
+    if request.twin:  # read first, so that a log without these fields leaves no trace behind
+        kept, off = read_site_columns(request.sources, request.time_zone or "UTC")
     result = ingest_logs(
         request.sources,
         request.output,
@@ -109,7 +112,7 @@ def ingest(request: IngestRequest, progress: Callable[[float], None] | None = No
         limit=request.max_rejects,
         on_progress=progress,
     )
-    if not request.twin:
+    if kept is None:
         return result
-    off = keep_site_columns(request.output, request.sources, request.time_zone or "UTC")
+    add_site_columns(request.output, kept)
     return replace(result, warnings=(*result.warnings, *off))
