@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-ray test-browser docs check typing format fuzz mutants bench samples clean
+.PHONY: help install demo test test-slow test-ray test-browser docs check typing format fuzz mutants bench dist samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,15 @@ fuzz: $(VENV)/.installed-dev  ## run FUZZ_N mutated cases of FUZZ_SEED, or FUZZ_
 bench: $(VENV)/.installed-dev  ## measure the speed bars (about 5 minutes), print ratios
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks
+
+DIST ?= dist
+dist: $(VENV)/.installed-dev  ## build wheel and sdist with checksums in dist (DIST=... for another folder)
+	rm -f $(DIST)/gpuplan-*.whl $(DIST)/gpuplan-*.tar.gz $(DIST)/SHA256SUMS
+	$(BIN)/python -m build --no-isolation --outdir $(DIST) . > /dev/null
+	@$(BIN)/python -c 'import hashlib, pathlib, sys; folder = pathlib.Path(sys.argv[1]); \
+		(folder / "SHA256SUMS").write_text("".join(f"{hashlib.sha256(one.read_bytes()).hexdigest()}  {one.name}\n" \
+		for one in sorted(folder.glob("gpuplan-*"))))' $(DIST)
+	@cat $(DIST)/SHA256SUMS
 
 samples: $(VENV)/.installed  ## make the sample traces again from their seed
 	$(BIN)/python -m gpuplan.sample_traces.make_samples

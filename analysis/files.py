@@ -14,6 +14,7 @@ from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
+PARQUET_MAGIC = b"PAR1"
 MOST_SMALL_BYTES = 1 << 26
 """Size of a file that is read as a whole: scenarios, results, models and tables written by hand."""
 
@@ -79,6 +80,17 @@ def not_a_device(path: Path) -> Path:
     if existing_file(path).is_char_device() or path.is_block_device() or path.is_socket():
         raise InputError(path, "is a device", expected="a file, or a pipe", hint="name a file")
     return path
+
+
+def is_parquet(path: Path) -> bool:
+    """Return whether a path is a Parquet file; a folder or a pipe is none.
+
+    Raises `InputError` where there is nothing, or nothing that can be read.
+    """
+    if os.path.isdir(path) or not existing_file(path).is_file():
+        return False
+    with readable(path), path.open("rb") as stream:
+        return stream.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC
 
 
 @contextmanager

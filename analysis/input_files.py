@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET, UnsetType
+
+from gpuplan.analysis.log_options import LogAccount
+
 if TYPE_CHECKING:
     from gpuplan.analysis.trace import Trace
 
@@ -16,14 +20,17 @@ class InputFile:
     Attributes:
         path: the file, as the user gave it.
         sha256: hash of its bytes.
-        rows: the rows it has.
+        rows: the rows it has; of a log the jobs.
+        log: what became of the rows of a log that was given in place of a trace.
     """
 
     path: str
     sha256: str
     rows: int
+    log: LogAccount | UnsetType = UNSET
 
 
 def trace_input(trace: Trace) -> InputFile:
     """Return a trace as an input of a result."""
-    return InputFile(str(trace.path), trace.sha256, trace.rows)
+    log = UNSET if trace.log is None else trace.log
+    return InputFile(str(trace.path), trace.sha256, trace.rows, log)

@@ -47,6 +47,9 @@ CANONICAL: dict[str, pl.DataType] = {
 }
 """Column name -> type, in file order (product specification, section 2)."""
 
+SOURCE = "source"
+"""Column that only a trace of several log formats has: the format of each job."""
+
 REQUIRED = ("submit_time", "duration_s", "num_gpus")
 """Columns that a canonical file from another tool must have; `DEFAULTS` fills the rest."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ import polars as pl
 from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.analysis.files import readable, regular_file, sha256_of
+from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256_of
+from gpuplan.analysis.log_options import LogAccount, LogOptions
 from gpuplan.analysis.lookup import perhaps
 from gpuplan.analysis.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.sampling import LOAD_COLUMNS, draw_jobs, load_note
@@ -27,6 +28,7 @@ from gpuplan.analysis.schema import (
     METADATA_KEY,
     REQUIRED,
     SCHEMA_VERSION,
+    SOURCE,
     UNREADABLE,
     Provenance,
 )
@@ -34,7 +36,6 @@ from gpuplan.analysis.standard_error import silent_on
 from gpuplan.analysis.time_units import CENTURY_S, MICROS
 from gpuplan.analysis.words import counted
 
-PARQUET_MAGIC = b"PAR1"
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
 SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
@@ -55,6 +56,7 @@ class Selection:
         scale_duration: factor on every duration.
         scale_interarrival: factor on every gap between submissions; the first one stays.
         seed: seed of the draw.
+        log: how to read a log that is given in place of a trace.
     """
 
     where: str | None = None
@@ -64,6 +66,7 @@ class Selection:
     scale_duration: float = 1.0
     scale_interarrival: float = 1.0
     seed: int = 0
+    log: LogOptions = field(default_factory=LogOptions)
 
     def __post_init__(self) -> None:
         for name in ("scale_duration", "scale_interarrival"):
@@ -101,10 +104,11 @@ class Trace:
         jobs: one row per selected job; the requested columns, of the types in `CANONICAL` or
             categorical if requested. Each column is one piece of memory.
         path: the file, as the user gave it.
-        sha256: hash of the file.
+        sha256: hash of the file; of several logs the hash of their hashes.
         rows: jobs in the file, before selection.
         provenance: where the trace comes from.
         notes: effects of the selection that a reader should know.
+        log: what became of the rows of a log; None where a trace was given.
     """
 
     jobs: pl.DataFrame
@@ -113,6 +117,7 @@ class Trace:
     rows: int
     provenance: Provenance
     notes: tuple[str, ...] = ()
+    log: LogAccount | None = None
 
     @property
     def submit_s(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -128,8 +133,11 @@ def read_trace(
     *,
     columns: Sequence[str] | None = None,
     categories: Sequence[str] = (),
+    named: Path | None = None,
 ) -> Trace:
     """Read a canonical Parquet file and apply a selection.
+
+    `gpuplan.analysis.ingest.logs.read_trace` takes a log too.
 
     Args:
         path: the trace, written by ``gpuplan ingest`` or by any tool that keeps the schema.
@@ -137,6 +145,7 @@ def read_trace(
         columns: canonical columns to read; default all. ``submit_time`` always comes along.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
+        named: what messages call it; default its path.
 
     Raises:
         InputError: no such file, not a canonical trace, a bad cell, or no job left.
@@ -157,7 +166,7 @@ def read_trace(
         raise _damaged(path, error) from error
     if jobs.is_empty():
         raise InputError(
-            path,
+            path if named is None else named,
             f"none of its {rows:,} jobs is left after --where, --since and --until",
             hint="loosen the selection",
         )
@@ -244,6 +253,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
                 is_short = (column > 0) & (column < LEAST_S)
                 column = pl.when(is_short).then(LEAST_S).otherwise(column).alias(name)
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
+    if found.get(SOURCE) == pl.String():  # for --where
+        columns.append(pl.col(SOURCE))
     return scan.select(columns)
 
 

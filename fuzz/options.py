@@ -29,7 +29,14 @@ WORK = {
 """Options for the amount of work: large values take long."""
 FIXED = {"--engine": ("threads", "x", "")}
 """Options that would start or contact other machines."""
-SKIPPED = {"--help", "--install-completion", "--show-completion", "--address", "--debug"}
+SKIPPED = {
+    "--help",
+    "--help-all",
+    "--install-completion",
+    "--show-completion",
+    "--address",
+    "--debug",
+}
 
 SETS = (
     *("gpus=8", "gpus=0", "threshold_s=10m", "threshold_s=inf", "capacity=4", "capacity=0"),

@@ -121,7 +121,7 @@ class PolicyComparison:
             "cheapest": self.outcomes[self.cheapest].label,
             "fastest": self.outcomes[self.fastest].label,
             "policies": [
-                {"label": one.label, "policy": one.policy}
+                {"name": one.label, "label": one.label, "policy": one.policy}
                 | dict(one.results)
                 | {
                     "cost_over_first": _ratio(one.results["cost_usd"], first["cost_usd"]),

@@ -1,16 +1,28 @@
-"""The policies a trace can be replayed under, by name: one line each."""
+"""The policies a trace can be replayed under, by name: one line each.
+
+An installed package adds one through an entry point in the group ``gpuplan.policies``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
-from gpuplan.planner.policies.policy import Baseline, Policy
+from gpuplan.planner.policies.policy import Baseline, Policy, checked
 from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
 from gpuplan.planner.policies.widths import fixed_width, recorded
+from gpuplan.planner.runs.simulation import Simulation
 
-POLICIES: dict[str, Policy] = {
-    policy.name: policy
-    for policy in (
+RENAMED = {"--policy": {"fixed": "fixed-threshold"}, "--baseline": {"fixed": "fixed-width"}}
+"""Old names that each option still takes, and the policies that they stand for."""
+
+POLICIES = Registry(
+    "gpuplan.policies",
+    "policy",
+    Policy,
+    (
         allpass_policies.ALLPASS,
         *allpass_policies.VARIANTS,
         *cluster_policies.SCHEDULERS,
@@ -21,16 +33,31 @@ POLICIES: dict[str, Policy] = {
         equal.POLICY,
         pollux.POLICY,
         pollux_autoscaling.POLICY,
-    )
-}
+    ),
+    calls={"run": Simulation, "defaults": Mapping},
+    reserved=("all", *(name for names in RENAMED.values() for name in names)),
+    prepare=checked,
+)
 
-BASELINES: dict[str, Baseline] = {
-    name: policy.baseline for name, policy in POLICIES.items() if policy.baseline is not None
-}
+
+class _Baselines(Mapping[str, Baseline]):
+    """The policies of `POLICIES` that have a baseline."""
+
+    def __getitem__(self, name: str) -> Baseline:
+        found = POLICIES[name].baseline
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, policy in POLICIES.items() if policy.baseline is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+BASELINES = _Baselines()
 """The policies that ``gpuplan pareto --baseline`` takes."""
-
-RENAMED = {"--policy": {"fixed": "fixed-threshold"}, "--baseline": {"fixed": "fixed-width"}}
-"""Old names that each option still takes, and the policies that they stand for."""
 
 
 def policy_name(text: str, option: str = "--policy") -> str:
@@ -42,6 +69,7 @@ def find_policy(name: str, option: str = "--policy") -> Policy:
     """Return a policy by name, or by its old one.
 
     Raises:
+        PluginError: it is of an installed package and cannot be used.
         UsageError: there is none; the message names what exists.
     """
     return find_named(policy_name(name, option), POLICIES, option, "policy")
@@ -51,7 +79,9 @@ def find_baseline(name: str) -> Policy:
     """Return a policy that ``--baseline`` takes, by name or by its old one.
 
     Raises:
+        PluginError: it is of an installed package and cannot be used.
         UsageError: there is none; the message names what exists.
     """
-    known = {name: POLICIES[name] for name in BASELINES}
-    return find_named(policy_name(name, "--baseline"), known, "--baseline")
+    new = policy_name(name, "--baseline")
+    find_named(new, BASELINES, "--baseline")
+    return POLICIES[new]

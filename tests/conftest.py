@@ -54,6 +54,18 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Keep the traces of logs out of the cache of whoever runs the tests."""
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    yield
+    if before is None:
+        del os.environ["XDG_CACHE_HOME"]
+    else:
+        os.environ["XDG_CACHE_HOME"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
 def traced_ingest():
     """Let line coverage see ingest: polars pulls its rows from a thread Python did not start."""
     if threading.gettrace() is None:

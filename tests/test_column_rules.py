@@ -16,7 +16,7 @@ from gpuplan.analysis.column_rules import COLUMN_RULES
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.schema import CANONICAL, LEAST_S, STATES
 from gpuplan.analysis.trace import Selection, read_trace
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuplan.analysis.cache import hashes_of
 from gpuplan.analysis.errors import InputError, OutputError
 from gpuplan.analysis.files import check_writable, existing_file
-from gpuplan.cli.scenario.cache import hashes_of
 
 LATIN_1 = os.fsdecode(b"caf\xe9")
 LONG = "x" * 300
@@ -102,7 +102,7 @@ def test_an_input_that_cannot_be_read_is_refused(gpuplan, folder, words):
     for path in ("", "a\0b", LONG, f"{LONG}/t.parquet", "loop", "loop/t.parquet", "one"):
         code, out, told = gpuplan(*words, path)
         if path not in ("", "a\0b") and "--throughputs" in words:
-            assert code == 2 and "tells no steps" in told
+            assert code == 2 and "records no steps" in told
         else:
             assert (code, out) == (2 if path in ("", "a\0b") else 3, ""), (path[:20], told)
 

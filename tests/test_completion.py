@@ -11,8 +11,6 @@ from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 from gpuplan.analysis.synth import PRESETS
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.app.manual import manual
-from gpuplan.cli.documents.view import TITLES
-from gpuplan.cli.documents.write import FORMS
 from gpuplan.cli.options import completion
 from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.speedup.registry import PROFILES, load_speedup
@@ -88,7 +86,7 @@ def test_commands_options_and_values_are_completed(shell, line, first):
         ("gpuplan ingest t --source-format ph", ("philly",)),
         ("gpuplan prices t --source-format aws", ("aws", "aws-tsv")),
         ("gpuplan synth --preset s", ("seren",)),
-        ("gpuplan report t --study s", ("sweep", "simulate")),
+        ("gpuplan report t --study s", ("simulate", "sweep")),
         ("gpuplan report t --formats html,j", ("html,json", "html,junit")),
         ("gpuplan report t --formats html,md,", (
             "html,md,json", "html,md,junit", "html,md,svg", "html,md,png")),
@@ -98,15 +96,23 @@ def test_what_begins_as_typed_is_offered(line, offer):
     assert tuple(offered("bash", line)) == offer
 
 
-def test_the_names_offered_are_those_there_are():
-    assert set(completion.POLICIES) == set(POLICIES)
-    assert set(completion.LOG_FORMATS) == {known.name for known in FORMATS}
-    assert set(completion.PRICE_FORMATS) == {known.name for known in PRICE_FORMATS}
-    assert set(completion.BASELINES) == {*BASELINES, "all"}
-    assert set(completion.PRESETS) == set(PRESETS)
-    assert set(completion.STUDIES) == set(TITLES)
-    assert set(completion.FORMS) == set(FORMS)
+@pytest.mark.parametrize(
+    ("offer", "known"),
+    [
+        (completion.policies, POLICIES),
+        (completion.log_formats, FORMATS),
+        (completion.price_formats, PRICE_FORMATS),
+        (completion.baselines, (*BASELINES, "all")),
+        (completion.presets, PRESETS),
+    ],
+)
+def test_the_names_offered_are_those_of_the_registry(offer, known):
+    assert list(offer()) == list(known)
+
+
+def test_each_speedup_offered_can_be_loaded():
+    offered_speedups = list(completion.speedups())
     profiles = {f"profile:{name}" for name in PROFILES}
-    assert profiles == {name for name in completion.SPEEDUPS if name.startswith("profile:")}
-    for name in completion.SPEEDUPS:
+    assert profiles == {name for name in offered_speedups if name.startswith("profile:")}
+    for name in offered_speedups:
         load_speedup(name)

@@ -24,7 +24,7 @@ from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.style import COLOURS, DARK, TEXT, new_figure, svg_of
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_usd
-from gpuplan.cli.gates.gates import GateFailed, allowing
+from gpuplan.cli.gates.gates import GateFailed, allowing, warnings_only
 
 
 def gates_of(*conditions: str):
@@ -93,6 +93,10 @@ def test_junit_has_a_case_per_gate():
     assert [root.get(name) for name in ("failures", "errors", "skipped")] == ["1", "1", "1"]
     root = ET.fromstring(as_junit(document).partition("\n")[2])
     assert root.find("testsuite").get("timestamp") == "2026-01-31T00:00:00Z"
+    warned = made.document(gates=warnings_only(gates[:2]))
+    root = ET.fromstring(as_junit(warned).partition("\n")[2])
+    assert [root.get(name) for name in ("failures", "skipped")] == ["0", "1"]
+    assert gates_verdict_of(warned) == "1 of 2 gates warning."
 
 
 def test_markdown_shows_names_as_they_are():

@@ -86,7 +86,7 @@ def test_every_format_is_fuzzed(fuzz):
     from gpuplan.analysis.log_formats.registry import FORMATS
     from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
-    assert {known.name for known in FORMATS} == {name for name, _, _ in job_logs().values()}
+    assert set(FORMATS) == {name for name, _, _ in job_logs().values()}
     assert len(price_lists()) >= len(PRICE_FORMATS)
 
 
@@ -98,6 +98,15 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
     assert set(BASES) == set(COMMANDS)
     assert all(options_of(name) for name in COMMANDS)
     reads = {"--throughputs", "--checkpoints", "--like", "--model", "--functions"}
+    reads |= {
+        "--slurm-conf",
+        "--scontrol",
+        "--sacctmgr",
+        "--sshare",
+        "--twin",
+        "--before",
+        "--after",
+    }
     assert path_options() == WRITES | reads, "say in fuzz/options.py whether it is written"
 
 

@@ -17,6 +17,7 @@ from gpuplan.cli.gates.gates import (
     check_all,
     raise_tripped,
     read_condition,
+    warnings_only,
 )
 from gpuplan.cli.gates.row_keys import DRAWN, layout_of
 
@@ -371,7 +372,7 @@ PURE = re.compile(
     r"|(\w+_)?p|p_value|z|level(_pct|_percent)?"  # of tests and intervals
     r"|ks|ks_at|(delta_)?aic|log_likelihood|index(_se)?|shape|sigma|(\w+_)?scv"  # of fits
     r"|median_(difference|first|second)|allowed|difference|original|synthetic"  # of any field
-    r"|explained_by_chance|(available|supply)\.(mean|least|most)|scv\.(low|high|value)"
+    r"|(rejected|skipped)_by_reason\.NAME|explained_by_chance|(available|supply)\.(mean|least|most)|scv\.(low|high|value)"
 )
 """Fields that have no unit: the end of the path, its last name or the last two."""
 
@@ -382,8 +383,9 @@ def numbers_in(schema: Schema, path: str = "") -> Iterator[str]:
     for name, inner in schema.get("properties", {}).items():
         if not (name in DRAWN and "items" in inner):
             yield from numbers_in(inner, f"{path}.{name}" if path else name)
-    if "properties" in schema.get("items", {}):
-        yield from numbers_in(schema["items"], path)
+    items = schema.get("items")
+    if isinstance(items, dict) and "properties" in items:
+        yield from numbers_in(items, path)
     if isinstance(schema.get("additionalProperties"), dict):
         yield from numbers_in(schema["additionalProperties"], f"{path}.NAME")
     if kinds & {"number", "integer"} and kinds <= {"number", "integer", "null"}:
@@ -398,6 +400,19 @@ def test_every_field_of_every_schema_has_a_unit_or_is_a_pure_number(command):
     paths = list(numbers_in(schema_of(command)["properties"]["results"]))
     assert len(paths) >= 3
     for path in paths:
+        path = path.replace("short_jobs.NAME", "short_jobs.under_60s")
         ends = [path.rpartition(".")[2], ".".join(path.split(".")[-2:])]
         is_pure = any(PURE.fullmatch(end) for end in ends)
         assert unit_of(path) or is_pure, f"{path} has no unit"
+
+
+def test_a_gate_that_only_warns_is_told_and_ends_nothing(capsys):
+    gates = warnings_only(check(RESULTS, ["duration.p95 > 4h", "queue_s.p95 > 1", "jobs > 1e9"]))
+    assert [gate.state for gate in gates] == ["warned", "unchecked", "passed"]
+    raise_tripped(allowing(gates, allow_unchecked=False))
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: gate tripped: duration.p95 > 4h (duration_s.p95 is 5 h, limit 4 h)",
+        "warning: --warn-if 'queue_s.p95 > 1' is not checked: queue_s.p95 has no value",
+    ]
+    with pytest.raises(UsageError, match="no field 'typo'"):
+        raise_tripped(warnings_only(check(RESULTS, ["typo > 3"])))

@@ -103,6 +103,9 @@ def folder(tmp_path, monkeypatch):
     shutil.copy(SAMPLES / "seren.csv", tmp_path / "trace_seren.csv")
     history = aws_history(aws_record("2023-03-01T00:00:00Z", "0.5"))
     (tmp_path / "spot.json.gz").write_bytes(gzip.compress(history.encode()))
+    shutil.copytree(SAMPLES / "slurm_site", tmp_path, dirs_exist_ok=True)
+    shutil.copy(SAMPLES / "service_profile.csv", tmp_path / "resnet152.csv")
+    (tmp_path / "bursty.txt").write_text("5\n20\n40\n10\n")
     return tmp_path
 
 
@@ -112,6 +115,8 @@ MADE_FIRST = {
         for name in ("main", "branch")
     ],
     "run": [("init", "scenario.toml")],
+    "share": [("profile", "resnet152.csv", "--slo", "100ms", "-o", "functions.toml")],
+    "whatif": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
 }
 
 

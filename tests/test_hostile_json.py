@@ -12,7 +12,7 @@ from gpuplan.analysis.log_formats.gavel import read_throughputs
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.reading.records import parsed
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.diff.read import read_versions

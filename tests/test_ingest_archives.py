@@ -16,7 +16,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_the_members_of_an_archive_are_logs(tmp_path):

@@ -229,9 +229,9 @@ def test_gpu_names(written, name):
 
 
 def test_registry_names_are_unique_and_told():
-    names = [known.name for known in FORMATS]
+    names = list(FORMATS)
     assert len(set(names)) == len(names)
-    assert all(known.description and known.source for known in FORMATS)
+    assert all(known.description and known.source for known in FORMATS.values())
 
 
 def test_real_sia(shared: Path, tmp_path):

@@ -174,7 +174,7 @@ def test_the_logs_are_whole(tmp_path):
     """Every format has a log here, so that its damage is tried."""
     from gpuplan.analysis.log_formats.registry import FORMATS
 
-    assert {known.name for known in FORMATS} - {name for name, _, _ in LOGS.values()} == {"csv"}
+    assert set(FORMATS) - {name for name, _, _ in LOGS.values()} == {"csv"}
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from gpuplan.analysis.errors import GpuplanError, InputError
 from gpuplan.analysis.ingest import side_tables
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.reading import delimited
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 JOBS, TASKS, INSTANCES, TAGS = PAI_TABLES
 

@@ -24,8 +24,8 @@ from support_ingest import (
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.reading.rejects import Limit
 from gpuplan.analysis.reading.source import header_names
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.schema import METADATA_KEY, Provenance
 
 
@@ -77,10 +77,10 @@ def test_several_sources(tmp_path):
     assert [entry.name for entry in result.provenance.sources] == [str(path) for path in paths]
 
 
-def test_sources_of_two_formats_are_refused(tmp_path):
+def test_sources_of_two_calendars_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text(SIA)
     (tmp_path / "b.csv").write_text(SEREN)
-    with pytest.raises(InputError, match=r"b\.csv: is a seren log, .*a\.csv is a sia log"):
+    with pytest.raises(InputError, match=r"a\.csv: has times from the start.*b\.csv has dates"):
         ingest([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "t.parquet")
 
 
@@ -225,7 +225,7 @@ def test_zones_and_maps_only_where_they_mean_something(tmp_path):
     with pytest.raises(UsageError, match="no such zone"):
         ingest_text(tmp_path, LOGS["philly_csv"][2], time_zone="Mars/Base")
     with pytest.raises(UsageError, match="--map"):
-        ingest_text(tmp_path, SEREN, source_format="seren", columns={"user": "user"})
+        ingest_text(tmp_path, SEREN, source_format="seren", columns={"start_time": "user"})
     with pytest.raises(UsageError, match="did you mean seren"):
         ingest_text(tmp_path, SEREN, source_format="sren")
 

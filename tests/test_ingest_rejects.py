@@ -12,7 +12,7 @@ from support_ingest import WANDB_RUNS, good, ingest_text, sia
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest import parallel_read
 from gpuplan.analysis.reading import rejects
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_every_bad_line_is_refused_alone_and_by_its_number(tmp_path, tiny_blocks):

@@ -145,7 +145,7 @@ def test_throughputs_only_where_they_mean_something(gpuplan, tmp_path):
     table.write_text(RATES)
     code, _, err = gpuplan("ingest", log, "-o", trace, "--throughputs", table)
     assert code == 2
-    assert "tells no steps" in err
+    assert "records no steps" in err
     code, _, err = gpuplan("ingest", log, "-o", trace, "--worker-type", "v100")
     assert code == 2
     assert "--throughputs FILE" in err

@@ -142,7 +142,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(gpuplan):
 
 def test_the_csv_of_a_list_has_what_the_table_leaves_out(gpuplan):
     header, *rows = gpuplan("list", "formats", "--output-format", "csv")[1].splitlines()
-    assert header == "name,command,description,source"
+    assert header == "name,command,description,source,package"
     assert len(rows) == len(listed(gpuplan, "formats"))
 
 

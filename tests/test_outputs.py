@@ -19,19 +19,24 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
+    "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
     "diff": {"old", "new"},
     "ingest": {"sources", "throughputs"},
     "pareto": {"trace"},
     "prices": {"sources"},
+    "profile": {"tables"},
     "report": {"source", "cache"},
     "run": {"source", "cache"},
+    "share": {"functions", "instances"},
     "simulate": {"trace", "checkpoints"},
     "sweep": {"trace", "checkpoints"},
     "synth": {"like", "model"},
+    "whatif": {"after", "before", "log", "slurm_conf", "twin"},
 }
 WRITES = {
+    "calibrate": {"out", "plot"},
     "characterize": {"out", "plot"},
     "compare": {"out", "plot", "timeline"},
     "demo": {"out"},
@@ -41,11 +46,14 @@ WRITES = {
     "list": {"out"},
     "pareto": {"out", "plot"},
     "prices": {"outs", "plot"},
+    "profile": {"out", "plot"},
     "report": {"out"},
     "run": {"out"},
+    "share": {"out", "plot"},
     "simulate": {"out", "plot", "timeline"},
     "sweep": {"out", "plot", "timeline"},
     "synth": {"outs", "save_model"},
+    "whatif": {"out", "plot"},
 }
 """Options and arguments of every command that are paths."""
 PLAIN = {"compare": ("--policy", "fifo"), "sweep": (), "simulate": ("--policy", "fifo")}

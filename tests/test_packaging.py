@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import tomllib
 import venv
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found through a ``.pth`` file of its own, which such a path does not read).
     """
     folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT, cwd=folder)
+    programs = Path(sys.executable).parent
+    (folder / "gpuplan-0.0.0.tar.gz").touch()  # of an earlier version
+    run("make", "-o", ".venv/.installed-dev", "dist", f"BIN={programs}", f"DIST={folder}", cwd=ROOT)
     (wheel,) = folder.glob("gpuplan-*.whl")
-    assert list(folder.glob("gpuplan-*.tar.gz"))
+    (sdist,) = folder.glob("gpuplan-*.tar.gz")
+    sums = [f"{sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in (wheel, sdist)]
+    assert sorted((folder / "SHA256SUMS").read_text().splitlines()) == sorted(sums)
     home = tmp_path_factory.mktemp("fresh")
     venv.create(home, with_pip=False)
     programs = home / ("Scripts" if os.name == "nt" else "bin")

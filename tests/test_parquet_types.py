@@ -14,7 +14,7 @@ from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.price_formats.schema import PRICE
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.trace import read_trace
 
 ALL = Limit.of("100%")

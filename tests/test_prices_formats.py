@@ -26,7 +26,7 @@ from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
 from gpuplan.analysis.prices.view import market
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_canonical_csv(tmp_path):

@@ -10,7 +10,7 @@ from support_prices import SKYPILOT, WHOLE, at, ingest_text
 
 from gpuplan.analysis.errors import GpuplanError
 from gpuplan.analysis.price_formats.format import PriceChoices
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def counted(name, text):

@@ -11,7 +11,7 @@ from gpuplan.analysis.price_formats.format import PriceChoices
 from gpuplan.analysis.price_formats.schema import PRICE, PriceProvenance
 from gpuplan.analysis.prices.book import read_prices
 from gpuplan.analysis.prices.ingest import ingest_prices
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 
 
 def test_bad_rows_are_kept_aside_with_their_place(tmp_path):

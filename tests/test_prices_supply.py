@@ -20,7 +20,7 @@ from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.ingest import REPEATED, ingest_prices
 from gpuplan.analysis.prices.supply import availability_steps, supplies
 from gpuplan.analysis.prices.view import market
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.planner.pricing.trace_bill import trace_cost
 

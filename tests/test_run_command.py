@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import support_document as made
 
+from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 from gpuplan.cli.scenario import running
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache, usual_folder
 
 PLAN = """
 title = "Lab"
@@ -140,7 +140,7 @@ def test_a_damaged_entry_is_made_again(gpuplan, plan, ran, damage):
     entries = sorted((plan.parent / "cache" / "gpuplan" / "studies").iterdir())
     assert len(entries) == 2
     text = entries[0].read_bytes()
-    entries[0].write_bytes(text.replace(b"40 jobs", b"50 jobs") if damage is None else damage)
+    entries[0].write_bytes(text.replace(b"4", b"5") if damage is None else damage)
     entries[1].write_bytes(entries[1].read_bytes()[:-9])
     assert gpuplan("run", plan)[1] == first
     assert len(ran) == 4 and sorted(entries)[0].read_bytes() == text
@@ -189,6 +189,15 @@ def test_list_runs_nothing_and_says_what_is_cached(gpuplan, plan, ran):
     override = ("--set", "study.pareto.budget=3x")
     code, out, _ = gpuplan("run", plan, "--list", "--output-format", "json", *override)
     assert [one["cached"] for one in json.loads(out)["results"]["studies"]] == [True, False]
+
+
+def test_a_gate_may_warn(gpuplan, plan, tmp_path):
+    gates = 'gates.warn_if=["characterize.jobs > 3"]'
+    code, _, err = gpuplan("run", plan, "--set", gates, "-o", tmp_path / "out")
+    assert code == 0 and "warning: gate tripped: characterize.jobs > 3" in err
+    assert "characterize.jobs &gt; 3" in (tmp_path / "out" / "report.html").read_text()
+    code, _, err = gpuplan("run", plan, "--set", "gates.warn_if=['jobs is 3']")
+    assert code == 2 and "--warn-if 'jobs is 3'" in err
 
 
 def test_gates_name_all_that_hold_after_everything_is_written(gpuplan, plan, tmp_path):

@@ -10,7 +10,7 @@ from gpuplan.analysis.characterize import COLUMNS, characterize
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.reading.rejects import Limit
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.trace import read_trace
 
 NONE = Limit.of("0")

@@ -109,7 +109,7 @@ def test_a_saved_model_draws_the_same_jobs(gpuplan, trace, tmp_path):
         (["--preset", "kalos", "-o", "no/out.parquet"], 3, "does not exist"),
         (["--preset", "kalos", "--save-model", "out.parquet"], 3, "two outputs go to this file"),
         (["--like", "absent.parquet"], 3, "no such file"),
-        (["--like", "text.csv"], 3, "not a Parquet file"),
+        (["--like", "text.csv"], 3, "unrecognized log format"),
         (["--model", "text.csv"], 3, "a model that gpuplan synth"),
         (["--like", "out.parquet"], 3, "is the input"),
     ],
@@ -129,7 +129,7 @@ def test_mistakes_are_told(gpuplan, tmp_path, monkeypatch, arguments, code, says
 
 def test_the_help_ends_with_an_example(gpuplan):
     code, text, _ = gpuplan("synth", "--help")
-    assert code == 0 and "Example: gpuplan synth --preset kalos" in text
+    assert code == 0 and "Example:\n  gpuplan synth --preset kalos" in text
 
 
 def test_a_model_that_cannot_be_saved_leaves_no_trace(gpuplan, trace, tmp_path, monkeypatch):

@@ -14,6 +14,6 @@ def test_counted(number, told):
 
 
 def test_articles_of_the_formats():
-    an = {known.name for known in FORMATS if a_log(known.name) == f"an {known.name} log"}
+    an = {name for name in FORMATS if a_log(name) == f"an {name} log"}
     assert an == {"azure-llm", "openb", "swf"}
     assert a_log("sia") == "a sia log"

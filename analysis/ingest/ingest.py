@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import atomic_output, refuse_overwrite
+from gpuplan.analysis.ingest.mixed_formats import merge
 from gpuplan.analysis.ingest.side_tables import side_tables_first
-from gpuplan.analysis.ingest.trace_reading import Reading, repeated_ids
+from gpuplan.analysis.ingest.trace_reading import Reading, job_plan, repeated_ids
 from gpuplan.analysis.ingest.unknown_files import unknown_log
+from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
-from gpuplan.analysis.log_formats.registry import FORMATS, format_named
+from gpuplan.analysis.log_formats.mapped import CSV
+from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
-from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.schema import Provenance
 from gpuplan.analysis.words import a_log
 
@@ -109,16 +114,17 @@ def ingest(
     limit: Limit = DEFAULT_LIMIT,
     on_progress: Callable[[float], None] | None = None,
 ) -> IngestResult:
-    """Write the jobs of some logs of one format to a canonical Parquet file.
+    """Write the jobs of some logs to a canonical Parquet file.
 
     Rejected rows go to ``<output>.rejects.parquet``; both files appear whole or not at all. Where
-    too many rows are rejected, or all, only theirs does.
+    too many rows are rejected, or all, only theirs does. A trace of logs of several formats has a
+    column ``source`` with the format of each job.
 
     Args:
         sources: logs, plain or compressed with gzip or zstd, zip archives and folders of them,
             or ``-`` for standard input.
         output: the trace; its name ends in ``.parquet``.
-        source_format: name of a format; None detects it.
+        source_format: name of the format of all; None detects that of each.
         choices: the user's options about columns and time zone.
         limit: how many rows may be rejected.
         on_progress: called with the share of the bytes read, 0 to 1.
@@ -128,100 +134,174 @@ def ingest(
         OutputError: the trace cannot be written.
         UsageError: the options do not fit together.
     """
-    choices = replace(choices or IngestOptions(), is_forced=source_format is not None)
-    if source_format is None and choices.columns:
-        source_format = "csv"
-    forced = None if source_format is None else format_named(source_format)
     rejects = rejects_path(output)
-    refuse_overwrite(
-        [output, rejects], [] if choices.throughputs is None else [choices.throughputs]
-    )
+    throughputs = None if choices is None else choices.throughputs
+    refuse_overwrite([output, rejects], [] if throughputs is None else [throughputs])
+    reader = log_reader(source_format, choices, limit)
+    with reader.opened(sources, output) as inputs:
+        return reader.write(inputs, output, on_progress)
 
-    def planned(known: LogFormat, stream: SourceStream) -> None:
-        if known.jobs_table is None:  # the columns of several tables are known when all are there
-            head = Head(stream.path, stream.head)
-            rows = known.open(stream)
-            known.plan(SourceContext(head, rows.columns, rows.sample, 0, choices))
 
-    def look(source: Source) -> bool:
-        return look_early(source, FORMATS, unknown_log, forced, planned)
+def log_reader(
+    source_format: str | None = None,
+    choices: IngestOptions | None = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> LogReader:
+    """Return what reads logs with these options. Raises `UsageError` for an unknown format."""
+    forced = None if source_format is None else format_named(source_format)
+    choices = replace(choices or IngestOptions(), is_forced=forced is not None)
+    return LogReader(forced, CSV if choices.columns else None, choices, limit)
 
-    with opened_inputs(sources, output, look) as inputs:
-        logs, left_out = _logs(inputs, forced, choices)
-        known, evidence = logs[0].format, logs[0].evidence
-        _check_choices(known, choices)
+
+@dataclass(frozen=True, slots=True)
+class LogReader:
+    """How logs are read.
+
+    Attributes:
+        forced: the format that the user named; None detects that of each log.
+        fallback: the format of a log that no format recognizes; None where that is an error.
+        choices: the user's options about columns and time zone.
+        limit: how many rows may be rejected.
+    """
+
+    forced: LogFormat | None
+    fallback: LogFormat | None
+    choices: IngestOptions
+    limit: Limit
+
+    def opened(
+        self, sources: Sequence[Path], output: Path | None = None
+    ) -> AbstractContextManager[Inputs]:
+        """Yield the files of the sources; see `opened_inputs`."""
+
+        def planned(known: LogFormat, stream: SourceStream) -> None:
+            if known.jobs_table is None:  # the columns of several tables are known together
+                head = Head(stream.path, stream.head)
+                rows = known.open(stream)
+                job_plan(known, SourceContext(head, rows.columns, rows.sample, 0, self.choices))
+
+        def look(source: Source) -> bool:
+            return look_early(source, formats(), unknown_log, self.forced, planned, self.fallback)
+
+        return opened_inputs(sources, output, look)
+
+    def write(
+        self,
+        inputs: Inputs,
+        output: Path,
+        on_progress: Callable[[float], None] | None = None,
+    ) -> IngestResult:
+        """Write the trace of some open sources, as `ingest` does, and return the account."""
+        rejects = rejects_path(output)
+        by_format, left_out = self._logs(inputs)
+        notes = left_out_notes(left_out)
+        advance = share_of_bytes(
+            [log.source for logs in by_format.values() for log in logs], on_progress
+        )
+        found = []
+        with atomic_output(output) as trace:
+            for name, logs in by_format.items():
+                part = trace if len(by_format) == 1 else inputs.spool / f"{name}.parquet"
+                found.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
+                notes = []
+            provenance = found[0].provenance() if len(found) == 1 else merge(found, trace)
+            write_rejects([done.log for done in found], rejects)
+        evidence = [logs[0].evidence or "--map" for logs in by_format.values()]
+        return IngestResult(
+            provenance=provenance,
+            rows_by_source=tuple(rows for done in found for rows in done.rows_by_source),
+            output=output,
+            rejects_file=rejects if any(len(done.log) for done in found) else None,
+            recognized_by="; ".join(evidence) if len(evidence) > 1 else logs[0].evidence,
+            warnings=tuple(warning for done in found for warning in done.warnings()),
+        )
+
+    def _read(
+        self,
+        logs: Sequence[Guess[LogFormat]],
+        trace: Path,
+        rejects: Path,
+        spool: Path,
+        advance: Callable[[int], None] | None,
+        notes: Sequence[str],
+    ) -> Reading:
+        """Write the jobs of logs of one format to a file of their own."""
+        known = logs[0].format
         files = side_tables_first(known, [log.source for log in logs])
-        advance = share_of_bytes(files, on_progress)
         taken_for = {
             str(log.source.path): f"{a_log(known.name)} by {log.evidence}"
             for log in logs
             if log.evidence is not None
         }
+        zone = self.choices.time_zone if known.takes_zone else None
+        choices = replace(self.choices, time_zone=zone)
 
         def reading(
             repeated: frozenset[str] = frozenset(),
             incomplete: frozenset[tuple[str, ...]] = frozenset(),
         ) -> Reading:
-            log = RejectLog(rejects, inputs.spool, limit, taken_for)
-            notes = left_out_notes(left_out)
+            log = RejectLog(rejects, spool, self.limit, taken_for)
             return Reading(files, known, choices, log, advance, notes, repeated, incomplete)
 
-        with atomic_output(output) as trace:
-            done = reading()
+        done = reading()
+        done.write(trace)
+        repeated = repeated_ids(done, trace)
+        if repeated:  # rare: read again, now knowing which ids to watch
+            done = reading(repeated, frozenset(done.lost))
             done.write(trace)
-            repeated = repeated_ids(done, trace)
-            if repeated:  # rare: read again, now knowing which ids to watch
-                done = reading(repeated, frozenset(done.lost))
-                done.write(trace)
-            done.check()
-            done.log.write()
-    return IngestResult(
-        provenance=done.provenance(),
-        rows_by_source=tuple(done.rows_by_source),
-        output=output,
-        rejects_file=rejects if len(done.log) else None,
-        recognized_by=evidence,
-        warnings=done.warnings(),
-    )
+        done.check()
+        done.trace = trace
+        return done
+
+    def _logs(self, inputs: Inputs) -> tuple[dict[str, list[Guess[LogFormat]]], list[Path]]:
+        """Return the logs by format, and the files left out. Raises `InputError`."""
+        mapped, own = set(self.choices.columns.values()), self.forced or self.fallback
+
+        def has_mapped_columns(head: Head) -> bool:
+            takes_columns = own is not None and own.takes_columns
+            return takes_columns and mapped <= set(head.table_columns)
+
+        logs, left_out = guesses(
+            inputs, formats(), unknown_log, self.forced, has_mapped_columns, self.fallback
+        )
+        by_format: dict[str, list[Guess[LogFormat]]] = {}
+        for log in logs:
+            by_format.setdefault(log.format.name, []).append(log)
+        if len(by_format) > 1:
+            _refuse_traces_among_logs(by_format)
+        _check_choices([same[0].format for same in by_format.values()], self.choices)
+        return by_format, left_out
 
 
-def _logs(
-    inputs: Inputs, forced: LogFormat | None, choices: IngestOptions
-) -> tuple[list[Guess[LogFormat]], list[Path]]:
-    """Return the logs, all of one format, and the files left out. Raises `InputError`."""
+def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]]) -> None:
+    """Refuse a trace that only lies in the folder of the logs, which may be made of them.
 
-    def has_mapped_columns(head: Head) -> bool:
-        takes_columns = forced is not None and forced.takes_columns
-        return takes_columns and set(choices.columns.values()) <= set(head.table_columns)
-
-    logs, left_out = guesses(inputs, FORMATS, unknown_log, forced, has_mapped_columns)
-    first = logs[0]
-    for log in logs:
-        if log.format is not first.format:
+    Raises `InputError`.
+    """
+    for log in by_format.get(CANONICAL_FORMAT.name, ()):
+        if not log.source.is_named:
+            other = next(same[0] for name, same in by_format.items() if name != log.format.name)
             raise InputError(
                 log.source.path,
-                f"is {a_log(log.format.name)}, {first.source.path} is {a_log(first.format.name)} "
-                f"({log.evidence}; {first.evidence})",
-                hint="ingest logs of different formats one by one; if one is taken for what it is "
-                "not, force the format with --source-format",
+                f"is {a_log(log.format.name)}, {other.source.path} is {a_log(other.format.name)}; "
+                "a trace beside a log may hold the same jobs",
+                hint="name the files that are meant, or force the format with --source-format",
             )
-    return logs, left_out
 
 
-def _check_choices(known: LogFormat, choices: IngestOptions) -> None:
-    """Refuse options that do not apply to the format. Raises `UsageError`."""
-    if choices.columns and not known.takes_columns:
-        raise UsageError(f"--map: the format {known.name} knows its columns; use it with csv")
+def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
+    """Refuse options that apply to none of the formats. Raises `UsageError`."""
+    names = " and ".join(known.name for known in used)
     if choices.time_zone is not None:
-        if not known.takes_zone:
-            raise UsageError(f"--time-zone: the times of {known.name} need no zone; leave it out")
+        if not any(known.takes_zone for known in used):
+            raise UsageError(f"--time-zone: the times of {names} need no zone; leave it out")
         check_zone(choices.time_zone)
-    if choices.own_durations and not known.has_durations:
+    if choices.own_durations and not any(known.has_durations for known in used):
         raise UsageError(
-            f"--duration source: the format {known.name} does not tell durations beside starts and "
+            f"--duration source: the format {names} does not record durations beside starts and "
             "ends; leave it out"
         )
-    if choices.throughputs is not None and not known.takes_throughputs:
-        raise UsageError(f"--throughputs: the format {known.name} tells no steps; leave it out")
+    if choices.throughputs is not None and not any(known.takes_throughputs for known in used):
+        raise UsageError(f"--throughputs: the format {names} records no steps; leave it out")
     if choices.worker_type is not None and choices.throughputs is None:
         raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")

@@ -20,6 +20,7 @@ from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
+from gpuplan.analysis.log_formats.mapped import with_columns
 from gpuplan.analysis.reading.batch import Batch, Refused
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.offsets import Offsets, mixed_note, zone_of
@@ -34,6 +35,14 @@ from gpuplan.analysis.version import gpuplan_version
 ROW_GROUP_ROWS = 1 << 18
 MAX_WORDS_LISTED = 5
 SETTLE_S = 0.2  # polars' threads still hold our rows for a moment; Python must outlive them
+
+
+def job_plan(known: LogFormat, context: SourceContext) -> ReadingPlan:
+    """Return how the rows of a source become jobs, with the columns that the user maps."""
+    plan = known.plan(context)
+    if known.takes_columns or not context.choices.columns:
+        return plan
+    return with_columns(plan, context, known.name)
 
 
 @dataclass(slots=True)
@@ -65,6 +74,7 @@ class Reading:
     parts: Parts = field(default_factory=Parts)
     lost: set[tuple[str, ...]] = field(default_factory=set)
     side_rows: dict[str, pl.DataFrame] = field(default_factory=dict)
+    trace: Path | None = None
 
     @property
     def read(self) -> int:
@@ -189,7 +199,7 @@ class Reading:
                 if side_table is not None:
                     rows = self._read_side_table(side_table, stream, number)
                 else:
-                    tasks, plan = self._open(stream, number, self.format.plan)
+                    tasks, plan = self._open(stream, number, partial(job_plan, self.format))
                     self.plans.append(plan)
                     for outcome, hashed in in_order(partial(work, plan), tasks):
                         yield self._take(path, plan, outcome, hashed)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
-from gpuplan.analysis.log_formats.registry import FORMATS
-from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
+from gpuplan.analysis.log_formats.registry import formats
+from gpuplan.analysis.price_formats.registry import price_formats
 from gpuplan.analysis.reading.headers import MIN_CELLS, header_error
 from gpuplan.analysis.reading.source import SEPARATORS, Head, likely_separator
 from gpuplan.analysis.reading.unreadable import odd_text
@@ -86,7 +86,7 @@ def other_table(head: Head) -> InputError | None:
 
 def unknown_log(head: Head) -> InputError:
     """Return the error for a file that no format recognizes."""
-    for prices in PRICE_FORMATS:
+    for prices in price_formats():
         if (sign := prices.recognizes(head)) is not None:
             return InputError(
                 head.path,
@@ -94,7 +94,7 @@ def unknown_log(head: Head) -> InputError:
                 expected="a job log",
                 hint=f"gpuplan prices {head.path} -o prices.parquet",
             )
-    columns = {known.name: known.columns for known in FORMATS}
+    columns = {known.name: known.columns for known in formats()}
     return odd_text(head) or other_table(head) or header_error(head, columns) or _unknown_log(head)
 
 
@@ -118,7 +118,7 @@ def _nearest(names: tuple[str, ...]) -> str | None:
     found = set(names)
     near = [
         (len(missing), known.name, missing)
-        for known in FORMATS
+        for known in formats()
         if (missing := [name for name in known.columns if name not in found])
         and 2 * len(missing) <= len(known.columns)
     ]
@@ -129,4 +129,4 @@ def _nearest(names: tuple[str, ...]) -> str | None:
 
 
 def _names() -> str:
-    return ", ".join(known.name for known in FORMATS)
+    return ", ".join(known.name for known in formats())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
-from gpuplan.analysis.log_formats.mapped import table_plan
+from gpuplan.analysis.log_formats.mapped import mapped_plan, table_plan
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tabular import open_rows
@@ -15,8 +15,12 @@ from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, Provenanc
 
 
 def _plan(context: SourceContext) -> ReadingPlan:
-    need(context, REQUIRED, "canonical")
-    plan = table_plan(context, {name: name for name in CANONICAL if name in context.columns}, "job")
+    if context.choices.columns:
+        plan = mapped_plan(context)
+    else:
+        need(context, REQUIRED, "canonical")
+        columns = {name: name for name in CANONICAL if name in context.columns}
+        plan = table_plan(context, columns, "job")
     before = _provenance(context.head)
     if before is None:
         return plan
@@ -47,5 +51,6 @@ CANONICAL_FORMAT = LogFormat(
     plan=_plan,
     open=open_rows,
     takes_zone=True,
+    takes_columns=True,
     columns=REQUIRED,
 )

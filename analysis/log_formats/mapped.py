@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -28,6 +29,8 @@ from gpuplan.analysis.reading.times import (
 from gpuplan.analysis.schema import CANONICAL, PRIORITIES
 
 TIMES = ("submit_time", "start_time", "end_time")
+COUNTS = ("num_workers", "attempts")
+"""Columns in which an empty cell is 1."""
 TARGETS = (*CANONICAL, "start_time", "end_time")
 """What ``--map`` takes: wait and run time may also come from the instants of start and end."""
 
@@ -62,9 +65,9 @@ def table_plan(context: SourceContext, columns: Mapping[str, str], prefix: str) 
         waited = seconds_between("start_time", "submit_time")
         jobs["queue_s"] = pl.when(waited >= 0).then(waited)
         tallies.append(Tally(EARLY, waited < 0))
-    for name, default in (("num_workers", 1), ("attempts", 1)):
+    for name in COUNTS:
         if name in columns:
-            jobs[name] = pl.col(name).fill_null(default)
+            jobs[name] = pl.col(name).fill_null(1)
     notes = []
     if "end_time" in columns and not columns.keys() & {"start_time", "duration_s"}:
         notes.append(
@@ -126,13 +129,62 @@ def _field(name: str, source: str) -> Field:
     return Field(name, source, cell, required=required)
 
 
-def _plan(context: SourceContext) -> ReadingPlan:
-    chosen = context.choices.columns
-    unknown = [name for name in chosen if name not in TARGETS]
+def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) -> ReadingPlan:
+    """Return the plan of a known format with the columns that ``--map`` adds or overrides.
+
+    What the format derives from its own columns, such as a wait from a submission, stays as it is.
+
+    Raises:
+        InputError: the source has no such column.
+        UsageError: no such canonical column.
+    """
+    spelled = {name.casefold(): name for name in context.columns}  # some formats fold the case
+    chosen = {
+        name: source if source in context.columns else spelled.get(source.casefold(), source)
+        for name, source in context.choices.columns.items()
+    }
+    _check_columns(context, chosen, tuple(CANONICAL), f" of the format {format_name}")
+    columns = _with_source_state(chosen)
+    table = table_plan(context, columns, "")
+    jobs = dict(plan.jobs)
+    fields = list(plan.fields)
+    for own in table.fields:
+        if own.name == "job_id":  # messages name the column of the ids
+            fields = [one for one in fields if one.name != "job_id"]
+            jobs.pop("job_id", None)
+            fields.append(own)
+            continue
+        name = f"--map {own.name}"  # the format's own field stays for what it derives from it
+        fields.append(replace(own, name=name))
+        jobs[own.name] = pl.col(name).fill_null(1) if own.name in COUNTS else pl.col(name)
+    found = replace(
+        plan,
+        fields=tuple(fields),
+        jobs=jobs,
+        made_ids=plan.made_ids and "job_id" not in columns,
+    )
+    if "submit_time" not in columns:
+        return found
+    return replace(
+        found,
+        time_zone=table.time_zone,
+        zone_columns=table.zone_columns,
+        relative_time=table.relative_time,
+    )
+
+
+def _check_columns(
+    context: SourceContext,
+    chosen: Mapping[str, str],
+    targets: Sequence[str],
+    of_what: str = "",
+) -> None:
+    """Refuse columns that are not canonical, or not in the source."""
+    unknown = [name for name in chosen if name not in targets]
     if unknown:
         raise UsageError(
-            f"--map {unknown[0]}={chosen[unknown[0]]}: no canonical column {unknown[0]!r}; "
-            f"expected one of {', '.join(TARGETS)}"
+            f"--map {unknown[0]}={chosen[unknown[0]]}: no canonical column {unknown[0]!r}"
+            f"{of_what}; expected one of {', '.join(targets)}"
         )
     for name, source in chosen.items():
         if source not in context.columns:
@@ -142,9 +194,26 @@ def _plan(context: SourceContext) -> ReadingPlan:
                 f"found {', '.join(context.columns[:20])}",
                 expected="canonical column = column of the file",
             )
-    columns = {name: name for name in TARGETS if name in context.columns} | dict(chosen)
+
+
+def _with_source_state(columns: dict[str, str]) -> dict[str, str]:
+    """Return the columns with the log's own word for a state beside the state."""
     if "state" in columns:
         columns.setdefault("source_state", columns["state"])
+    return columns
+
+
+def mapped_plan(context: SourceContext) -> ReadingPlan:
+    """Return the plan of a table with the columns that the user maps, the others by their names.
+
+    Raises:
+        InputError: a column is missing.
+        UsageError: no such canonical column.
+    """
+    chosen = context.choices.columns
+    _check_columns(context, chosen, TARGETS)
+    given = {name: name for name in TARGETS if name in context.columns}
+    columns = _with_source_state(given | dict(chosen))
     missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
     if missing:
         raise InputError(
@@ -168,7 +237,7 @@ CSV = LogFormat(
     description="any CSV (also ; TAB |) or Parquet table, with --map canonical=column",
     source="your own export",
     recognizes=lambda head: None,
-    plan=_plan,
+    plan=mapped_plan,
     open=_open,
     takes_zone=True,
     takes_columns=True,

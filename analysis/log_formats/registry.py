@@ -1,12 +1,17 @@
-"""The known formats; a new one is a file in this folder and a line here."""
+"""The known formats; a new one is a file in this folder and a line here.
+
+An installed package adds one through an entry point in the group ``gpuplan.log_formats``.
+"""
 
 from __future__ import annotations
+
+from types import NoneType
 
 from gpuplan.analysis.log_formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.log_formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.dilu import DILU
-from gpuplan.analysis.log_formats.format import LogFormat
+from gpuplan.analysis.log_formats.format import LogFormat, SideTable
 from gpuplan.analysis.log_formats.gavel import GAVEL
 from gpuplan.analysis.log_formats.genai import GENAI
 from gpuplan.analysis.log_formats.helios import HELIOS
@@ -21,29 +26,49 @@ from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.log_formats.tiresias import TIRESIAS
 from gpuplan.analysis.log_formats.wandb import WANDB_FORMAT
 from gpuplan.analysis.lookup import find_named
+from gpuplan.analysis.plugins import Registry
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.plan import ReadingPlan
 
-FORMATS: tuple[LogFormat, ...] = (
-    AZURE_LLM,
-    CANONICAL_FORMAT,
-    CSV,
-    DILU,
-    GAVEL,
-    GENAI,
-    HELIOS,
-    KALOS,
-    OPENB,
-    PAI,
-    PHILLY_FORMAT,
-    SEREN,
-    SIA,
-    SLURM_FORMAT,
-    SPOT_GPU,
-    SWF,
-    TIRESIAS,
-    WANDB_FORMAT,
+FORMATS = Registry(
+    "gpuplan.log_formats",
+    "log format",
+    LogFormat,
+    (
+        AZURE_LLM,
+        CANONICAL_FORMAT,
+        CSV,
+        DILU,
+        GAVEL,
+        GENAI,
+        HELIOS,
+        KALOS,
+        OPENB,
+        PAI,
+        PHILLY_FORMAT,
+        SEREN,
+        SIA,
+        SLURM_FORMAT,
+        SPOT_GPU,
+        SWF,
+        TIRESIAS,
+        WANDB_FORMAT,
+    ),
+    calls={"plan": ReadingPlan, "open": Rows, "side_table": (SideTable, NoneType)},
+    optional_calls={"recognizes": (str, NoneType)},
 )
 
 
+def formats() -> tuple[LogFormat, ...]:
+    """Return all formats that can be used."""
+    return tuple(FORMATS.values())
+
+
 def format_named(name: str) -> LogFormat:
-    """Return a format by name. Raises `UsageError` with the known names."""
-    return find_named(name, {known.name: known for known in FORMATS}, "--source-format")
+    """Return a format by name.
+
+    Raises:
+        PluginError: it is of an installed package and cannot be used.
+        UsageError: there is none; the message has the known names.
+    """
+    return find_named(name, FORMATS, "--source-format")

@@ -14,7 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.casts import canonical_cast, found_cell
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.files import readable, regular_file, sha256_of
+from gpuplan.analysis.files import PARQUET_MAGIC, readable, regular_file, sha256_of
 from gpuplan.analysis.gpu_names import gpu_names
 from gpuplan.analysis.price_formats.schema import (
     KIND_TYPE,
@@ -40,7 +40,6 @@ from gpuplan.analysis.time_units import HOUR_US
 from gpuplan.analysis.words import counted
 
 REQUIRED = ("timestamp", "provider", "gpu_type", "kind", PRICE)
-PARQUET_MAGIC = b"PAR1"
 HOLD_GAPS = 3
 
 

@@ -18,7 +18,7 @@ import polars as pl
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.gpu_names import is_known_gpu
-from gpuplan.analysis.log_formats.registry import FORMATS
+from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.price_formats.canonical import COLUMNS
 from gpuplan.analysis.price_formats.format import (
@@ -28,7 +28,7 @@ from gpuplan.analysis.price_formats.format import (
     PriceSourceContext,
     Skip,
 )
-from gpuplan.analysis.price_formats.registry import PRICE_FORMATS, price_format_named
+from gpuplan.analysis.price_formats.registry import price_format_named, price_formats
 from gpuplan.analysis.price_formats.schema import (
     METADATA_KEY,
     PRICE,
@@ -42,15 +42,16 @@ from gpuplan.analysis.reading.detect import guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.headers import header_error
 from gpuplan.analysis.reading.inputs import opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.outcome import apply
-from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, RejectLog, rejects_path
+from gpuplan.analysis.reading.rejects import RejectLog, rejects_path
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.unreadable import odd_text
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.version import gpuplan_version
 
 
 def unknown_prices(head: Head) -> InputError:
     """Return the error for a file that no format recognizes: a job log, odd text or any other."""
-    for log in FORMATS:
+    for log in formats():
         if (sign := log.recognizes(head)) is not None:
             return InputError(
                 head.path,
@@ -73,7 +74,7 @@ def unknown_prices(head: Head) -> InputError:
 
 
 def _names() -> str:
-    return ", ".join(known.name for known in PRICE_FORMATS)
+    return ", ".join(known.name for known in price_formats())
 
 
 SOURCE_NUMBER = "source_number"
@@ -200,12 +201,12 @@ def ingest_prices(
         known.plan(PriceSourceContext(head, known.open(stream).columns, recorded))
 
     def look(source: Source) -> bool:
-        return look_early(source, PRICE_FORMATS, unknown_prices, forced, planned)
+        return look_early(source, price_formats(), unknown_prices, forced, planned)
 
     with opened_inputs(sources, output, look) as inputs:
         log = RejectLog(rejects, inputs.spool, limit)
         reading = _Reading(recorded, log)
-        lists, left_out = guesses(inputs, PRICE_FORMATS, unknown_prices, forced)
+        lists, left_out = guesses(inputs, price_formats(), unknown_prices, forced)
         advance = share_of_bytes([one.source for one in lists], on_progress)
         reading.notes += left_out_notes(left_out)
         for one in lists:

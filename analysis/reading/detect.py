@@ -70,6 +70,7 @@ def guesses(
     unknown: Callable[[Head], InputError],
     forced: F | None = None,
     fits: Callable[[Head], bool] = lambda head: False,
+    fallback: F | None = None,
 ) -> tuple[list[Guess[F]], list[Path]]:
     """Return the sources to read with their formats, and the files that are left out.
 
@@ -81,7 +82,9 @@ def guesses(
         formats: the known ones.
         unknown: makes the error for a file of no known format.
         forced: the format that the user named.
-        fits: whether a file that is not recognized can still be of the forced format.
+        fits: whether a file that is not recognized can still be of the forced format, or of
+            ``fallback``.
+        fallback: the format of a file that none recognizes; None where that is an error.
 
     Raises:
         InputError: a file cannot be read, has no format or several, or none is left.
@@ -98,6 +101,8 @@ def guesses(
             chosen.append(Guess(source, found[0], found[1] if forced is None else None))
         elif forced is not None and fits(head):
             chosen.append(Guess(source, forced, None))
+        elif fallback is not None and (source.is_named or fits(head)):
+            chosen.append(Guess(source, fallback, None))
         elif source.is_named:
             raise unknown(head)
         else:
@@ -118,6 +123,7 @@ def look_early(
     unknown: Callable[[Head], InputError],
     forced: F | None,
     planned: Callable[[F, SourceStream], object],
+    fallback: F | None = None,
 ) -> bool:
     """Refuse a pipe by its first bytes where the rest of it, which may be endless, cannot help.
 
@@ -128,7 +134,8 @@ def look_early(
         formats: the known ones.
         unknown: makes the error for a file of no known format.
         forced: the format that the user named.
-        planned: opens a source in the forced format and plans it; raises where it cannot.
+        planned: opens a source in a format and plans it; raises where it cannot.
+        fallback: the format of a file that none recognizes; None where that is an error.
 
     Raises:
         InputError: it is of no format, of several, or not of the forced one.
@@ -143,10 +150,11 @@ def look_early(
         head = Head(source.path, stream.head)
         if head.is_parquet:
             return False
-        if forced is None:
-            if recognized(head, formats) is None:
+        if forced is None and recognized(head, formats) is None:
+            if fallback is None:
                 raise unknown(head)
-        else:
+            forced = fallback
+        if forced is not None:
             planned(forced, stream)
         return not (stream.is_packed or head.is_json)
 

@@ -58,13 +58,14 @@ class Inputs:
 
 @contextmanager
 def opened_inputs(
-    paths: Sequence[Path], output: Path, look: Callable[[Source], bool]
+    paths: Sequence[Path], output: Path | None, look: Callable[[Source], bool]
 ) -> Iterator[Inputs]:
     """Yield the files named by the arguments; temporary ones are removed at the end.
 
     Args:
         paths: files, folders, archives, pipes, or ``-`` for standard input.
-        output: the Parquet file to write; it must harm no source.
+        output: the Parquet file to write; it must harm no source. None where the caller makes
+            sure of that.
         look: refuses the start of a pipe that cannot be a log; returns whether it is plain
             text in lines.
 
@@ -73,15 +74,15 @@ def opened_inputs(
         OutputError: the output is one of the sources, or the disk is too full for a pipe's bytes.
         UsageError: a source is given twice, none is given, or the output is not called Parquet.
     """
-    rejects = rejects_path(output)
+    written = () if output is None else (output, rejects_path(output))
     if not paths:
         raise UsageError("no source given; name at least one log")
     for path in paths:
         if (path == STANDARD_INPUT or is_pipe(path)) and paths.count(path) > 1:
             raise UsageError(f"{path}: given twice; it can be read only once")
-    for written in (output, rejects):
-        check_writable(written)
-    outputs = {os.path.realpath(output), os.path.realpath(rejects)}
+    for path in written:
+        check_writable(path)
+    outputs = set(map(os.path.realpath, written))
     try:
         spool = temporary_folder()
     except OSError as error:
@@ -93,7 +94,7 @@ def opened_inputs(
         inputs = Inputs(paths[0], spool.path)
         for number, path in enumerate(paths):
             _take(inputs, path, spool.path / str(number), outputs, look)
-        _check(inputs.sources, output)
+        _check(inputs.sources, written)
         yield inputs
     finally:
         spool.release()
@@ -220,7 +221,7 @@ def _only_one_is_meant(found: list[Source]) -> list[Source]:
     return [replace(found[0], is_named=True)] if len(found) == 1 else found
 
 
-def _check(sources: Sequence[Source], output: Path) -> None:
+def _check(sources: Sequence[Source], outputs: Sequence[Path]) -> None:
     """Refuse sources given twice and an output that would overwrite a source."""
     seen = set()
     for source in sources:
@@ -228,6 +229,6 @@ def _check(sources: Sequence[Source], output: Path) -> None:
         if key in seen:
             raise UsageError(f"{source.path}: given twice; every row of it would be a duplicate")
         seen.add(key)
-        for written in (output, rejects_path(output)):
+        for written in outputs:
             if same_file(written, source.file):
                 raise OutputError(f"{written}: is also a source; write to another file")

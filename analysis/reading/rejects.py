@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +13,7 @@ from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output
 from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.reading.batch import Refused
+from gpuplan.analysis.reject_limit import Limit
 from gpuplan.analysis.words import counted
 
 SCHEMA: dict[str, pl.DataType] = {
@@ -27,52 +27,6 @@ SCHEMA: dict[str, pl.DataType] = {
 MAX_HELD = 100_000
 FOUND_LETTERS = 80
 REJECTS = ".rejects.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How many rows may be rejected: a share of the rows, or a count.
-
-    Attributes:
-        text: as the user wrote it.
-        share: of the rows read; None for a count.
-        rows: a count; None for a share.
-    """
-
-    text: str
-    share: float | None = None
-    rows: int | None = None
-
-    @classmethod
-    def of(cls, text: str) -> Limit:
-        """Read ``1%`` or ``0.01`` (shares; a point makes it one) or ``20`` (rows).
-
-        Raises `UsageError`.
-        """
-        try:
-            if text.endswith("%"):
-                limit = cls(text, share=float(text[:-1]) / 100)
-            elif "." in text:
-                limit = cls(text, share=float(text))
-            else:
-                limit = cls(text, rows=int(text))
-        except ValueError:
-            limit = cls(text, share=-1.0)
-        value = limit.share if limit.rows is None else limit.rows
-        if value is None or not value >= 0 or (limit.share is not None and limit.share > 1):
-            raise UsageError(
-                f"--max-rejects {text}: expected a share such as 1% or 0.01, or a count such as 20"
-            )
-        return limit
-
-    def allows(self, rejected: int, read: int) -> bool:
-        """Return whether this number of rejected rows is within the limit."""
-        if self.rows is not None:
-            return rejected <= self.rows
-        return self.share is not None and rejected <= self.share * read
-
-
-DEFAULT_LIMIT = Limit("1%", share=0.01)
 
 
 class RejectLog:
@@ -160,16 +114,11 @@ class RejectLog:
 
         A file of an earlier run is replaced or removed. Raises `OutputError`.
         """
-        if not len(self):
-            self._path.unlink(missing_ok=True)
-            return
-        with (
-            atomic_output(self._path) as aside,
-            _disk_full_error(self._path),
-            aside.open("wb") as file,
-        ):
-            parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
-            pl.concat([*parts, self._frame().lazy()]).sink_parquet(file)
+        write_rejects([self], self._path)
+
+    def rows(self) -> list[pl.LazyFrame]:
+        """Return the rejected rows, in the columns of `SCHEMA`."""
+        return [*(pl.scan_parquet(part, glob=False) for part in self._parts), self._frame().lazy()]
 
     def _set_aside(self) -> None:
         """Move the rows held into a temporary file."""
@@ -182,6 +131,15 @@ class RejectLog:
     def _frame(self) -> pl.DataFrame:
         rows = [(path, r.row, r.reason, r.column, r.found, r.raw) for path, r in self._held]
         return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+
+
+def write_rejects(logs: Sequence[RejectLog], path: Path) -> None:
+    """Write the rejected rows of several logs to one file, as `RejectLog.write` does for one."""
+    if not any(map(len, logs)):
+        path.unlink(missing_ok=True)
+        return
+    with atomic_output(path) as aside, _disk_full_error(path), aside.open("wb") as file:
+        pl.concat([rows for log in logs for rows in log.rows()]).sink_parquet(file)
 
 
 @contextmanager

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import MOST_SMALL_BYTES, not_a_device, readable, too_large
+from gpuplan.analysis.files import (
+    MOST_SMALL_BYTES,
+    PARQUET_MAGIC,
+    not_a_device,
+    readable,
+    too_large,
+)
 from gpuplan.analysis.reading.archives import (
     DAMAGE,
     GZIP_MAGIC,
@@ -28,7 +34,6 @@ from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 HEAD_BYTES = 1 << 16
 COPY_BYTES = 1 << 20
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-PARQUET_MAGIC = b"PAR1"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "TABs", "|": "vertical bars"}
 

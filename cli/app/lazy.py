@@ -28,7 +28,7 @@ COMMANDS = {
     "synth": "Make a synthetic trace with the statistics of a real one.",
     "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
     "run": "Run the studies of a scenario file, write its documents, and check its gates.",
-    "list": "List built-in log formats, policies, speedups, methods, baselines, and providers.",
+    "list": "List log formats, policies, speedups, methods, baselines, and providers.",
     "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
 }
 """Name -> the first sentence of its help; the order is that of ``gpuplan --help``."""

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from gpuplan.analysis import plugins
 from gpuplan.analysis.errors import GpuplanError, brief
 from gpuplan.analysis.temporary import release_all
 from gpuplan.analysis.version import gpuplan_version
@@ -45,7 +46,7 @@ app = typer.Typer(
     cls=LazyGroup,
     name="gpuplan",
     help="Turn the job log of a GPU cluster into budget, scheduling and cloud decisions.",
-    epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan ingest LOG -o t.parquet[/cyan]",
+    epilog="Start with [cyan]gpuplan demo[/cyan], or [cyan]gpuplan characterize LOG[/cyan]",
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -84,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     70 a bug of ours.
     """
     messages.manners.reset()  # of a command before it in the same process
+    is_completing = "_GPUPLAN_COMPLETE" in os.environ  # a warning would stand in the prompt
+    plugins.tell_problems_to(_pass_over if is_completing else messages.warn)
     try:
         return execute(arguments)
     except GpuplanError as error:
@@ -99,8 +102,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _told("interrupted", INTERRUPTED)
         if isinstance(error, OSError):  # system errors: full disk, no permission, failing disk
             return _told(_of_system(error), UNUSABLE)
+        if (failure := plugins.failure_of_package(error)) is not None:
+            return _told(str(failure), failure.exit_code)
         problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
         return _told(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+
+
+def _pass_over(problem: str) -> None:
+    """Say nothing."""
 
 
 def run() -> None:

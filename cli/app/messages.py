@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -31,6 +32,23 @@ class Manners:
 
 
 manners = Manners()
+
+
+class _Listener(logging.Handler):
+    """Shows what the library reports while it works: warnings, and the rest as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        (warn if record.levelno >= logging.WARNING else note)(record.getMessage())
+
+
+def listen() -> None:
+    """Show the messages of the library from now on; a second call has no effect."""
+    log = logging.getLogger("gpuplan")
+    if not any(isinstance(one, _Listener) for one in log.handlers):
+        log.addHandler(_Listener())
+        log.setLevel(logging.INFO)
+        log.propagate = False
+    log.disabled = False  # another library's logging configuration may have switched it off
 
 
 def say(message: str) -> None:

@@ -13,7 +13,12 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.shared_options import OutputWithoutRows, PriceChoice, TraceChoice
+from gpuplan.cli.options.log_choice import TRACE_HELP
+from gpuplan.cli.options.shared_options import (
+    OutputWithoutRows,
+    PriceChoice,
+    TraceChoice,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,10 +32,9 @@ def characterize(
     trace: Annotated[
         list[Path],
         typer.Argument(
-            help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; "
-            "several are compared.",
+            help=f"{TRACE_HELP} Several are compared.",
             show_default=False,
-            metavar="TRACE",
+            metavar="TRACE|LOG",
         ),
     ],
     choice: TraceChoice,

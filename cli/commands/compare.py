@@ -13,7 +13,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
 from gpuplan.cli.options.cluster_options import ClusterChoice
-from gpuplan.cli.options.completion import DEFAULT_POLICIES, POLICIES, one_of
+from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
@@ -47,7 +47,7 @@ def compare(
             "2d-las:limits_gpu_s=600/3600. May be repeated; ratios refer to the "
             f"first. Default: {', '.join(DEFAULT_POLICIES)}.",
             metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
             show_default=False,
         ),
     ] = None,

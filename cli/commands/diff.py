@@ -15,6 +15,7 @@ from gpuplan.cli.options.shared_options import (
     OutputFormat,
     ResultFormat,
     TextFiles,
+    WarnIf,
     command,
 )
 
@@ -78,6 +79,7 @@ def diff(
             show_default=False,
         ),
     ] = None,
+    warn_if: WarnIf = None,
     allow_unchecked: AllowUnchecked = False,
 ) -> None:
     """Show what changed between two results: workload, cost, and completion times.
@@ -94,17 +96,22 @@ def diff(
     from gpuplan.cli.documents.study import Document
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.formats.units import parse_share
-    from gpuplan.cli.gates.gates import allowing, raise_tripped
+    from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
     from gpuplan.cli.options.outputs import check_output, check_suffix
 
     output = Output(output_format=output_format, out=out)
     share = parse_share(tolerance, "--tolerance")
     for condition in fail_if or ():
         read_change(condition)
+    for condition in warn_if or ():
+        read_change(condition, "--warn-if")
     check_output(output, picture=False, rows=False, inputs=[old, new], others=[junit])
     check_suffix("--junit", junit, ".xml")
     comparison = compare(*read_versions(old, new))
-    gates = allowing(check_changes(comparison, fail_if or ()), allow_unchecked)
+    gates = (
+        *allowing(check_changes(comparison, fail_if or ()), allow_unchecked),
+        *warnings_only(check_changes(comparison, warn_if or ())),
+    )
     report = report_of(comparison, tolerance=share, top=top, gates=gates)
 
     def write_junit(path: Path) -> None:

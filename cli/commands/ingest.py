@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.input_files import InputFile
 from gpuplan.analysis.plain import plain
 from gpuplan.analysis.words import counted
@@ -17,11 +16,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import LOG_FORMATS, one_of
+from gpuplan.cli.options.completion import log_formats, one_of
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, mapping
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
-    READING_PANEL,
-    MaxRejects,
     OutputFormat,
     ResultFormat,
     the_only,
@@ -52,7 +50,7 @@ def ingest(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            help="Job logs of one format: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
+            help="Job logs: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
             ".zip or .tar, folders of them, or - for standard input. Several are joined in this "
             "order; what is no log in a folder or archive is left out and told.",
             metavar="SRC",
@@ -79,7 +77,7 @@ def ingest(
             help="Format of the log, instead of detecting it; see [cyan]gpuplan list "
             "formats[/cyan].",
             metavar="NAME",
-            autocompletion=one_of(LOG_FORMATS),
+            autocompletion=one_of(log_formats),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),
@@ -89,8 +87,9 @@ def ingest(
         COMMON,
         typer.Option(
             "--map",
-            help="Column of a table that gpuplan does not recognize, as canonical=column: "
-            "submit_time=created. Also start_time and end_time. May be repeated.",
+            help="Take a canonical column from this column of the log, for example "
+            "job_class=model_type: adds to a detected format or overrides it. A table that gpuplan "
+            "does not know needs submit_time and num_gpus. May be repeated.",
             metavar="CANONICAL=COLUMN",
             show_default=False,
             rich_help_panel=READING_PANEL,
@@ -147,14 +146,14 @@ def ingest(
     max_rejects: MaxRejects = "1%",
 ) -> Study[IngestRequest]:
     """Read a job log into a trace, and account for every row."""
-    from gpuplan.analysis.reading.rejects import Limit
+    from gpuplan.analysis.reject_limit import Limit
     from gpuplan.planner.studies.ingest import IngestRequest
 
     request = IngestRequest(
         sources=tuple(sources),
         output=the_only(outs),
         source_format=source_format,
-        columns=_mapping(columns or []),
+        columns=mapping(columns or ()),
         time_zone=time_zone,
         throughputs=throughputs,
         worker_type=worker_type,
@@ -180,18 +179,6 @@ def _answer(request: IngestRequest) -> Report:
 
     with messages.progress("reading") as advance:
         return _report(run(request, advance), request)
-
-
-def _mapping(pairs: list[str]) -> dict[str, str]:
-    mapping: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, column = (part.strip() for part in pair.partition("="))
-        if not (equals and name and column):
-            raise UsageError(f"--map {pair}: expected canonical=column, as submit_time=created")
-        if name in mapping:
-            raise UsageError(f"--map {pair}: {name} is already mapped to {mapping[name]}")
-        mapping[name] = column
-    return mapping
 
 
 def _report(result: IngestResult, request: IngestRequest) -> Report:

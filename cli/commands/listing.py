@@ -1,4 +1,4 @@
-"""``gpuplan list``: what is built in, with sources and dates."""
+"""``gpuplan list``: what is built in and what installed packages add, with sources and dates."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.plugins import Registry
     from gpuplan.planner.runs.settings import Setting
 
 
@@ -38,12 +39,14 @@ class ListKind(StrEnum):
     providers = "providers"
 
 
+PACKAGE = {"package": "package"}
+"""Field and header of the installed package that adds something; null for what is built in."""
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is built in of one kind.
+    """What there is of one kind.
 
     Attributes:
         rows: under ``results``; each says all there is about one.
@@ -101,7 +104,7 @@ def list_built_in(
     output_format: OutputFormat = ResultFormat.table,
     out: TextFiles = None,
 ) -> None:
-    """List built-in log formats, policies, speedups, methods, baselines, and providers."""
+    """List log formats, policies, speedups, methods, baselines, and providers."""
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
     found = LISTS[kind]()
@@ -146,19 +149,22 @@ def _formats() -> Listing:
     from gpuplan.analysis.log_formats.registry import FORMATS
     from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
+    kinds: tuple[tuple[str, Registry[Any]], ...] = (("ingest", FORMATS), ("prices", PRICE_FORMATS))
     rows = [
         {
             "name": known.name,
             "description": known.description,
             "source": known.source,
             "command": command_name,
+            "package": formats.package_of(known.name),
         }
-        for command_name, formats in (("ingest", FORMATS), ("prices", PRICE_FORMATS))
-        for known in formats
+        for command_name, formats in kinds
+        for known in formats.values()
     ]
     columns = {"name": "name", "command": "for", "description": "what it is"}
     title = "Formats of logs (gpuplan ingest) and prices (gpuplan prices), for --source-format"
     facts = {"name": "name", "command": "read by", "description": "what it is", "source": "source"}
+    facts |= PACKAGE
     return Listing(rows, "name", title, columns, _facts(facts))
 
 
@@ -181,7 +187,13 @@ def _policies() -> Listing:
             for key, setting in policy.settings.items()
         ]
         rows.append(
-            {"policy": name, "about": policy.about, "source": policy.source, "settings": settings}
+            {
+                "policy": name,
+                "about": policy.about,
+                "source": policy.source,
+                "settings": settings,
+                "package": POLICIES.package_of(name),
+            }
         )
     columns = {"policy": "policy", "about": "what it does"}
     return Listing(rows, "policy", "Policies, for --policy", columns, _policy_details)
@@ -205,7 +217,9 @@ def _policy_details(rows: list[Row]) -> tuple[Table, ...]:
             }
             for key, setting in policy.settings.items()
         ]
-        facts = _fact_table(row, {"policy": "", "about": "what it does", "source": "source"})
+        facts = _fact_table(
+            row, {"policy": "", "about": "what it does", "source": "source"} | PACKAGE
+        )
         tables += (facts, _table("Settings", columns, settings))
     return tables
 
@@ -228,7 +242,7 @@ def _takes(setting: Setting) -> str:
 
 
 def _speedups() -> Listing:
-    from gpuplan.planner.speedup.registry import list_speedups
+    from gpuplan.planner.speedup.registry import list_speedups, package_of_speedup
 
     rows = [
         {
@@ -236,10 +250,12 @@ def _speedups() -> Listing:
             "description": one.description,
             "source": one.source,
             "as_of": one.as_of,
+            "package": package_of_speedup(one.name),
         }
         for one in list_speedups()
     ]
     facts = {"name": "name", "description": "what it is", "source": "source", "as_of": "as of"}
+    facts |= PACKAGE
     columns = {"name": "name", "description": "what it is"}
     return Listing(rows, "name", "Speedups, for --speedup", columns, _facts(facts))
 

@@ -44,9 +44,9 @@ def pareto(
         str | None,
         COMMON,
         typer.Option(
-            help="Budgets, comma-separated: average GPUs (60 or 60gpu), times the load "
-            "(1.2x), dollars ($12/h, $10000/month; needs a price), or a range "
-            "LOW:HIGH:COUNT. Default: 8, from the least to the most useful.",
+            help="Budgets, comma-separated: relative to today (now, now+20%), average GPUs (60), "
+            "times the one-GPU load (1.2x), dollars ($12/h, $10000/month|quarter|year; needs a "
+            "price), or a range LOW:HIGH:COUNT. Default: 8, from the least to the most useful.",
             show_default=False,
         ),
     ] = None,

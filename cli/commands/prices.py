@@ -18,13 +18,12 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import PRICE_FORMATS, one_of
+from gpuplan.cli.options.completion import one_of, price_formats
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
-    READING_PANEL,
     AllowUnchecked,
-    MaxRejects,
     OutputFormat,
     Plot,
     Reference,
@@ -90,7 +89,7 @@ def prices(
             help="Format of every source, instead of detecting it: aws, aws-tsv, "
             "canonical, prime, skypilot, spot-availability, vast.",
             metavar="NAME",
-            autocompletion=one_of(PRICE_FORMATS),
+            autocompletion=one_of(price_formats),
             show_default=False,
             rich_help_panel=READING_PANEL,
         ),
@@ -142,7 +141,7 @@ def prices(
 
     It also takes histories of GPU availability without prices.
     """
-    from gpuplan.analysis.reading.rejects import Limit
+    from gpuplan.analysis.reject_limit import Limit
     from gpuplan.planner.studies.prices import PricesRequest
 
     request = PricesRequest(

@@ -11,10 +11,10 @@ from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.options.log_choice import READING_PANEL
 from gpuplan.cli.options.outputs import check_output
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
-    READING_PANEL,
     AllowUnchecked,
     FailIf,
     Output,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,8 @@ import typer
 
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.completion import FORMS, STUDIES, one_of, some_of
+from gpuplan.cli.options.completion import one_of, some_of
+from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -22,6 +23,7 @@ from gpuplan.cli.options.shared_options import (
     FailIf,
     NoCache,
     TraceChoice,
+    WarnIf,
     command,
 )
 
@@ -29,6 +31,20 @@ if TYPE_CHECKING:
     from gpuplan.cli.documents.study import Document
 
 EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
+
+
+def _studies() -> Iterable[str]:
+    """Return what ``--study`` takes."""
+    from gpuplan.cli.documents.view import TITLES
+
+    return TITLES
+
+
+def _forms() -> Iterable[str]:
+    """Return what ``--formats`` takes."""
+    from gpuplan.cli.documents.write import FORMS
+
+    return FORMS
 
 
 def register(app: typer.Typer) -> None:
@@ -40,10 +56,10 @@ def report(
     source: Annotated[
         Path,
         typer.Argument(
-            help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold]; or a scenario "
-            "(.toml) as of [bold]gpuplan run[/bold], which says itself what is studied.",
+            help=f"{TRACE_HELP} Or a scenario (.toml) of [bold]gpuplan run[/bold], which names "
+            "its own studies.",
             show_default=False,
-            metavar="TRACE|SCENARIO",
+            metavar="TRACE|LOG|SCENARIO",
         ),
     ],
     choice: TraceChoice,
@@ -67,7 +83,7 @@ def report(
             "be repeated. Default: the first four, where the trace has what they "
             "need.",
             metavar="NAME",
-            autocompletion=one_of(STUDIES),
+            autocompletion=one_of(_studies),
             show_default=False,
         ),
     ] = None,
@@ -101,7 +117,7 @@ def report(
             help="What to write, comma-separated: html, md, json, junit, svg, png. "
             "Default: as the scenario says, otherwise all.",
             rich_help_panel=OUTPUT_PANEL,
-            autocompletion=some_of(FORMS),
+            autocompletion=some_of(_forms),
             show_default=False,
         ),
     ] = None,
@@ -125,6 +141,7 @@ def report(
         ),
     ] = None,
     fail_if: FailIf = None,
+    warn_if: WarnIf = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
@@ -136,10 +153,11 @@ def report(
     from gpuplan.cli.documents.gates import conclude, judge_all
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.gates.gates import allowing, read_condition
+    from gpuplan.cli.gates.gates import allowing, read_condition, warnings_only
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}
+    shared |= choice.given_options()
     stamp = time_stamp(time)
     if source.suffix.lower() == ".toml":
         if study or prices or shared:
@@ -155,10 +173,16 @@ def report(
         own = tuple(FORMS)
     for condition in fail_if or ():
         read_condition(condition, studies)
+    for condition in warn_if or ():
+        read_condition(condition, studies, "--warn-if")
     forms = own if formats is None else read_forms(formats)
     check_folder(out, forms, inputs)
     document = make()
-    gates = (*document.gates, *judge_all(document.studies, fail_if or ()))
+    gates = (
+        *document.gates,
+        *judge_all(document.studies, fail_if or ()),
+        *warnings_only(judge_all(document.studies, warn_if or ())),
+    )
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
@@ -182,6 +206,7 @@ def _of_trace(
     """
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
+    from gpuplan.analysis.reading.inputs import STANDARD_INPUT
     from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
     from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
@@ -191,7 +216,8 @@ def _of_trace(
         if "characterize" not in options:
             raise UsageError("--prices: is for characterize; add --study characterize")
         options["characterize"].setdefault("prices", prices)
-    existing_file(trace)
+    if trace != STANDARD_INPUT and not trace.is_dir():
+        existing_file(trace)
     check_all(trace, options)
     # What is configured is asked for; only a default may be more than the trace can support.
     needed = names or {setting.partition(".")[0] for setting in settings}
@@ -200,7 +226,8 @@ def _of_trace(
 
     def make() -> Document:
         results, notes = run_all(trace, options, needed=needed)
-        return Document(f"GPU workload report: {trace.stem}", results, notes=notes)
+        name = "standard input" if trace == STANDARD_INPUT else trace.stem
+        return Document(f"GPU workload report: {name}", results, notes=notes)
 
     named = [
         word for name, chosen in options.items() for word in words_of(given_options(name, chosen))
@@ -216,8 +243,8 @@ def _of_scenario(
     no_cache: bool,
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
+    from gpuplan.analysis.cache import chosen_folder, open_cache
     from gpuplan.cli.documents.write import FORMS
-    from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
 

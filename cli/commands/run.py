@@ -21,8 +21,8 @@ from gpuplan.cli.options.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.cache import Cache
     from gpuplan.cli.documents.study import Document
-    from gpuplan.cli.scenario.cache import Cache
     from gpuplan.cli.scenario.scenario import Scenario
 
 EXAMPLE = "gpuplan run scenario.toml --set study.pareto.budget=1.2x,2x --output report"
@@ -99,12 +99,12 @@ def run(
     The file is checked as a whole before anything runs, and only what has changed since is computed
     again.
     """
+    from gpuplan.analysis.cache import chosen_folder, open_cache
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
     from gpuplan.cli.documents.gates import conclude
     from gpuplan.cli.documents.write import FORMS, check_folder, write_document
     from gpuplan.cli.gates.gates import allowing
-    from gpuplan.cli.scenario.cache import chosen_folder, open_cache
     from gpuplan.cli.scenario.loading import load_scenario
     from gpuplan.cli.scenario.running import run_scenario
 

@@ -59,7 +59,7 @@ def share(
             help=f"{', '.join(NAMES)}; with --load also infless, mps-l and mps-r. May be repeated. "
             "Default: dilu and exclusive.",
             metavar="NAME",
-            autocompletion=one_of(UNDER_LOAD),
+            autocompletion=one_of(lambda: UNDER_LOAD),
             show_default=False,
         ),
     ] = None,

@@ -21,7 +21,7 @@ from gpuplan.cli.formats.units import (
     show_usd,
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
-from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -49,7 +49,7 @@ def simulate(
         COMMON,
         typer.Option(
             help="Policy to replay; see gpuplan list policies.",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
         ),
     ] = "allpass",
     settings: Annotated[

@@ -15,7 +15,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.cluster_options import METAVAR, read_size
-from gpuplan.cli.options.completion import POLICIES, one_of
+from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.market_options import MarketChoice, ReplayOutput
 from gpuplan.cli.options.replays import COMPILING, ReplayChoice
@@ -105,7 +105,7 @@ def sweep(
             "take /, as in 2d-las:limits_gpu_s=600/3600. Default: everything "
             "serverless.",
             metavar="NAME[:KEY=VALUE,...]",
-            autocompletion=one_of(POLICIES),
+            autocompletion=one_of(policies),
             show_default=False,
         ),
     ] = None,

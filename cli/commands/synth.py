@@ -15,7 +15,8 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
-from gpuplan.cli.options.completion import PRESETS, one_of
+from gpuplan.cli.options.completion import one_of, presets
+from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -66,6 +67,7 @@ class SynthOutput:
 
 def synth(
     jobs: Annotated[int, COMMON, typer.Option(help="Number of jobs.", min=1, show_default=False)],
+    log: LogChoice,
     outs: Annotated[
         list[Path],
         COMMON,
@@ -82,8 +84,8 @@ def synth(
         Path | None,
         COMMON,
         typer.Option(
-            help="Trace to imitate, made by [bold]gpuplan ingest[/bold] (.parquet).",
-            metavar="TRACE",
+            help=f"{TRACE_HELP} The new trace is like it.",
+            metavar="TRACE|LOG",
             show_default=False,
             rich_help_panel=SOURCE_PANEL,
         ),
@@ -95,7 +97,7 @@ def synth(
             help="Published statistics to imitate: seren, kalos, philly, helios (GPU jobs, "
             "AcmeTrace), wandb, abc (all jobs, Allpass).",
             metavar="NAME",
-            autocompletion=one_of(PRESETS),
+            autocompletion=one_of(presets),
             show_default=False,
             rich_help_panel=SOURCE_PANEL,
         ),
@@ -156,6 +158,7 @@ def synth(
         start=start and start.date(),
         seed=seed,
         save_model=save_model,
+        log=log.log_options(),
     )
     return Study(request, _answer)
 

@@ -43,13 +43,13 @@ class _Changes:
         return path, [self.by_address[study, one.address] for one in fields]
 
 
-def read_change(text: str) -> Condition:
+def read_change(text: str, option: str = "--fail-if") -> Condition:
     """Return the parts of a condition on a change. Raises `UsageError` if it is invalid."""
-    condition = read_condition(text)
+    condition = read_condition(text, option=option)
     try:
         _signed(condition)
     except UsageError as error:
-        raise UsageError(f"--fail-if {text!r}: {error}") from error
+        raise UsageError(f"{option} {text!r}: {error}") from error
     return condition
 
 

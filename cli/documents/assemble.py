@@ -99,7 +99,7 @@ def run_all(
     """Run every study on a trace; return the results, and why others are missing.
 
     Args:
-        trace: a canonical trace.
+        trace: a canonical trace, or a log.
         options: the studies, in order.
         needed: studies of which it is an error that they cannot be made; of the others it is one
             only where no study can.
@@ -107,6 +107,15 @@ def run_all(
     Raises:
         GpuplanError: a study cannot be made; the message names it.
     """
+    from gpuplan.analysis.ingest.logs import each_log_once
+
+    with each_log_once():
+        return _run_all(trace, options, needed)
+
+
+def _run_all(
+    trace: Path, options: Options, needed: Collection[str]
+) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     results, notes = [], []
     failed: GpuplanError | None = None
     for name, chosen in options.items():

@@ -12,7 +12,7 @@ PASSED = "system-out"
 
 
 def as_junit(document: Document) -> str:
-    """Return JUnit XML; a gate that may be unchecked, and is, is a skipped case."""
+    """Return JUnit XML; a gate that only warns, or may be unchecked and is, is a skipped case."""
     elements = [_element(gate) for gate in document.gates]
     counts = {
         "tests": str(len(elements)),
@@ -41,4 +41,4 @@ def _element(gate: GateResult) -> str:
         return "error"
     if gate.fails:
         return "failure"
-    return "skipped" if gate.state == "unchecked" else PASSED
+    return PASSED if gate.state == "passed" else "skipped"

@@ -21,12 +21,13 @@ TITLES = {
 STATES = {
     "passed": "passed",
     "failed": "failed",
+    "warned": "warning",
     "unchecked": "not checked",
     "error": "invalid gate",
 }
 MOST_NAMED = 4
 """Studies named before a note that they share."""
-WORST_FIRST = ("error", "failed", "unchecked", "passed")
+WORST_FIRST = ("error", "failed", "warned", "unchecked", "passed")
 
 
 def title_of(study: StudyResult) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_types, texts_of
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.palette import BASELINES
+from gpuplan.cli.figures.palette import BASELINES, OF_A_PACKAGE
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.exact import Frontier
@@ -79,7 +79,7 @@ def draw_scene(scene: Scene) -> Figure:
             x, low, high, color=COLOURS["blue"], alpha=0.15, linewidth=0, label=scene.ribbon_of
         )
     for name, curve in scene.curves:
-        colour, marker = BASELINES[name]
+        colour, marker = BASELINES.get(name, OF_A_PACKAGE)
         x, y = zip(*sorted(curve), strict=True)
         axes.plot(x, y, color=colour, marker=marker, ms=4.5, linewidth=1.0, zorder=4, label=name)
     dot: dict[str, Any] = {"linestyle": "", "clip_on": False}

@@ -53,8 +53,8 @@ LOOKS: dict[str, Look] = {
     "las": Look(COLOURS["olive"], DASHED),
     "2d-las": Look(COLOURS["brown"], DOTTED),
     "gittins": Look(COLOURS["violet"], DOTTED),
-    "easy": Look(COLOURS["blue"], LONG),
-    "conservative": Look(COLOURS["orange"], LONG),
+    "easy": Look(INK, LONG),
+    "conservative": Look(COLOURS["forest"], LONG),
     "recorded": Look(SOFT, LONG),
     "fixed-width": Look(COLOURS["brown"], LONG),
     "equal": Look(COLOURS["yellow"], LONG),
@@ -70,7 +70,10 @@ BASELINES: dict[str, tuple[str, str]] = {
     "pollux": (COLOURS["purple"], "^"),
     "pollux-autoscaling": (COLOURS["green"], "D"),
 }
-"""Colour and marker of each baseline of ``gpuplan pareto``."""
+"""Color and marker of each baseline of ``gpuplan pareto``."""
+
+OF_A_PACKAGE = (COLOURS["crimson"], "h")
+"""Color and marker of one that an installed package adds."""
 
 
 class GpuLook(NamedTuple):

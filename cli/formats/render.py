@@ -6,9 +6,10 @@ import io
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TextIO
 
+from gpuplan.analysis.plain import plain as plain_result
 from gpuplan.analysis.version import gpuplan_version
 from gpuplan.cli.formats import escape
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
@@ -25,7 +26,7 @@ def as_json(report: Report) -> str:
     document = {
         "schema_version": JSON_SCHEMA_VERSION,
         "command": report.command,
-        "inputs": [asdict(source) for source in report.inputs],
+        "inputs": [plain_result(source) for source in report.inputs],
         "parameters": report.parameters,
         "results": report.results,
         "warnings": list(report.warnings),

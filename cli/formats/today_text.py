@@ -26,6 +26,8 @@ def today_text(today: Today | None) -> str:
             f"{show_duration(today.mean_jct_s)} per job ({show_duration(today.mean_wait_s)} "
             f"waiting, {show_duration(today.mean_jct_s - today.mean_wait_s)} running)"
         )
+        if today.waits < usage.jobs:
+            text += f" where the wait is known ({today.waits:,} of {usage.jobs:,} jobs)"
     if usage.usd_per_month is not None:
         text += f", ${usage.usd_per_month:,.0f} a month"
     return f"{text}."

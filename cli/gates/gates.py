@@ -108,6 +108,7 @@ class GateResult:
         detail: the field with its row, its value and the limit as people read them, or what is
             wrong.
         may_be_unchecked: whether it passes if it could not be checked.
+        only_warns: whether it is a warning where its condition holds.
     """
 
     condition: str
@@ -117,20 +118,25 @@ class GateResult:
     tripped: bool
     detail: str
     may_be_unchecked: bool = False
+    only_warns: bool = False
 
     @property
     def fails(self) -> bool:
         """Return whether the gate ends the program with an exit code other than 0."""
-        return self.state != "passed" and not (self.state == "unchecked" and self.may_be_unchecked)
+        if self.state == "unchecked":
+            return not self.may_be_unchecked
+        return self.state in ("failed", "error")
 
     @property
-    def state(self) -> Literal["passed", "failed", "unchecked", "error"]:
+    def state(self) -> Literal["passed", "warned", "failed", "unchecked", "error"]:
         """``unchecked`` without a value or a row, ``error`` without such a field."""
         if not self.path:
             return "error"
         if self.value is None:
             return "unchecked"
-        return "failed" if self.tripped else "passed"
+        if not self.tripped:
+            return "passed"
+        return "warned" if self.only_warns else "failed"
 
     def summary(self) -> dict[str, Any]:
         """Return everything as plain values, for JSON."""
@@ -166,8 +172,15 @@ def check_all(
 
 
 def allowing(gates: Iterable[GateResult], allow_unchecked: bool) -> tuple[GateResult, ...]:
-    """Return gates that pass, or not, where they could not be checked."""
-    return tuple(replace(gate, may_be_unchecked=allow_unchecked) for gate in gates)
+    """Return gates that pass, or not, where they could not be checked; warnings always do."""
+    return tuple(
+        replace(gate, may_be_unchecked=allow_unchecked or gate.only_warns) for gate in gates
+    )
+
+
+def warnings_only(gates: Iterable[GateResult]) -> tuple[GateResult, ...]:
+    """Return gates that are warnings where their condition holds or cannot be checked."""
+    return tuple(replace(gate, only_warns=True, may_be_unchecked=True) for gate in gates)
 
 
 def each(
@@ -221,8 +234,12 @@ def raise_tripped(
     """
     for gate in gates:
         if gate.state == "unchecked" and not gate.fails:
-            messages.warn(f"{given_as} {gate.condition!r} is not checked: {gate.detail}")
-    tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in gates if gate.tripped]
+            option = "--warn-if" if gate.only_warns else given_as
+            messages.warn(f"{option} {gate.condition!r} is not checked: {gate.detail}")
+        elif gate.state == "warned":
+            messages.warn(f"gate tripped: {gate.condition} ({gate.detail})")
+    failed = [gate for gate in gates if gate.state == "failed"]
+    tripped = [f"gate tripped: {gate.condition} ({gate.detail})" for gate in failed]
     unchecked = [
         f"gate not checked: {gate.condition} ({gate.detail})"
         for gate in gates
@@ -239,12 +256,15 @@ def raise_tripped(
         raise GateFailed(NEXT_ERROR.join([*tripped, *unchecked]) + next_step)
 
 
-def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condition:
+def read_condition(
+    text: str, studies: Mapping[str, str] | None = None, option: str = "--fail-if"
+) -> Condition:
     """Return the parts of a condition, checked as far as it can be without a result.
 
     Args:
         text: the condition.
         studies: name -> command of the studies that it may name, where there are several.
+        option: where it is given, for messages.
 
     Raises:
         UsageError: it is none, or names a unit or a study that is not there.
@@ -254,7 +274,7 @@ def read_condition(text: str, studies: Mapping[str, str] | None = None) -> Condi
         _check_study(condition.field, studies or {})
         return condition
     except UsageError as error:
-        raise UsageError(f"--fail-if {text!r}: {error}") from error
+        raise UsageError(f"{option} {text!r}: {error}") from error
 
 
 def _parsed(text: str) -> Condition:

@@ -1,44 +1,31 @@
-"""What the shell offers as values of options, without importing what has them.
+"""What the shell offers as values of options: the names of the registries.
 
-The names are written here again, since a shell waits for them after each press of the key; a test
-holds them to the registries.
+A registry is imported when a shell asks for its names, and not before; what installed packages add
+is offered without loading it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import typer
 
-POLICIES = (
-    *("allpass", "fixed-threshold", "serverless-only", "serverful-only", "hpa"),
-    *("fifo", "first-fit", "smallest", "sjf", "srtf", "srsf", "edf"),
-    *("las", "2d-las", "gittins", "easy", "conservative"),
-    *("recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling"),
-)
-SPEEDUPS = ("amdahl:0.05", "usl:0.05,0.001", "power:0.8", "profile:t4", "profile:sia")
-"""Values of ``--speedup`` that need no file; numbers are examples."""
-LOG_FORMATS = (
-    *("azure-llm", "canonical", "csv", "dilu", "gavel", "genai", "helios", "kalos", "openb"),
-    *("pai", "philly", "seren", "sia", "slurm", "spot-gpu", "swf", "tiresias", "wandb"),
-)
-PRICE_FORMATS = ("aws", "aws-tsv", "canonical", "prime", "skypilot", "spot-availability", "vast")
-BASELINES = ("recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling", "all")
-STUDIES = ("characterize", "pareto", "sweep", "compare", "simulate")
-FORMS = ("html", "md", "json", "junit", "svg", "png")
-PRESETS = ("abc", "helios", "kalos", "philly", "seren", "wandb")
+Names = Callable[[], Iterable[str]]
+
+DEFAULT_POLICIES = ("allpass", "serverless-only", "serverful-only", "hpa")
+"""The policies that ``compare`` runs where none is named."""
 
 
-def one_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+def one_of(names: Names) -> Callable[[str], list[str]]:
     """Return what typer asks for the names that begin as what is typed."""
 
     def offer(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
+        return [name for name in names() if name.startswith(incomplete)]
 
     return offer
 
 
-def some_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
+def some_of(names: Names) -> Callable[[str], list[str]]:
     """Return what typer asks for one more name of a comma-separated list."""
 
     def offer(incomplete: str) -> list[str]:
@@ -46,23 +33,62 @@ def some_of(names: tuple[str, ...]) -> Callable[[str], list[str]]:
         given = before.split(",")
         return [
             f"{before}{comma}{name}"
-            for name in names
+            for name in names()
             if name.startswith(last) and name not in given
         ]
 
     return offer
 
 
-DEFAULT_POLICIES = ("allpass", "serverless-only", "serverful-only", "hpa")
-"""The policies that ``compare`` runs where none is named."""
+def policies() -> Iterable[str]:
+    """Return what ``--policy`` takes."""
+    from gpuplan.planner.registry import POLICIES
+
+    return POLICIES.names()
+
+
+def baselines() -> Iterable[str]:
+    """Return what ``--baseline`` takes."""
+    from gpuplan.planner.frontier.baseline_comparison import ALL
+    from gpuplan.planner.registry import BASELINES
+
+    return (*BASELINES, ALL)
+
+
+def speedups() -> Iterable[str]:
+    """Return what ``--speedup`` takes without a file."""
+    from gpuplan.planner.speedup.registry import example_speedups
+
+    return example_speedups()
+
+
+def log_formats() -> Iterable[str]:
+    """Return what ``ingest --source-format`` takes."""
+    from gpuplan.analysis.log_formats.registry import FORMATS
+
+    return FORMATS.names()
+
+
+def price_formats() -> Iterable[str]:
+    """Return what ``prices --source-format`` takes."""
+    from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
+
+    return PRICE_FORMATS.names()
+
+
+def presets() -> Iterable[str]:
+    """Return what ``synth --preset`` takes."""
+    from gpuplan.analysis.synth import PRESETS
+
+    return PRESETS
 
 
 def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names that ``gpuplan list KIND`` shows and that begin as what is typed."""
-    names = {
-        "formats": tuple(dict.fromkeys((*LOG_FORMATS, *PRICE_FORMATS))),
-        "policies": POLICIES,
-        "baselines": tuple(name for name in BASELINES if name != "all"),
+    kinds: dict[str, tuple[Names, ...]] = {
+        "formats": (log_formats, price_formats),
+        "policies": (policies,),
+        "baselines": (baselines,),
     }
-    kind = str(ctx.params.get("kind") or "")
-    return [name for name in names.get(kind, ()) if name.startswith(incomplete)]
+    found = (name for names in kinds.get(str(ctx.params.get("kind")), ()) for name in names())
+    return [name for name in dict.fromkeys(found) if name.startswith(incomplete) and name != "all"]

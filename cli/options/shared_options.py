@@ -21,6 +21,7 @@ from gpuplan.cli.app import messages as talking
 from gpuplan.cli.app.help_pages import show_command_help
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.arguments import command_of
+from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace import Selection
@@ -36,7 +37,6 @@ class ResultFormat(StrEnum):
 
 
 SELECTION_PANEL = "Which jobs"
-READING_PANEL = "How to read it"
 PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
@@ -96,6 +96,15 @@ FailIf = Annotated[
         show_default=False,
     ),
 ]
+WarnIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Warn if this holds, and go on: as --fail-if, with the exit code left as it is; may "
+        "be repeated.",
+        rich_help_panel=OUTPUT_PANEL,
+        show_default=False,
+    ),
+]
 AllowUnchecked = Annotated[
     bool,
     typer.Option(
@@ -122,15 +131,6 @@ NoCache = Annotated[
         "--no-cache", help="Compute everything and keep nothing.", rich_help_panel=CACHE_PANEL
     ),
 ]
-MaxRejects = Annotated[
-    str,
-    COMMON,
-    typer.Option(
-        help="Fail if more rows than this are unusable: a share (1%, 0.01) or a count (20).",
-        metavar="SHARE|COUNT",
-        rich_help_panel=READING_PANEL,
-    ),
-]
 Reference = Annotated[
     str | None,
     typer.Option(
@@ -145,16 +145,16 @@ Reference = Annotated[
 TraceArgument = Annotated[
     Path,
     typer.Argument(
-        help="A canonical trace (Parquet), made by [bold]gpuplan ingest[/bold].",
+        help=TRACE_HELP,
         show_default=False,
-        metavar="TRACE",
+        metavar="TRACE|LOG",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class TraceChoice:
-    """Which jobs of the trace a command uses."""
+class TraceChoice(LogChoice):
+    """Which jobs of the trace a command uses, and how it reads a log."""
 
     where: Annotated[
         str | None,
@@ -226,6 +226,7 @@ class TraceChoice:
             scale_duration=self.scale_duration,
             scale_interarrival=self.scale_interarrival,
             seed=self.seed,
+            log=self.log_options(),
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -368,6 +369,7 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
             talk = _take(Talk, values)
             talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
             talking.manners.debug = talk.debug
+            talking.listen()
             with talking.effort(name):
                 grouped(**values)
 

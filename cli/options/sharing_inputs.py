@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.errors import InputError, UsageError, shortened
-from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.cli.formats.units import parse_duration
 from gpuplan.cli.options.settings import check_once
 
@@ -92,20 +91,11 @@ def read_log(path: Path) -> tuple[Trace, InputFile]:
     Raises:
         InputError: no log that can be read.
     """
-    from gpuplan.analysis.ingest.ingest import ingest
-    from gpuplan.analysis.trace import read_trace
+    from gpuplan.analysis.ingest.logs import read_trace
 
     columns = ("job_id", "submit_time", "queue_s", "duration_s", "num_gpus", "state")
-    if path.suffix.lower() == ".parquet":
-        trace = read_trace(path, columns=columns)
-        return trace, InputFile(str(path), trace.sha256, trace.rows)
-    from gpuplan.analysis.files import sha256_of
-
-    with tempfile.TemporaryDirectory(prefix="gpuplan-") as folder:
-        kept = Path(folder) / "log.parquet"
-        ingest([path], kept)
-        trace = read_trace(kept, columns=columns)
-    return trace, InputFile(str(path), sha256_of(path), trace.rows)
+    trace = read_trace(path, columns=columns)
+    return trace, trace_input(trace)
 
 
 class LoadOption:

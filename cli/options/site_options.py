@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli.options.shared_options import READING_PANEL
+from gpuplan.cli.options.log_choice import READING_PANEL
 
 if TYPE_CHECKING:
     from gpuplan.analysis.site.document import SiteDocument

@@ -93,9 +93,12 @@ def _assumption(study: FrontierStudy, point: Point) -> str:
 
 def _about(gpus: float) -> str:
     """Return GPUs with the digits that a plan can carry, rounded up."""
-    if gpus < 10:
+    if gpus < 1:
         return show_gpus(gpus)
-    return f"{ceil(gpus):,}" if gpus >= 100 else f"{ceil(10 * gpus) / 10:g}"
+    if gpus >= 100:
+        return f"{ceil(gpus * (1 - 1e-12)):,}"
+    parts = 10 if gpus >= 10 else 100
+    return f"{ceil(parts * gpus * (1 - 1e-12)) / parts:g}"
 
 
 def _from_to(times_s: Sequence[float]) -> str:
@@ -107,6 +110,9 @@ def _useful(study: FrontierStudy) -> str:
     frontier = study.frontier
     least, most = _about(frontier.min_budget), _about(frontier.saturation_budget)
     widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
+    ends = zip(study.speedup.ends or (), study.ends, strict=True)
+    each = ", ".join(f"{_about(end.min_budget)} at {model.name}" for model, end in ends)
+    least += f" ({each})" if each else ""
     return (
         f"You need at least {least} GPUs on average; beyond {most}, extra GPUs buy nothing at up "
         f"to {widest} per job."

@@ -10,7 +10,7 @@ import typer
 
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.cluster_options import METAVAR
-from gpuplan.cli.options.completion import BASELINES, SPEEDUPS, one_of
+from gpuplan.cli.options.completion import baselines, one_of, speedups
 from gpuplan.cli.options.market_options import MOST_GPUS
 from gpuplan.cli.options.shared_options import PRICES_PANEL
 
@@ -56,7 +56,7 @@ class ScalingChoice:
             "power:0.6..0.9, profile:NAME, or a CSV of measured throughputs; see "
             "gpuplan list speedups. Default: power:0.8, an assumption.",
             rich_help_panel=JOBS_PANEL,
-            autocompletion=one_of(SPEEDUPS),
+            autocompletion=one_of(speedups),
             show_default=False,
         ),
     ] = None
@@ -286,7 +286,7 @@ class ComparedChoice:
         list[str] | None,
         COMMON,
         typer.Option(
-            autocompletion=one_of(BASELINES),
+            autocompletion=one_of(baselines),
             metavar="NAME",
             help="Also replay another policy, such as recorded or pollux, or all; see "
             "gpuplan list baselines. May be repeated.",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
-from gpuplan.analysis.files import existing_file
+from gpuplan.analysis.files import existing_file, is_parquet
 from gpuplan.analysis.lookup import did_you_mean
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.documents.studies import (
@@ -73,14 +73,15 @@ class _Loader:
         workload = self.workload()
         studies = self.studies(workload)
         gates = self.table("gates")
-        self.known(("gates",), gates, ("fail_if",))
+        self.known(("gates",), gates, ("fail_if", "warn_if"))
         return Scenario(
             path=self.source.path,
             title=self.text((), data, "title") or self.source.path.stem,
             workload=workload,
             studies=studies,
             documents=self.documents(),
-            gates=self.gates(gates.get("fail_if", []), studies),
+            gates=self.gates("fail_if", gates.get("fail_if", []), studies),
+            warning_gates=self.gates("warn_if", gates.get("warn_if", []), studies),
             warnings=tuple(self.warnings),
         )
 
@@ -97,7 +98,8 @@ class _Loader:
         elif given[0] == "trace":
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
-                existing_file(Path(trace))
+                if not is_parquet(Path(trace)):  # a log, or a folder of them
+                    return self.made("ingest", "trace", [trace], {}, Path(trace).name)
             return DeclaredWorkload(
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )
@@ -299,7 +301,7 @@ class _Loader:
                 self.problem(("output", "formats"), f"[output] no format {form!r}{near}")
         return Documents(folder or "", tuple(map(str, forms)))
 
-    def gates(self, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
+    def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
         from gpuplan.cli.gates.gates import read_condition
 
@@ -307,10 +309,10 @@ class _Loader:
         commands = {study.name: study.command for study in studies if is_known}
         conditions = given if isinstance(given, list) else [given]
         for condition in conditions:
-            with self.placed(("gates", "fail_if")):
+            with self.placed(("gates", key)):
                 if not isinstance(condition, str):
-                    raise UsageError(f"fail_if: expected texts in quotes, found {condition!r}")
-                read_condition(condition, commands)
+                    raise UsageError(f"{key}: expected texts in quotes, found {condition!r}")
+                read_condition(condition, commands, f"--{key.replace('_', '-')}")
         return tuple(map(str, conditions))
 
     def table(self, name: str, form: str = "") -> dict[str, Any]:

@@ -9,14 +9,15 @@ from contextlib import ExitStack, chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpuplan.analysis.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.gates import judge_all
 from gpuplan.cli.documents.studies import run_study
 from gpuplan.cli.documents.study import Document, StudyResult, result_of
+from gpuplan.cli.gates.gates import warnings_only
 from gpuplan.cli.options.engine_options import EngineChoice
-from gpuplan.cli.scenario.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.cli.scenario.scenario import DeclaredStudy, DeclaredWorkload, Scenario
 
 WHERE_IT_RUNS = tuple(f"--{name}=" for name in EngineChoice.__dataclass_fields__)
@@ -79,7 +80,10 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
     return Document(
         title=scenario.title,
         studies=results,
-        gates=judge_all(results, scenario.gates),
+        gates=(
+            *judge_all(results, scenario.gates),
+            *warnings_only(judge_all(results, scenario.warning_gates)),
+        ),
         time=time,
         notes=tuple(trace.named(warning) for warning in told),
     )

@@ -133,6 +133,7 @@ class Scenario:
         studies: in the order of the file.
         documents: None where none are asked for.
         gates: conditions on the fields of the studies.
+        warning_gates: those that only warn.
         warnings: what has no effect.
     """
 
@@ -142,6 +143,7 @@ class Scenario:
     studies: tuple[DeclaredStudy, ...]
     documents: Documents | None
     gates: tuple[str, ...]
+    warning_gates: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property

@@ -9,12 +9,21 @@ from typing import Any
 
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.formats.units import NO_LIMIT
+from gpuplan.cli.options.log_choice import LogChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
 from gpuplan.cli.pareto.options import MoneyChoice, ScalingChoice, WidthChoice
 
+OF_A_LOG = {field.name for field in fields(LogChoice)}
+"""What ``log = { ... }`` takes."""
+
 SECTIONS: dict[str, dict[str, str]] = {
-    name: {field.name: field.name for group in groups for field in fields(group)}
+    name: {
+        field.name: field.name
+        for group in groups
+        for field in fields(group)
+        if field.name not in OF_A_LOG
+    }
     for name, groups in {
         "workload": (TraceChoice, ReplayChoice),
         "prices": (PriceChoice, MoneyChoice),
@@ -145,4 +154,4 @@ def setting_names() -> Mapping[str, frozenset[str]]:
     from gpuplan.planner.registry import POLICIES, RENAMED
 
     old = {name: POLICIES[new] for name, new in RENAMED["--policy"].items()}
-    return {name: frozenset(one.settings) for name, one in (POLICIES | old).items()}
+    return {name: frozenset(one.settings) for name, one in (dict(POLICIES) | old).items()}

@@ -20,6 +20,8 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "compare": (("lab.parquet",), 6),
     "profile": (("profile.csv", "--slo=100ms"), 2),
     "share": (("shared.csv",), 2),
+    "calibrate": (("log.csv",), 1),
+    "whatif": (("log.csv", "--twin", "s.toml"), 1),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),

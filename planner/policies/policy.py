@@ -59,3 +59,17 @@ class Policy:
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
     baseline: Baseline | None = None
     takes_gpu_types: bool = False
+
+
+def checked(policy: Policy) -> Policy:
+    """Return a policy whose parts fit together. Raises ValueError where they do not."""
+    if not isinstance(policy.baseline, Baseline | None):
+        raise ValueError(f"its baseline is of type {type(policy.baseline).__name__}")
+    for name, setting in policy.settings.items():
+        if not isinstance(setting, Setting):
+            raise ValueError(f"its setting {name} is of type {type(setting).__name__}")
+    defaults = policy.defaults()
+    if defaults.keys() != policy.settings.keys():
+        differ = ", ".join(sorted(map(str, defaults.keys() ^ policy.settings.keys())))
+        raise ValueError(f"its settings and defaults differ in {differ}")
+    return policy

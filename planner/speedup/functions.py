@@ -36,40 +36,43 @@ class SpeedupFunction(Protocol):
         """Return the widths to consider, ascending, none above ``max_width``."""
 
 
-class _Law(ABC):
-    """Base of the parametric laws: defined everywhere, every whole width is a candidate."""
+class SpeedupFormula(ABC):
+    """Base of the functions of laws: defined everywhere, every whole width is a candidate."""
 
     __slots__ = ()
     narrowest = 1.0
     widest = float("inf")
 
     def at(self, gpus: FloatArray) -> FloatArray:
+        """Return s at each GPU count."""
         gpus = np.asarray(gpus, dtype=np.float64)
-        return np.where(gpus < 1, gpus, self._from_one(np.maximum(gpus, 1.0)))
+        return np.where(gpus < 1, gpus, self.from_one(np.maximum(gpus, 1.0)))
 
     def candidates(self, max_width: int | None) -> FloatArray:
+        """Return every whole width."""
         return np.arange(1, (max_width or DEFAULT_MAX_WIDTH) + 1, dtype=np.float64)
 
     @abstractmethod
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
         """Return s at GPU counts of at least 1."""
 
 
 @dataclass(frozen=True, slots=True)
-class Amdahl(_Law):
+class Amdahl(SpeedupFormula):
     """s(k) = k / (1 + sigma (k - 1)): a share sigma of the work is serial (Amdahl 1967)."""
 
     sigma: float
 
     def __post_init__(self) -> None:
-        _check("amdahl: SIGMA", self.sigma, 0.0, 1.0)
+        check_parameter("amdahl: SIGMA", self.sigma, 0.0, 1.0)
 
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
+        """Return s at GPU counts of at least 1."""
         return gpus / (1 + self.sigma * (gpus - 1))
 
 
 @dataclass(frozen=True, slots=True)
-class Usl(_Law):
+class Usl(SpeedupFormula):
     """s(k) = k / (1 + sigma (k - 1) + kappa k (k - 1)), held at its peak beyond it.
 
     The universal scalability law (Gunther 1993): kappa is the cost of keeping every pair of
@@ -80,8 +83,8 @@ class Usl(_Law):
     kappa: float
 
     def __post_init__(self) -> None:
-        _check("usl: SIGMA", self.sigma, 0.0, 1.0)
-        _check("usl: KAPPA", self.kappa, 0.0, 1.0)
+        check_parameter("usl: SIGMA", self.sigma, 0.0, 1.0)
+        check_parameter("usl: KAPPA", self.kappa, 0.0, 1.0)
 
     @property
     def peak(self) -> float:
@@ -90,22 +93,24 @@ class Usl(_Law):
             return float("inf")
         return max(1.0, math.sqrt((1 - self.sigma) / self.kappa))
 
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
+        """Return s at GPU counts of at least 1."""
         k = np.minimum(gpus, self.peak)
         result: FloatArray = k / (1 + self.sigma * (k - 1) + self.kappa * k * (k - 1))
         return result
 
 
 @dataclass(frozen=True, slots=True)
-class Power(_Law):
+class Power(SpeedupFormula):
     """s(k) = k ** alpha."""
 
     alpha: float
 
     def __post_init__(self) -> None:
-        _check("power: ALPHA", self.alpha, 1e-6, 1.0)
+        check_parameter("power: ALPHA", self.alpha, 1e-6, 1.0)
 
-    def _from_one(self, gpus: FloatArray) -> FloatArray:
+    def from_one(self, gpus: FloatArray) -> FloatArray:
+        """Return s at GPU counts of at least 1."""
         result: FloatArray = gpus**self.alpha
         return result
 
@@ -199,6 +204,11 @@ def _turn(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
-def _check(what: str, value: float, low: float, high: float) -> None:
+def check_parameter(what: str, value: float, low: float, high: float) -> None:
+    """Check a parameter of a law, ``what`` being ``law: PARAMETER``.
+
+    Raises:
+        UsageError: it is not between ``low`` and ``high``.
+    """
     if not low <= value <= high:
         raise UsageError(f"--speedup {what} must be between {low:g} and {high:g}, got {value:g}")

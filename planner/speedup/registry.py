@@ -1,26 +1,26 @@
-"""From the text of ``--speedup`` to a model, and the list of built-in models."""
+"""From the text of ``--speedup`` to a model, and the list of known models.
+
+An installed package adds a law through an entry point in the group ``gpuplan.speedups``.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import perhaps
+from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.speedup import sia, t4
-from gpuplan.planner.speedup.functions import (
-    Amdahl,
-    Power,
-    SpeedupFunction,
-    Usl,
-)
+from gpuplan.planner.speedup.law import AMDAHL, POWER, USL, SpeedupLaw, checked
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel, of_types
 from gpuplan.planner.speedup.table import load_table
 
 DEFAULT_SPEEDUP = "power:0.8"
+OTHER_KINDS = ("profile", "table", "pollux")
+"""What else may stand before the colon of ``--speedup``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +40,15 @@ class SpeedupSource:
     as_of: str
 
 
-@dataclass(frozen=True, slots=True)
-class _LawEntry:
-    make: Callable[..., SpeedupFunction]
-    parameters: tuple[str, ...]
-    listed: SpeedupSource
-
-
-LAWS = {
-    "amdahl": _LawEntry(
-        Amdahl,
-        ("SIGMA",),
-        SpeedupSource(
-            "amdahl:SIGMA",
-            "s(k) = k / (1 + SIGMA (k - 1)); SIGMA is the serial share",
-            "Amdahl, AFIPS 1967",
-            "1967",
-        ),
-    ),
-    "usl": _LawEntry(
-        Usl,
-        ("SIGMA", "KAPPA"),
-        SpeedupSource(
-            "usl:SIGMA,KAPPA",
-            "s(k) = k / (1 + SIGMA (k - 1) + KAPPA k (k - 1)), held at its peak",
-            "Gunther, CMG 1993",
-            "1993",
-        ),
-    ),
-    "power": _LawEntry(
-        Power,
-        ("ALPHA",),
-        SpeedupSource("power:ALPHA", "s(k) = k^ALPHA", "an assumption of constant elasticity", "-"),
-    ),
-}
-EXAMPLES = {
-    kind: f", for example {kind}:{value}"
-    for kind, value in (("amdahl", "0.05"), ("usl", "0.05,0.001"), ("power", "0.8"))
-}
+LAWS = Registry(
+    "gpuplan.speedups",
+    "speedup law",
+    SpeedupLaw,
+    (AMDAHL, USL, POWER),
+    calls={"make": object},
+    reserved=OTHER_KINDS,
+    prepare=checked,
+)
 PROFILES = {
     "t4": (
         {"T4": t4.CLASSES},
@@ -115,8 +86,24 @@ POLLUX = SpeedupSource(
 
 def list_speedups() -> tuple[SpeedupSource, ...]:
     """Return everything ``--speedup`` accepts."""
-    laws = tuple(law.listed for law in LAWS.values())
+    laws = tuple(
+        SpeedupSource(law.written(",".join(law.parameters)), law.description, law.source, law.as_of)
+        for law in LAWS.values()
+    )
     return (*laws, *(listed for _, listed in PROFILES.values()), TABLE, POLLUX)
+
+
+def package_of_speedup(listed: str) -> str | None:
+    """Return the package that adds something listed; None for what is built in."""
+    name = listed.partition(":")[0]
+    return None if name in OTHER_KINDS else LAWS.package_of(name)
+
+
+def example_speedups() -> list[str]:
+    """Return values of ``--speedup`` that need no file; those of installed packages by name."""
+    built_in = [law.written(law.example) for law in LAWS.built_in.values()]
+    added = [name for name in LAWS.names() if name not in LAWS.built_in]
+    return [*built_in, *added, *(f"profile:{name}" for name in PROFILES)]
 
 
 def load_speedup(text: str) -> SpeedupModel:
@@ -128,6 +115,7 @@ def load_speedup(text: str) -> SpeedupModel:
     Raises:
         UsageError: no such law or profile, or a parameter out of range.
         InputError: the table cannot be read.
+        PluginError: the law is of an installed package and cannot be used.
     """
     kind, _, rest = text.strip().partition(":")
     if kind in LAWS:
@@ -146,27 +134,29 @@ def load_speedup(text: str) -> SpeedupModel:
     if re.search(r"\.csv(\.(gz|zst))?$", text.lower()):
         return load_table(Path(text), text)
     known = ", ".join(source.name for source in list_speedups())
-    meant = perhaps(kind, (*LAWS, "profile", "table", "pollux"))
+    meant = perhaps(kind, (*LAWS, *OTHER_KINDS))
     raise UsageError(f"--speedup {text!r}: expected one of {known}{meant}")
 
 
-def _law(kind: str, text: str, option: str) -> SpeedupModel:
-    law = LAWS[kind]
+def _law(name: str, text: str, option: str) -> SpeedupModel:
+    law = LAWS[name]
     parts = [part.strip() for part in text.split(",")] if text else []
     if len(parts) != len(law.parameters):
-        raise UsageError(f"{option}: expected {law.listed.name}{EXAMPLES[kind]}")
+        listed = law.written(",".join(law.parameters))
+        example = f", for example {law.written(law.example)}" if law.example else ""
+        raise UsageError(f"{option}: expected {listed}{example}")
     ranges = [_range(part, option) for part in parts]
     low, high = ([r[end] for r in ranges] for end in (0, 1))
-    ends = (_one_law(kind, low), _one_law(kind, high))
+    ends = (_one_law(law, low), _one_law(law, high))
     if low == high:
         return ends[0]
     middle = [(a + b) / 2 for a, b in ranges]
-    return replace(_one_law(kind, middle), ends=ends)
+    return replace(_one_law(law, middle), ends=ends)
 
 
-def _one_law(kind: str, values: list[float]) -> SpeedupModel:
-    name = f"{kind}:{','.join(f'{value:g}' for value in values)}"
-    profile = ClassProfile(epochs=(LAWS[kind].make(*values),))
+def _one_law(law: SpeedupLaw, values: list[float]) -> SpeedupModel:
+    name = law.written(",".join(f"{value:g}" for value in values))
+    profile = ClassProfile(epochs=(law.make(*values),))
     return SpeedupModel(name=name, origin="an assumed law", classes={}, law=profile)
 
 

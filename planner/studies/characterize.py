@@ -14,9 +14,10 @@ from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOp
 from gpuplan.analysis.characterize.results import WorkloadResults
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.view import PriceView, read_market
-from gpuplan.analysis.trace import Selection, Trace, read_trace, written_utc
+from gpuplan.analysis.trace import Selection, Trace, written_utc
 from gpuplan.planner.pricing.trace_bill import (
     TraceCost,
     TracePriceResults,

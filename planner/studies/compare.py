@@ -70,6 +70,7 @@ class CompareStudy:
         """Return each policy with its settings, for ``parameters`` in the JSON output."""
         return [
             {
+                "name": one.label,
                 "label": one.label,
                 "policy": one.policy,
                 "settings": dict(one.settings),

@@ -10,7 +10,8 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, rejects_path
+from gpuplan.analysis.reading.rejects import rejects_path
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.site.kept import FORMATS, keep_site_columns
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
-from gpuplan.analysis.trace import Selection, Trace, read_trace
+from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.planner.frontier.budget import Budget
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.job_classes import COLUMNS

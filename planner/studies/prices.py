@@ -16,7 +16,8 @@ from gpuplan.analysis.prices.book import PriceBook, book_of
 from gpuplan.analysis.prices.ingest import PricesResult, ingest_prices
 from gpuplan.analysis.prices.results import PricesResults, prices_results
 from gpuplan.analysis.prices.view import PriceView, market
-from gpuplan.analysis.reading.rejects import DEFAULT_LIMIT, Limit, rejects_path
+from gpuplan.analysis.reading.rejects import rejects_path
+from gpuplan.analysis.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.trace import written_utc
 
 

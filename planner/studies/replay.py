@@ -11,10 +11,11 @@ import numpy as np
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import sha256_of
+from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.view import BUILT_IN
-from gpuplan.analysis.trace import Selection, Trace, read_trace
+from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.settings import OF_PRICES

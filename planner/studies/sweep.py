@@ -120,6 +120,7 @@ class SweepStudy:
         if against is None or asked is None:
             return None
         return {
+            "name": against.label,
             "label": against.label,
             "policy": against.policy,
             "settings": dict(against.settings),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import atomic_output, sha256_of
+from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.log_options import LogOptions
 from gpuplan.analysis.schema import SourceFile
 from gpuplan.analysis.synth import (
     PRESETS,
@@ -23,7 +25,7 @@ from gpuplan.analysis.synth import (
 from gpuplan.analysis.synth.fit import COLUMNS
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.synth.write import RECORDED
-from gpuplan.analysis.trace import Trace, read_trace
+from gpuplan.analysis.trace import Selection, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,14 @@ class SynthRequest:
     Attributes:
         jobs: jobs to draw.
         output: the trace to write; its name ends in ``.parquet``.
-        like: a trace; a model is fitted to it.
+        like: a trace or a log; a model is fitted to it.
         preset: name of a workload whose figures were published.
         model: a model that ``save_model`` wrote.
         days: length of the trace; None for as many jobs a day as the original has.
         start: first day in the original's time zone; None for the original's.
         seed: of everything random.
         save_model: where the model goes as JSON.
+        log: how to read a log.
     """
 
     jobs: int
@@ -64,6 +67,7 @@ class SynthRequest:
     start: date | None = None
     seed: int = 0
     save_model: Path | None = None
+    log: LogOptions = field(default_factory=LogOptions)
 
     def __post_init__(self) -> None:
         if self.output.suffix != ".parquet":
@@ -143,11 +147,11 @@ def synth(request: SynthRequest) -> SynthStudy:
 def _model(request: SynthRequest) -> tuple[WorkloadModel, tuple[SourceFile, ...], Trace | None]:
     """Return the model, the files it comes from, and the trace it was fitted to."""
     if request.like is not None:
-        trace = read_trace(request.like, columns=COLUMNS)
+        trace = read_trace(request.like, Selection(log=request.log), columns=COLUMNS)
         return fit_model(trace), (SourceFile(str(request.like), trace.sha256),), trace
     if request.model is not None:
-        source = SourceFile(str(request.model), sha256_of(request.model))
-        return read_model(request.model), (source,), None
+        model = read_model(request.model)  # it refuses files without an end
+        return model, (SourceFile(str(request.model), sha256_of(request.model)),), None
     if request.preset not in PRESETS:
         raise UsageError(f"--preset {request.preset}: expected one of {', '.join(PRESETS)}")
     return preset_model(request.preset), (), None

@@ -42,7 +42,8 @@ class ReferenceRun(Judged):
 
     def summary(self) -> dict[str, Any]:
         """Return the run as plain values; keys are stable and carry their unit."""
-        return {"label": self.label, "policy": self.policy, **self.results}
+        identity = {"name": self.label, "label": self.label, "policy": self.policy}
+        return {**identity, **self.results}
 
 
 def replay_reference(

@@ -4,6 +4,7 @@ A fence ``console`` is a session in a shell: a line after ``$ `` is a command, w
 its end it goes on; what follows is what it prints, on standard output and standard error. A line
 ``...`` stands for any lines. A fence with ``title="NAME"`` is a file, written when the page comes
 to it. A page runs from top to bottom in one folder, which begins with a copy of sample_traces.
+``pip install --quiet ./FOLDER`` installs a package that the page wrote, for this page alone.
 
     python -m tests.support.support_examples [PAGE...]
 
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -31,12 +33,15 @@ IMAGES = ROOT / "docs" / "images"
 PAGES = [
     ROOT / "README.md",
     *(ROOT / "docs" / n for n in ("index.md", "tutorial.md", "gates.md", "library.md", "twin.md")),
+    ROOT / "docs" / "extend.md",
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
 ]
 
 FENCE = re.compile(r"^```(?P<kind>\w*)(?P<rest>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 TITLE = re.compile(r'title="([^"]+)"')
 QUOTED = re.compile(r"""'[^']*'|"[^"$`]*\"""")
+INSTALL = re.compile(r"pip install --quiet \./(\S+)")
+SITE = "installed-packages"
 FOR_A_SHELL = set("|&;<>*?$`~")
 ELISION = "..."
 SERVICES = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "SOURCE_DATE_EPOCH", "COLUMNS")
@@ -115,10 +120,34 @@ def shape(line: str) -> str:
     return re.sub(r"[\d.,\s]+", "", line)
 
 
+def install(package: Path) -> None:
+    """Install a package of plain files in this folder, as pip would, without a network."""
+    project = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    site = Path(SITE).absolute()
+    for folder in (path.parent for path in package.glob("*/__init__.py")):
+        shutil.copytree(folder, site / folder.name)
+    info = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    (info / "METADATA").write_text(metadata, encoding="utf-8")
+    lines = [
+        line
+        for group, points in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    os.environ["PYTHONPATH"] = str(site)
+
+
 def run(command: str) -> list[str]:
     """Return what a command prints; ``gpuplan`` alone runs in this process, which is faster."""
     command = command.replace("\\\n", " ")
-    if command.startswith("gpuplan ") and not FOR_A_SHELL & set(QUOTED.sub("", command)):
+    if (package := INSTALL.fullmatch(command)) is not None:
+        install(Path(package[1]))
+        return []
+    is_alone = command.startswith("gpuplan ") and not FOR_A_SHELL & set(QUOTED.sub("", command))
+    sees_all = SITE not in os.environ.get("PYTHONPATH", "")  # a package is for new processes
+    if is_alone and sees_all:
         printed = _in_process(shlex.split(command)[1:])
     else:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -162,6 +191,7 @@ def play(text: str, folder: Path) -> Iterator[tuple[Step, list[str]]]:
         for fence, steps in fences(text):
             title = TITLE.search(fence["rest"])
             if title:
+                Path(title[1]).parent.mkdir(parents=True, exist_ok=True)
                 Path(title[1]).write_text(fence["body"], encoding="utf-8")
             for step in steps:
                 yield step, run(step.command)

@@ -165,7 +165,7 @@ def ingest_text(folder: Path, text: str | bytes, name: str = "log.csv", **option
     """Write a log into ``folder`` and ingest it; returns (jobs, result, rejected rows)."""
     from gpuplan.analysis.ingest.ingest import ingest
     from gpuplan.analysis.log_formats.format import IngestOptions
-    from gpuplan.analysis.reading.rejects import Limit
+    from gpuplan.analysis.reject_limit import Limit
 
     source = folder / name
     source.write_bytes(text.encode() if isinstance(text, str) else text)

@@ -296,4 +296,5 @@ def other_family(name: str, law: ClassProfile) -> str:
     speedup = float(law.at(np.array([SAME_AT]))[0])
     if name.startswith("amdahl"):
         return f"power:{max(log(speedup) / log(SAME_AT), 1e-6):.4g}"
-    return f"amdahl:{(SAME_AT / speedup - 1) / (SAME_AT - 1):.4g}"
+    serial_share = (SAME_AT / speedup - 1) / (SAME_AT - 1)
+    return f"amdahl:{min(max(serial_share, 0.0), 1.0):.4g}"  # a law may be better than linear

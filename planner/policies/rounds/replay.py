@@ -17,6 +17,7 @@ from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.replay.replay import PlanReplay, jobs_of, replay_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.billing import billed_gpu_us
+from gpuplan.simkit.rounds.decisions import Decide, RoundsCluster, run_decisions
 from gpuplan.simkit.rounds.simulator import RoundsJobs, RoundsPolicy, RoundsRun, run_rounds
 from gpuplan.simkit.run import leases_of
 from gpuplan.simkit.time import (
@@ -88,6 +89,28 @@ def replay_rounds(
         run = play(workload, policy, believed=believed)
     except TimeOverflow as error:
         raise UsageError(f"the jobs cannot be replayed: {error}\n  next: --no-replay") from error
+    return _replay_of(workload, cluster, run, waits=policy.provision_s)
+
+
+def replay_decisions(
+    workload: ClassWorkload, cluster: RentedCluster, gpus: float, decide: Decide
+) -> PlanReplay:
+    """Run the jobs of a workload on a fixed cluster under decisions in plain Python.
+
+    The cluster has ``gpus`` as `standing` has them; raises as `replay_rounds`.
+    """
+    size = standing("equal", cluster, gpus).whole_gpus
+    try:
+        run = play_decisions(workload, size, decide)
+    except TimeOverflow as error:
+        raise UsageError(f"the jobs cannot be replayed: {error}\n  next: --no-replay") from error
+    return _replay_of(workload, cluster, run, waits=0.0)
+
+
+def _replay_of(
+    workload: ClassWorkload, cluster: RentedCluster, run: RoundsRun, *, waits: float
+) -> PlanReplay:
+    """Return what a run measured, with the bill of its cluster."""
     return replay_of(
         jobs_of(workload),
         workload.horizon_h,
@@ -97,7 +120,7 @@ def replay_rounds(
         held_gpu_h=float(run.held_us.sum()) / MICROS / HOUR_S,
         time_s=run.time_us / MICROS,
         gpus=run.gpus,
-        billed_gpu_h=billed_gpu_h(run.time_us, run.gpus, cluster, waits=policy.provision_s),
+        billed_gpu_h=billed_gpu_h(run.time_us, run.gpus, cluster, waits=waits),
     )
 
 
@@ -111,14 +134,26 @@ def play(
         TimeOverflow: times too long to be counted.
     """
     jobs = rounds_jobs(workload, believed=believed)
-    room = policy.whole_gpus
-    if jobs.least_gpus > room:
-        raise InfeasibleError(
-            f"some jobs need {jobs.least_gpus} GPUs at least, and a cluster of {policy.max_gpus:g} "
-            f"has {room} in whole nodes"
-        )
+    _check_room(jobs, policy.max_gpus, policy.whole_gpus)
     _check_range(jobs)
     return run_rounds(jobs, policy)
+
+
+def play_decisions(workload: ClassWorkload, gpus: int, decide: Decide) -> RoundsRun:
+    """Run the jobs on a cluster of ``gpus`` under decisions in plain Python; raises as `play`."""
+    jobs = rounds_jobs(workload)
+    _check_room(jobs, gpus, gpus)
+    _check_range(jobs)
+    return run_decisions(jobs, RoundsCluster((gpus,), interval_s=INTERVAL_S), decide)
+
+
+def _check_room(jobs: RoundsJobs, gpus: float, whole: int) -> None:
+    """Refuse jobs that could never run on ``whole`` GPUs, those of whole nodes."""
+    if jobs.least_gpus > whole:
+        raise InfeasibleError(
+            f"some jobs need {jobs.least_gpus} GPUs at least, and a cluster of {gpus:g} "
+            f"has {whole} in whole nodes"
+        )
 
 
 def _check_range(jobs: RoundsJobs) -> None:

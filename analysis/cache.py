@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +20,11 @@ from typing import Any
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
+from gpuplan.analysis.plugins import installed_packages
 from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
-from gpuplan.cli.app import messages
+
+LOG = logging.getLogger("gpuplan")
 
 
 def usual_folder() -> Path:
@@ -71,8 +74,9 @@ def open_cache(folder: Path | None) -> Iterator[Cache]:
 
 
 def key_of(kind: str, **parts: Any) -> str:
-    """Return the name of what depends on these parts, and on the version of gpuplan."""
-    told = json.dumps([gpuplan_version(), kind, parts], sort_keys=True)
+    """Return the name of what depends on these parts, and on the versions of all that runs."""
+    versions = [gpuplan_version(), *installed_packages()]
+    told = json.dumps([versions, kind, parts], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 
 
@@ -117,7 +121,7 @@ class Cache:
             with atomic_output(path) as temporary:
                 temporary.write_bytes(f"{_digest(text)}\n{text}".encode())
         except OutputError as error:
-            messages.warn(f"not cached: {error}")
+            LOG.warning("not cached: %s", error)
 
     def takes(self, kind: str) -> bool:
         """Return whether entries of a kind can be made here; where not, say so."""
@@ -126,9 +130,9 @@ class Cache:
             with TemporaryFile(dir=self.path(kind, "")):
                 return True
         except OutputError as error:
-            messages.warn(f"not cached: {error}")
+            LOG.warning("not cached: %s", error)
         except OSError as error:
-            messages.warn(f"not cached: {self.folder}: {error.strerror or error}")
+            LOG.warning("not cached: %s: %s", self.folder, error.strerror or error)
         return False
 
     def make(self, kind: str) -> None:

@@ -1,0 +1,1 @@
+"""How many GPUs will be asked for in the next hours, and how sure that is."""

@@ -1,0 +1,272 @@
+"""Read the trace of a study, or make it of a log: a file, a folder, an archive, standard input.
+
+The trace of a log is kept in the cache of `gpuplan.analysis.cache`, named by the hash of everything
+it depends on: the bytes and names of the files, the options and the version of gpuplan.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from gpuplan.analysis.cache import Cache, key_of, usual_folder
+from gpuplan.analysis.errors import GpuplanError, OutputError
+from gpuplan.analysis.files import is_parquet, sha256_of
+from gpuplan.analysis.ingest.ingest import LogReader, log_reader
+from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.log_options import LogAccount, LogOptions
+from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
+from gpuplan.analysis.reading.rejects import rejects_path
+from gpuplan.analysis.temporary import temporary_folder
+from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.trace import read_trace as read_canonical
+from gpuplan.analysis.words import a_log, counted
+
+LOG = logging.getLogger("gpuplan")
+KIND = "logs"
+"""Folder of the traces of logs in the cache."""
+
+MOST_BYTES = 4 << 30
+"""Beyond this the traces that were not used for the longest time are removed."""
+
+IN_USE_S = 3600.0
+"""A trace that was used since may still be read by another run."""
+
+
+@dataclass(frozen=True, slots=True)
+class IngestedLog:
+    """The trace of a log.
+
+    Attributes:
+        trace: the file.
+        sha256: hash of the log; of several files the hash of their names and hashes.
+        account: what became of its rows.
+        warnings: what makes it doubtful.
+        is_kept: whether it is in the cache; otherwise it is temporary.
+    """
+
+    trace: Path
+    sha256: str
+    account: LogAccount
+    warnings: tuple[str, ...] = ()
+    is_kept: bool = True
+
+
+@dataclass(slots=True)
+class _Ingested:
+    """The logs of a block of `each_log_once`."""
+
+    files: ExitStack
+    logs: dict[tuple[str, str], IngestedLog] = field(default_factory=dict)
+
+
+_ingested: ContextVar[_Ingested | None] = ContextVar("ingested", default=None)
+
+
+@contextmanager
+def each_log_once() -> Iterator[None]:
+    """Read each log once inside the block, for several studies: standard input has no second time.
+
+    A log that changes meanwhile is not read again.
+    """
+    with ExitStack() as files:
+        token = _ingested.set(_Ingested(files))
+        try:
+            yield
+        finally:
+            _ingested.reset(token)
+
+
+def read_trace(
+    path: Path,
+    selection: Selection | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    categories: Sequence[str] = (),
+) -> Trace:
+    """Read a canonical trace, or a log, as `gpuplan.analysis.trace.read_trace` does.
+
+    Raises:
+        InputError: as there; or the log cannot be used, or too many of its rows are rejected.
+        OutputError: there is no room for the trace of a log.
+        UsageError: as there; or the options do not fit the format of the log.
+    """
+    selection = selection or Selection()
+    if selection.log == LogOptions() and path != STANDARD_INPUT and is_parquet(path):
+        return read_canonical(path, selection, columns=columns, categories=categories)
+    with _opened(path, selection.log) as log:
+        trace = read_canonical(
+            log.trace, selection, columns=columns, categories=categories, named=path
+        )
+    return replace(trace, path=path, sha256=log.sha256, log=log.account)
+
+
+@contextmanager
+def _opened(path: Path, options: LogOptions) -> Iterator[IngestedLog]:
+    """Yield the trace of a log; a temporary one is removed at the end."""
+    kept = _ingested.get()
+    if kept is None:
+        with ExitStack() as files:
+            yield _ingest(path, options, files)
+        return
+    key = (str(path), repr(options))
+    if key not in kept.logs:
+        kept.logs[key] = _ingest(path, options, kept.files)
+    yield kept.logs[key]
+
+
+def _ingest(path: Path, options: LogOptions, files: ExitStack) -> IngestedLog:
+    """Return the trace of a log, from the cache or made now, and tell so."""
+    choices = IngestOptions(options.columns, options.time_zone)
+    reader = log_reader(options.source_format, choices, options.max_rejects)
+    with reader.opened([path]) as inputs:
+        contents = _contents(inputs)
+        sha256 = contents[0][1] if contents else ""  # an empty folder is refused below
+        if len(contents) > 1:
+            sha256 = hashlib.sha256(json.dumps(contents).encode()).hexdigest()
+        key = key_of(
+            "log",
+            contents=contents,
+            source_format=options.source_format,
+            columns=list(options.columns.items()),
+            time_zone=options.time_zone,
+            max_rejects=options.max_rejects.text,
+        )
+        cache = _usual_cache()
+        log = None if cache is None else _known(cache, key, sha256)
+        done = "from the cache"
+        if log is None:
+            log = _new(reader, inputs, cache, key, sha256, files)
+            done = "ingested into the cache" if log.is_kept else "ingested"
+    LOG.info("%s is %s", path, _summary(log, done))
+    for warning in log.warnings:
+        LOG.warning("%s: %s", path, warning)
+    return log
+
+
+def _contents(inputs: Inputs) -> list[tuple[str, str]]:
+    """Return the names and hashes of the files of a log, in order.
+
+    Formats may look at the name of a file and its folder.
+    """
+    found: dict[Path, tuple[str, str]] = {}
+    for source in inputs.sources:
+        if source.file not in found:
+            shown = Path(str(source.path).partition("!")[0]) if source.member else source.path
+            found[source.file] = ("/".join(shown.parts[-2:]), sha256_of(source.file))
+    return list(found.values())
+
+
+def _usual_cache() -> Cache | None:
+    try:
+        return Cache(usual_folder())
+    except OutputError:  # no home folder
+        return None
+
+
+def _known(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
+    """Return a log of the cache; None where it is not there or is damaged."""
+    text, trace = cache.read(KIND, key), cache.path(KIND, f"{key}.parquet")
+    if text is None or not trace.is_file():
+        return None
+    try:
+        entry = json.loads(text)
+        if sha256_of(trace) != entry["trace_sha256"]:
+            return None
+        account = LogAccount(**entry["account"])
+        if account.rejected_by_reason and not rejects_path(trace).is_file():
+            return None
+        warnings = tuple(entry["warnings"])
+    except (GpuplanError, ValueError, LookupError, TypeError):  # damaged, or of another version
+        return None
+    with suppress(OSError):
+        os.utime(trace)  # it was used now
+    return IngestedLog(trace, sha256, account, warnings)
+
+
+def _new(
+    reader: LogReader,
+    inputs: Inputs,
+    cache: Cache | None,
+    key: str,
+    sha256: str,
+    files: ExitStack,
+) -> IngestedLog:
+    """Ingest a log into the cache, or into a temporary folder where the cache cannot take it."""
+    if cache is not None and cache.takes(KIND):
+        try:
+            trace, account, warnings = _written(reader, inputs, cache.path(KIND, f"{key}.parquet"))
+            entry = {
+                "trace_sha256": sha256_of(trace),
+                "account": asdict(account),
+                "warnings": warnings,
+            }
+            cache.keep(KIND, key, json.dumps(entry))
+            _remove_oldest(cache, keep=trace)
+            return IngestedLog(trace, sha256, account, warnings)
+        except OutputError as error:  # a full disk
+            LOG.warning("not cached: %s", error)
+    try:
+        folder = temporary_folder()
+    except OSError as error:
+        raise OutputError(
+            f"no temporary folder can be made ({error.strerror or error})\n"
+            "  next: set TMPDIR to a folder with room"
+        ) from error
+    files.callback(folder.release)
+    trace, account, warnings = _written(reader, inputs, folder.path / "trace.parquet")
+    return IngestedLog(trace, sha256, account, warnings, is_kept=False)
+
+
+def _written(
+    reader: LogReader, inputs: Inputs, output: Path
+) -> tuple[Path, LogAccount, tuple[str, ...]]:
+    done = reader.write(inputs, output)
+    found = done.provenance
+    account = LogAccount(
+        source_format=found.source_format,
+        rows_read=found.rows_read,
+        rows_kept=found.rows_kept,
+        rejected_by_reason=dict(found.rows_rejected or {}),
+    )
+    return done.output, account, done.warnings
+
+
+def _remove_oldest(cache: Cache, keep: Path) -> None:
+    """Remove what was not used for the longest time where the traces of logs take much room."""
+    found = []
+    with suppress(OSError):
+        for trace in cache.path(KIND, "").glob("*.parquet"):
+            with suppress(OSError):  # another run has just removed it
+                state = trace.stat()
+                found.append((state.st_mtime, state.st_size, trace))
+    total, now = sum(size for _, size, _ in found), time.time()
+    for used, size, trace in sorted(found):
+        if total <= MOST_BYTES or now - used < IN_USE_S:
+            return
+        if trace != keep:
+            for part in (trace.with_suffix(".json"), trace):
+                with suppress(OSError):
+                    part.unlink()
+            total -= size
+
+
+def _summary(log: IngestedLog, done: str) -> str:
+    """Return in one sentence what was read, and what was done."""
+    account = log.account
+    said = f"{a_log(account.source_format)}: {counted(account.rows_kept, 'job')}, {done}"
+    rejected = sum(account.rejected_by_reason.values())
+    if not rejected:
+        return said
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in account.rejected_by_reason.items())
+    where = f" in {rejects_path(log.trace)}" if log.is_kept else ""
+    rows = counted(account.rows_read, "row")
+    return f"{said}; {rejected:,} of {rows} set aside ({reasons}){where}"

@@ -1,0 +1,103 @@
+"""Options of every command that takes a log, and how they become the library's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.options.completion import log_formats, one_of
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.log_options import LogOptions
+
+READING_PANEL = "How to read the input"
+TRACE_HELP = (
+    "A canonical trace (Parquet), or a log in any format: a file, a folder or - for standard input."
+)
+DEFAULT_REJECTS = "1%"
+
+REJECTS_OPTION = typer.Option(
+    help="Fail if more rows than this are unusable: a share (1%, 0.01) or a count (20).",
+    metavar="SHARE|COUNT",
+    rich_help_panel=READING_PANEL,
+)
+MaxRejects = Annotated[str, COMMON, REJECTS_OPTION]
+
+
+@dataclass(frozen=True, slots=True)
+class LogChoice:
+    """How a command reads a log that is given in place of a trace."""
+
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            help="Format of a log; [cyan]gpuplan list formats[/cyan] names them. Default: "
+            "detected.",
+            metavar="NAME",
+            autocompletion=one_of(log_formats),
+            rich_help_panel=READING_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            help="Take a canonical column from this column of the log, for example "
+            "job_class=model_type; may be repeated.",
+            metavar="CANONICAL=COLUMN",
+            rich_help_panel=READING_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        typer.Option(
+            help="Zone of times in a log that have no offset, for example Europe/Berlin.",
+            metavar="NAME",
+            rich_help_panel=READING_PANEL,
+            show_default=False,
+        ),
+    ] = None
+    max_rejects: Annotated[str, REJECTS_OPTION] = DEFAULT_REJECTS
+
+    def log_options(self) -> LogOptions:
+        """Return the library's form of these options. Raises `UsageError` on a bad value."""
+        from gpuplan.analysis.log_options import LogOptions
+        from gpuplan.analysis.reject_limit import Limit
+
+        return LogOptions(
+            self.source_format,
+            mapping(self.columns or ()),
+            self.time_zone,
+            Limit.of(self.max_rejects),
+        )
+
+    def given_options(self) -> dict[str, Any]:
+        """Return those that are not the default, by the names they have in a scenario."""
+        given = {
+            "source_format": self.source_format,
+            "map": self.columns,
+            "time_zone": self.time_zone,
+            "max_rejects": None if self.max_rejects == DEFAULT_REJECTS else self.max_rejects,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+def mapping(pairs: Sequence[str]) -> dict[str, str]:
+    """Return canonical column -> column of the log. Raises `UsageError` for a bad ``--map``."""
+    from gpuplan.analysis.errors import UsageError
+
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, column = (part.strip() for part in pair.partition("="))
+        if not (equals and name and column):
+            raise UsageError(f"--map {pair}: expected canonical=column, as submit_time=created")
+        if name in found:
+            raise UsageError(f"--map {pair}: {name} is already mapped to {found[name]}")
+        found[name] = column
+    return found

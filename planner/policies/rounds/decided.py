@@ -1,0 +1,58 @@
+"""Policies whose decisions come from a function in plain Python, once a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.planner.policies.policy import Baseline, Policy
+from gpuplan.planner.policies.rounds.sizes import cluster_sizes
+from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
+
+if TYPE_CHECKING:
+    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
+    from gpuplan.planner.frontier.replay.renting import RentedCluster
+    from gpuplan.planner.frontier.replay.replay import PlanReplay
+    from gpuplan.planner.runs.settings import Setting
+    from gpuplan.simkit.rounds.decisions import Allocation, RoundView
+    from gpuplan.simkit.run import Run
+
+DecideWith = Callable[["RoundView", Mapping[str, Any]], "Allocation"]
+"""Returns the GPUs of each job of a round, given the values of the settings."""
+
+
+def decided_policy(
+    name: str,
+    about: str,
+    source: str,
+    decide: DecideWith,
+    *,
+    own: Mapping[str, Setting] | None = None,
+    usual: Mapping[str, Any] | None = None,
+) -> Policy:
+    """Return a policy for a cluster of fixed size that ``decide`` shares anew every minute.
+
+    ``gpuplan simulate``, ``compare`` and ``pareto --baseline`` can run it, the last with the usual
+    settings.
+
+    Args:
+        name, about, source: of `Policy`.
+        decide: see `gpuplan.simkit.rounds.decisions`; a job may get any width its class has.
+        own: settings that others do not have.
+        usual: their defaults.
+    """
+
+    def run(jobs: ScaledJobs) -> Run:
+        from gpuplan.planner.policies.rounds.replay import play_decisions
+
+        values = jobs.values
+        return play_decisions(jobs.workload, jobs.standing_gpus, lambda view: decide(view, values))
+
+    def replay(workload: ClassWorkload, cluster: RentedCluster, gpus: float) -> PlanReplay:
+        from gpuplan.planner.policies.rounds.replay import replay_decisions
+
+        values = dict(usual or {})
+        return replay_decisions(workload, cluster, gpus, lambda view: decide(view, values))
+
+    baseline = Baseline("GPUs of the cluster", cluster_sizes, replay, is_standing=True)
+    return scaled_policy(name, about, source, run=run, baseline=baseline, own=own, usual=usual)

@@ -1,0 +1,179 @@
+"""What a scheduler of high-priority and spot tasks is: its order, placement, eviction and quota."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+PLACEMENTS = ("gfs", "packing", "apart", "fragmentation", "lowest")
+"""How a pod chooses its node: fullest node with its own kind and few evictions; fullest node; HP
+and spot on nodes of their own; least growth of fragmentation; the lowest number."""
+
+VICTIMS = ("gfs", "latest", "fewest", "fragmentation", "lowest", "random")
+"""How an HP pod chooses whom to evict: least eviction rate and waste (Eq. 19); the runs that began
+last; fewest tasks; least growth of fragmentation; lowest node; random."""
+
+QUOTAS = ("none", "forecast", "share")
+ETA_RULES = ("target", "literal", "fixed")
+BOUNDS = ("pool", "sum")
+
+
+@dataclass(frozen=True, slots=True)
+class SpotScheduler:
+    """A scheduler and the rules of the pool it serves (docs/gfs.md).
+
+    Attributes:
+        largest_first: whether the largest pods and gangs come first; else by submission.
+        placement: one of `PLACEMENTS`.
+        victims: one of `VICTIMS`.
+        avoids_heat: whether spot pods of whole GPUs skip nodes with many recent evictions.
+        quota: one of `QUOTAS`: no limit for spot, one from a forecast of HP demand, or
+            ``quota_share`` of the pool.
+        quota_share: 0 to 1.
+        blocking: whether a task that does not fit holds up those of its kind behind it.
+        leases: decide at every tick only; an evicted task then loses nothing.
+        eta_rule: how the quota follows evictions: towards the rate 1 - p, towards p, or not.
+        p: probability that HP demand stays below its forecast bound.
+        guarantee_h: hours for which a spot run is guaranteed.
+        aggregate: whether the bound is that of the pool's demand, or the sum of all
+            organizations' bounds.
+        eta_min, eta_max: limits of eta.
+        longest_wait_s: spot waits above this raise eta.
+        beta: weight of waste against the eviction rate (Eq. 19).
+        checkpoint_s: useful run time between checkpoints of a spot run.
+        grace_s: how long a victim works on after its eviction is decided.
+        restart_s, restart_gang_s: start-up of a run after an eviction, up to 8 GPUs and above.
+        tick_s: time between updates of the quota.
+    """
+
+    largest_first: bool = True
+    placement: str = "gfs"
+    victims: str = "gfs"
+    avoids_heat: bool = True
+    quota: str = "forecast"
+    quota_share: float = 0.25
+    blocking: bool = False
+    leases: bool = False
+    eta_rule: str = "target"
+    p: float = 0.9
+    guarantee_h: int = 1
+    aggregate: str = "pool"
+    eta_min: float = 0.05
+    eta_max: float = 2.0
+    longest_wait_s: int = 3600
+    beta: float = 0.5
+    checkpoint_s: int = 3600
+    grace_s: int = 30
+    restart_s: int = 40
+    restart_gang_s: int = 60
+    tick_s: int = 300
+
+    def __post_init__(self) -> None:
+        for name, known in (
+            ("placement", PLACEMENTS),
+            ("victims", VICTIMS),
+            ("quota", QUOTAS),
+            ("eta_rule", ETA_RULES),
+            ("aggregate", BOUNDS),
+        ):
+            if getattr(self, name) not in known:
+                raise ValueError(
+                    f"{name} must be one of {', '.join(known)}, got {getattr(self, name)!r}"
+                )
+        for name, low, high in (
+            ("quota_share", 0.0, 1.0),
+            ("p", 0.5, 0.9999),
+            ("guarantee_h", 1, 168),
+            ("eta_min", 0.0, self.eta_max),
+            ("eta_max", self.eta_min, 100.0),
+            ("longest_wait_s", 0, 10**9),
+            ("beta", 0.0, 1e6),
+            ("checkpoint_s", 1, 10**9),
+            ("grace_s", 0, 10**6),
+            ("restart_s", 0, 10**6),
+            ("restart_gang_s", 0, 10**6),
+            ("tick_s", 1, 86400),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be from {low:g} to {high:g}, got {value!r}")
+
+
+GFS = SpotScheduler()
+FCFS = SpotScheduler(
+    largest_first=False, avoids_heat=False, quota="none", blocking=True, placement="lowest",
+    victims="lowest",
+)  # fmt: skip
+
+SCHEDULERS: dict[str, SpotScheduler] = {
+    "gfs": GFS,
+    "gfs-e": GFS,
+    "gfs-d": replace(GFS, eta_rule="fixed"),
+    "gfs-s": replace(GFS, placement="packing"),
+    "gfs-p": replace(GFS, victims="random"),
+    "gfs-sp": replace(GFS, placement="packing", victims="random"),
+    "yarn-cs": replace(FCFS, placement="packing", victims="latest"),
+    "lyra": replace(FCFS, placement="apart", victims="fewest"),
+    "fgd": replace(FCFS, placement="fragmentation", victims="fragmentation"),
+    "chronus": replace(
+        FCFS, largest_first=True, blocking=False, placement="packing", victims="fewest",
+        leases=True, grace_s=0,
+    ),
+    "static-quota": replace(FCFS, quota="share"),
+    "first-fit": FCFS,
+}  # fmt: skip
+"""The schedulers by name. ``gfs-e`` differs in its forecast alone: last week's peak of the pool."""
+
+
+class Rules(NamedTuple):
+    """A `SpotScheduler` as numbers for the kernel; choices by their place among the known ones."""
+
+    largest_first: bool
+    placement: int
+    victims: int
+    avoids_heat: bool
+    quota: int
+    blocking: bool
+    leases: bool
+    steers: bool
+    target: float
+    guarantee_s: int
+    eta_min: float
+    eta_max: float
+    longest_wait_s: int
+    beta: float
+    checkpoint_s: int
+    grace_s: int
+    restart_s: int
+    restart_gang_s: int
+    tick_s: int
+    fixed_quota: int
+    seed: int
+
+    @classmethod
+    def of(cls, scheduler: SpotScheduler, capacity_milli: int, seed: int) -> Rules:
+        """Return the rules on a pool of this size."""
+        literal = scheduler.eta_rule == "literal"
+        return cls(
+            largest_first=scheduler.largest_first,
+            placement=PLACEMENTS.index(scheduler.placement),
+            victims=VICTIMS.index(scheduler.victims),
+            avoids_heat=scheduler.avoids_heat,
+            quota=QUOTAS.index(scheduler.quota),
+            blocking=scheduler.blocking,
+            leases=scheduler.leases,
+            steers=scheduler.eta_rule != "fixed",
+            target=scheduler.p if literal else 1.0 - scheduler.p,
+            guarantee_s=3600 * scheduler.guarantee_h,
+            eta_min=scheduler.eta_min,
+            eta_max=scheduler.eta_max,
+            longest_wait_s=scheduler.longest_wait_s,
+            beta=scheduler.beta,
+            checkpoint_s=scheduler.checkpoint_s,
+            grace_s=scheduler.grace_s,
+            restart_s=scheduler.restart_s,
+            restart_gang_s=scheduler.restart_gang_s,
+            tick_s=scheduler.tick_s,
+            fixed_quota=int(scheduler.quota_share * capacity_milli),
+            seed=1 + seed % (2**31 - 2),
+        )

@@ -1,0 +1,210 @@
+"""The spot simulator: a hand-worked eviction, agreement with a plain twin, laws, goldens."""
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from support_spot_twin import SpotTwin, Task
+
+from gpuplan.simkit.spot.parameters import SCHEDULERS, SpotScheduler
+from gpuplan.simkit.spot.quota import demand_bound
+from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotWorkload, never_fits, simulate_spot
+
+pytestmark = pytest.mark.kernels
+SLOW_TO_COMPILE = pytest.mark.skipif(
+    not numba.config.DISABLE_JIT,
+    reason="half a minute of compilation; runs as plain Python, and compiled in make test-slow",
+)
+POLICIES = {
+    "gfs": "gfs", "gfs-pool": "gfs", "gfs-d": "gfs-d", "gfs-s": "gfs-s", "yarn-cs": "yarn-cs",
+    "lyra": "lyra", "fgd": "fgd", "chronus": "chronus", "static": "static-quota",
+    "first-fit": "first-fit",
+}  # fmt: skip
+"""Policy of the twin -> scheduler."""
+HORIZON_S = 5 * 86400
+
+
+def workload(tasks):
+    columns = zip(*((t.submit, t.duration, t.hp, t.pods, t.g) for t in tasks), strict=True)
+    kinds = (np.int64, np.int64, np.bool_, np.int64, np.int64)
+    return SpotWorkload(*(np.array(c, k) for c, k in zip(columns, kinds, strict=True)))
+
+
+def run(cards, tasks, scheduler, forecast=None):
+    cards = np.array(cards, np.int64)
+    lendable = np.array([float(cards.sum())])
+    if forecast is not None:
+        bound = demand_bound(
+            forecast["mu"], forecast["sigma"], forecast["z"], scheduler.guarantee_h,
+            scheduler.aggregate,
+        )  # fmt: skip
+        lendable = np.maximum(0.0, cards.sum() - bound)
+    return simulate_spot(
+        cards, workload(tasks), scheduler, lendable_gpus=lendable, horizon_s=HORIZON_S
+    )
+
+
+def drawn(seed, blocking):
+    """Return nodes, tasks and a forecast with fractions, gangs and contention."""
+    rng = np.random.default_rng(seed)
+    cards = rng.choice([2, 4, 8], rng.integers(2, 5)).tolist()
+    most = max(cards)
+    shapes = [(g, w) for g in (300, 500, 1000, 2000, 4000, 8000) for w in (1, 1, 2)
+              if g <= 1000 * most]  # fmt: skip
+    tasks, at = [], 0
+    for rank in range(40):
+        at += int(rng.integers(0, 900))
+        g, pods = shapes[rng.integers(len(shapes))]
+        per_node = sum(c * (1000 // g) if g < 1000 else c // (g // 1000) for c in cards)
+        duration = int(rng.integers(60, 12000))
+        tasks.append(Task(rank, bool(rng.random() < 0.5), min(pods, per_node), g, at, duration))
+    tasks = [t for t in tasks if t.pods]
+    for rank, task in enumerate(tasks):
+        task.rank = rank
+    forecast = {
+        "mu": rng.uniform(0, sum(cards) / 2, (6, 2, 4)),
+        "sigma": rng.uniform(0.1, 1.5, (6, 2, 4)),
+        "z": 1.2815515655446004,
+    }
+    return cards, tasks, forecast
+
+
+def agree(seed, policy, blocking):
+    cards, tasks, forecast = drawn(seed, blocking)
+    scheduler = replace(
+        SCHEDULERS[POLICIES[policy]], blocking=blocking,
+        aggregate="pool" if policy == "gfs-pool" else "sum",
+    )  # fmt: skip
+    found = run(cards, tasks, scheduler, forecast)
+    shown = {name: forecast[name].tolist() for name in ("mu", "sigma")} | {"z": forecast["z"]}
+    twin = SpotTwin(cards, tasks, policy, shown, blocking=blocking, horizon_s=HORIZON_S).run()
+    for task in twin.tasks:
+        at = task.rank
+        ours = (found.first_start_s[at], found.finish_s[at], found.evictions[at])
+        assert ours == (task.first_start, task.finish, task.evictions), (seed, at)
+        assert found.wait_s[at] == task.wait and found.wasted_milli_s[at] == task.wasted
+        runs = [
+            (found.run_start_s[i], found.run_stop_s[i], RUN_ENDS[found.run_end[i]])
+            for i in np.flatnonzero(found.run_task == at)
+        ]
+        assert runs == [(begin, end, why) for begin, end, why, _ in task.runs]
+    if twin.quota_rows:
+        assert found.quota_milli.tolist() == [row[5] for row in twin.quota_rows]
+        assert found.eta == pytest.approx([row[4] for row in twin.quota_rows], abs=1e-12)
+
+
+@SLOW_TO_COMPILE
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_kernel_agrees_with_a_plain_twin(policy):
+    for seed in range(2):
+        agree(seed, policy, blocking=bool(seed % 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_kernel_agrees_with_a_plain_twin_on_many_workloads(policy):
+    for seed in range(100, 130):
+        agree(seed, policy, blocking=bool(seed % 2))
+
+
+@SLOW_TO_COMPILE
+def test_an_eviction_worked_by_hand():
+    # Spot holds the only node of 2 GPUs. HP comes at 1000: the victim works on until 1030, HP runs
+    # from 1030 to 1130, and the victim begins again with 40 s of restart; it had no checkpoint.
+    tasks = [Task(0, False, 1, 2000, 0, 5000), Task(1, True, 1, 1000, 1000, 100)]
+    found = run([2], tasks, SCHEDULERS["yarn-cs"])
+    assert found.first_start_s.tolist() == [0, 1030]
+    assert found.finish_s.tolist() == [1130 + 40 + 5000, 1130]
+    assert found.evictions.tolist() == [1, 0]
+    assert found.wait_s.tolist() == [100, 30]
+    assert found.wasted_milli_s.tolist() == [2000 * (1030 + 40), 0]
+
+
+@SLOW_TO_COMPILE
+def test_laws_hold_for_every_scheduler():
+    for name, scheduler in SCHEDULERS.items():
+        cards, tasks, forecast = drawn(7, blocking=False)
+        found = run(cards, tasks, scheduler, forecast)
+        done = found.finish_s >= 0
+        size, hp = found.workload.size_milli, found.workload.hp
+        assert (found.evictions[hp] == 0).all(), name  # HP is never evicted
+        for task in np.flatnonzero(done):  # progress is conserved: what ran, less what was lost
+            runs = np.flatnonzero(found.run_task == task)
+            held = size[task] * (found.run_stop_s[runs] - found.run_start_s[runs]).sum()
+            useful = size[task] * found.workload.duration_s[task]
+            assert held == useful + found.wasted_milli_s[task], name
+        times = np.unique(np.concatenate([found.run_start_s, found.run_stop_s]))
+        for time in times:
+            runs = (found.run_start_s <= time) & (time < found.run_stop_s)
+            assert size[found.run_task[runs]].sum() <= 1000 * sum(cards), name
+
+
+@SLOW_TO_COMPILE
+def test_two_equal_runs_are_equal():
+    cards, tasks, forecast = drawn(3, blocking=False)
+    first, second = (run(cards, tasks, SCHEDULERS["gfs-p"], forecast) for _ in range(2))
+    assert (first.finish_s == second.finish_s).all()
+    assert (first.run_nodes == second.run_nodes).all()
+
+
+def test_tasks_that_never_fit_are_found():
+    tasks = [
+        Task(0, True, 1, 8000, 0, 1),
+        Task(1, True, 3, 4000, 0, 1),
+        Task(2, True, 9, 500, 0, 1),
+    ]
+    cards = np.array([4, 4], np.int64)
+    assert never_fits(cards, workload(tasks)).tolist() == [True, True, False]
+    with pytest.raises(ValueError, match="does not fit into the empty pool"):
+        simulate_spot(cards, workload(tasks), SCHEDULERS["first-fit"], horizon_s=10)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [("placement", "x", "placement must be one of"), ("p", 0.2, "p must be from 0.5"),
+     ("tick_s", 0, "tick_s must be from 1"), ("eta_min", 3.0, "eta_min must be from")],
+)  # fmt: skip
+def test_rules_out_of_range_are_refused(field, value, said):
+    with pytest.raises(ValueError, match=said):
+        SpotScheduler(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [("submit_s", [5, 0], "order of submission"), ("pods", [0, 1], "at least 1"),
+     ("pod_milli", [1500, 1000], "whole GPUs"), ("hp", [True], "must have shape")],
+)  # fmt: skip
+def test_workloads_that_cannot_be_are_refused(column, value, said):
+    columns = {
+        "submit_s": [0, 1], "duration_s": [1, 1], "hp": [True, False], "pods": [1, 1],
+        "pod_milli": [1000, 1000],
+    } | {column: value}  # fmt: skip
+    with pytest.raises(ValueError, match=said):
+        SpotWorkload(**{name: np.array(one) for name, one in columns.items()})
+
+
+def test_the_bound_of_the_pool_is_below_the_sum_of_bounds():
+    mean, deviation = np.full((1, 2, 4), 3.0), np.full((1, 2, 4), 1.0)
+    (pool,) = demand_bound(mean, deviation, 2.0, 1, "pool")
+    (total,) = demand_bound(mean, deviation, 2.0, 1, "sum")
+    assert pool == pytest.approx(6 + 2 * 2**0.5) and total == pytest.approx(10)
+    with pytest.raises(ValueError, match="the forecast has 4 hours"):
+        demand_bound(mean, deviation, 2.0, 5, "pool")
+
+
+def golden():
+    spec = importlib.util.spec_from_file_location(
+        "golden_gfs", Path(__file__).parent / "golden_gfs.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_golden_workloads(shared):
+    for path in sorted((shared / "golden" / "gfs").glob("*.json")):
+        assert golden().differences(path) == []
