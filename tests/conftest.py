@@ -28,22 +28,17 @@ def pytest_configure():
 def pytest_collection_modifyitems(config, items):
     """Measure line coverage where it is cheap, and compile each kernel once.
 
-    A law runs many examples; a line that only they reach is not tested on purpose. The cases of a
-    test after its first have other values, seldom other lines. Lines of kernels are counted in a
-    second run, as plain Python. So the first run has no coverage of any of these, which makes them
-    faster. Files of kernels come first and the others in reverse, so that one worker compiles and
-    the other finds the kernels in the cache.
+    A law runs many examples; a line that only they reach is not tested on purpose. Lines of kernels
+    are counted in a second run, as plain Python. So the first run has no coverage of either, which
+    makes them faster. Files of kernels come first and the others in reverse, so that one worker
+    compiles and the other finds the kernels in the cache.
     """
     is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     by_test = getattr(config.option, "cov_context", None)  # make mutants asks which tests reach it
-    tests = set()
     for item in [] if is_plain or by_test else items:
-        test = item.nodeid.partition("[")[0]
-        is_further = test in tests
-        tests.add(test)
         marks = {mark.name for mark in item.iter_markers()}
         is_law = is_hypothesis_test(getattr(item, "obj", None))
-        if is_law or is_further or ("kernels" in marks and "compiled" not in marks):
+        if is_law or ("kernels" in marks and "compiled" not in marks):
             item.add_marker("no_cover")
     of_kernels = {item.path for item in items if item.get_closest_marker("kernels")}
     others = [item for item in items if item.path not in of_kernels]
