@@ -128,6 +128,9 @@ def check_folder(
         raise _CheckedOnly
 
 
+ATTEMPTS = 5  # to make a folder beside another run
+
+
 class _CheckedOnly(Exception):
     """Leaves an output before anything is written."""
 
@@ -139,15 +142,35 @@ def _folders(folder: Path, within: Sequence[str]) -> Iterator[None]:
     try:
         for path in (*reversed(folder.parents), folder, *(folder / name for name in within)):
             if not os.path.isdir(path):
-                try:
-                    path.mkdir()
-                except (OSError, ValueError) as error:
-                    why = getattr(error, "strerror", None) or error
-                    raise OutputError(f"{path}: cannot be made: {why}") from error
-                made.append(path)
+                _make(path, made)
         yield
     except BaseException:
         for path in reversed(made):
             with suppress(OSError):
                 path.rmdir()
         raise
+
+
+def _make(path: Path, made: list[Path]) -> None:
+    """Make a folder and note it in ``made``.
+
+    Another run may make it, or take away what it made for its check, at the same time.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if os.path.isdir(path):
+                return
+            raise OutputError(f"{path}: cannot be made: File exists") from None
+        except FileNotFoundError as error:
+            if attempt == ATTEMPTS - 1:
+                raise OutputError(f"{path}: cannot be made: {error.strerror}") from error
+            with suppress(OSError):
+                path.parent.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise OutputError(f"{path}: cannot be made: {why}") from error
+        else:
+            made.append(path)
+            return
