@@ -7,7 +7,7 @@ as the load of `gpuplan characterize`; a month has 730.5 hours.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,20 +96,16 @@ class Today:
         }
 
 
-def today(
-    trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None, *,
-    include_running: bool = False,
-) -> Today | None:  # fmt: skip
+def today(trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None) -> Today | None:
     """Return what a trace shows; None if no job has both a run time and GPUs.
 
     Args:
         trace: with the columns `COLUMNS`.
         usd_per_gpu_h: one price for every GPU, or one by GPU type; the bill of all is None where a
             type has none.
-        include_running: count jobs still running with the time they have run so far.
     """
     frame = trace.jobs.sort("submit_time", maintain_order=True)
-    jobs = job_arrays(frame, include_running=include_running)
+    jobs = job_arrays(frame, include_running=False)
     counted = jobs.timed_gpu()
     if not counted.any():
         return None
@@ -125,19 +121,14 @@ def today(
     ]
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
     bills = [each.usd_per_month for each in types]
-    whole = _usage(jobs, counted, None, span_s, None)
-    if all(bill is not None for bill in bills):
-        usd = float(sum(bill for bill in bills if bill is not None))
-        month_gpu_h = whole.mean_gpus * MONTH_H
-        whole = GpuUsage(
-            **(
-                asdict(whole)
-                | {
-                    "usd_per_month": usd,
-                    "usd_per_gpu_h": usd / month_gpu_h if month_gpu_h else None,
-                }
-            )
-        )
+    if len(types) == 1:
+        whole = replace(types[0], gpu_type=None)
+    else:
+        whole = _usage(jobs, counted, None, span_s, None)
+        if None not in bills:
+            usd = float(sum(bill or 0.0 for bill in bills))
+            gpu_h = whole.mean_gpus * MONTH_H
+            whole = replace(whole, usd_per_month=usd, usd_per_gpu_h=usd / gpu_h if gpu_h else None)
     known = ~np.isnan(wait_s)
     jct_s = (wait_s + run_s)[known]
     return Today(
@@ -159,16 +150,7 @@ def _usage(
     prices: float | Mapping[str, float] | None,
 ) -> GpuUsage:  # fmt: skip
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
-    mine = JobArrays(
-        submit_us=jobs.submit_us,
-        queue_s=jobs.queue_s,
-        duration_s=np.where(chosen, jobs.duration_s, np.nan),
-        num_gpus=jobs.num_gpus,
-        gpu_s=np.where(chosen, jobs.gpu_s, 0.0),
-        state=jobs.state,
-        censored=jobs.censored,
-        timed_jobs=int(chosen.sum()),
-    )
+    mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
     times, held, _ = held_over_time(mine)
     until = round(span_s * MICROS)
     lasting = np.diff(np.append(np.minimum(times, until), until))

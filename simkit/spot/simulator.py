@@ -8,10 +8,11 @@ import numpy as np
 
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.spot import tasks as table
-from gpuplan.simkit.spot.kernel import NODE_COUNT, RUN_COUNT, TICK_COUNT, replay
+from gpuplan.simkit.spot.kernel import replay
 from gpuplan.simkit.spot.parameters import Rules, SpotScheduler
 from gpuplan.simkit.spot.pool import MILLI, MOST_CARDS, Pool
 from gpuplan.simkit.spot.queue import Queue
+from gpuplan.simkit.spot.runs import COUNTERS, NODE_COUNT, RUN_COUNT, TICK_COUNT
 
 RUN_ENDS = ("finish", "evict", "lease")
 """Why a run ended, by number; ``lease`` is an eviction that loses nothing."""
@@ -157,7 +158,7 @@ def simulate_spot(
     shares, weights = np.unique(g, return_counts=True)
     least_share = int(min(MILLI, g[~workload.hp].min(initial=MILLI)))
     lendable = np.zeros(1) if lendable_gpus is None else np.asarray(lendable_gpus, np.float64)
-    most, nodes, ticks = 5 * n + 1024, 5 * pods + MILLI * capacity // MILLI + 1024, 4096
+    most, nodes, ticks = 5 * n + 1024, 5 * pods + capacity + 1024, 4096
     while True:
         if most > MOST_RUNS:
             raise TooManyRuns("spot tasks are evicted more than 67 million times")
@@ -173,7 +174,7 @@ def simulate_spot(
         tasks[table.STATE] = -1
         scratch = table.Scratch.of(pods, int(cards.max()), pool.pods.shape[1], rules.seed)
         records = table.Records.of(most, nodes, ticks)
-        count = np.zeros(22, np.int64)
+        count = np.zeros(COUNTERS, np.int64)
         done = replay(
             tasks,
             np.repeat(np.arange(n), workload.pods),

@@ -44,7 +44,7 @@ class TodaysPeak:
         return peak if self.cluster.max_gpus is None else min(peak, self.cluster.max_gpus)
 
     def replay(self, plan: Plan, unlimited: PlanReplay) -> PlanReplay | None:
-        """Return a replay at the budget of a plan; None if no plan keeps up within the peak.
+        """Return a replay at the budget of a plan; None if no plan fits within the peak.
 
         A plan with a job wider than the peak is made again without such widths.
         """
