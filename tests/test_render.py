@@ -6,6 +6,8 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -382,3 +384,22 @@ def test_help_offers_what_works(gpuplan, command, has, lacks):
     assert code == 0
     assert all(word in text for word in has)
     assert not any(word in text for word in lacks)
+
+
+def test_the_answer_is_shown_and_full_shows_the_rest(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first = replace(REPORT.tables[0], title="The answer")
+    second = replace(REPORT.tables[0], title="The rest")
+    report = replace(REPORT, tables=(first, second), answer=(first,), warnings=("a", "b", "c", "d"))
+    emit(report, Output(out=[tmp_path / "r.md"]))
+    out, err = capsys.readouterr()
+    assert "The answer" in out and "The rest" not in out
+    assert err.count("warning:") == 3
+    assert "--full shows 1 more table and 1 more warning\n" in err
+    assert "The rest" not in (tmp_path / "r.md").read_text()
+    emit(report, Output(full=True, out=[tmp_path / "full.md"]))
+    out, err = capsys.readouterr()
+    assert "The answer" in out and "The rest" in out
+    assert err.count("warning:") == 4 and "--full" not in err
+    assert "The rest" in (tmp_path / "full.md").read_text()

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+MOST_WARNINGS = 3
+"""Warnings on standard error without ``--full``; JSON has all."""
+
+
 def emit(
     report: Report,
     output: Output,
@@ -48,8 +52,7 @@ def emit(
     refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
-    for warning in report.warnings:
-        messages.warn(warning)
+    _warn(report, output.full)
     to_write = [*_files_of(report, output), *files]
     paths = [path for path, _ in to_write]
     done = (path for path in written if path is not None)
@@ -58,9 +61,22 @@ def emit(
     for path in paths:
         messages.note(f"wrote {path}")
     if not takes_stdout:
-        write_stdout(_text(report, output.output_format, sys.stdout))
+        write_stdout(_text(report, output.output_format, sys.stdout, output.full))
     if output.fail_if:
-        _judge(report, output.fail_if, output.allow_unchecked)
+        _judge(report.shown(output.full), output.fail_if, output.allow_unchecked)
+
+
+def _warn(report: Report, full: bool) -> None:
+    """Say the warnings on standard error, and what ``--full`` would add."""
+    shown = report.warnings if full else report.warnings[:MOST_WARNINGS]
+    for warning in shown:
+        messages.warn(warning)
+    tables = len(report.tables) - len(report.shown(full).tables)
+    warnings = len(report.warnings) - len(shown)
+    counted = ((tables, "table"), (warnings, "warning"))
+    more = [f"{n} more {name}{'' if n == 1 else 's'}" for n, name in counted if n > 0]
+    if more:
+        messages.note(f"--full shows {' and '.join(more)}")
 
 
 def write_files(to_write: Iterable[tuple[Path, WriteFile]]) -> None:
@@ -108,18 +124,18 @@ def write_stdout(text: str) -> None:
             raise OutputError(f"standard output cannot be written: {error.strerror}") from error
 
 
-def _text(report: Report, form: ResultFormat, stream: TextIO) -> str:
+def _text(report: Report, form: ResultFormat, stream: TextIO, full: bool) -> str:
     from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
 
     match form:
         case ResultFormat.json:
             return as_json(report)
         case ResultFormat.md:
-            return as_markdown(report)
+            return as_markdown(report.shown(full))
         case ResultFormat.csv:
             return as_csv(report)
         case ResultFormat.table:
-            return as_text(report, stream)
+            return as_text(report.shown(full), stream)
 
 
 def _files_of(report: Report, output: Output) -> Iterator[tuple[Path, WriteFile]]:
@@ -129,22 +145,23 @@ def _files_of(report: Report, output: Output) -> Iterator[tuple[Path, WriteFile]
     """
     for path in (*(output.plot or ()), *(output.out or ())):
         if path.suffix.lower() not in PICTURE_SUFFIXES:
-            yield path, partial(_write, report, path.suffix.lower(), output.output_format)
+            yield path, partial(_write, report, path.suffix.lower(), output)
         elif report.figure is None:
             raise UsageError(f"{path}: this result has no picture")
         else:
             yield path, partial(_draw, report.figure)
 
 
-def _write(report: Report, suffix: str, form: ResultFormat, path: Path) -> None:
-    """Write a report in the form that a suffix stands for; without one, in the form given."""
+def _write(report: Report, suffix: str, output: Output, path: Path) -> None:
+    """Write a report in the form that a suffix stands for; without one, in the form asked for."""
     if suffix == ".parquet" and report.frame is not None:
         from gpuplan.analysis.parquet import write_parquet
 
         write_parquet(report.frame(), path)
     else:
         with path.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(_text(report, TEXT_SUFFIXES.get(suffix, form), stream))
+            form = TEXT_SUFFIXES.get(suffix, output.output_format)
+            stream.write(_text(report, form, stream, output.full))
 
 
 def _draw(figure: Callable[[], Figure], path: Path) -> None:

@@ -82,12 +82,13 @@ class Report:
     Attributes:
         command: the command's name.
         results: the stable JSON contract; plain values, units in the names.
-        tables: what people read; the first is the main one, which CSV writes.
+        tables: all that people can read; the first is the main one, which CSV writes.
         inputs: the files the result comes from.
         parameters: every effective option.
-        headline: the answer in one sentence.
+        headline: the answer in one to three sentences.
         warnings: what would change the reader's decision.
         notes: what helps whoever typed the command; no part of the result.
+        answer: the tables that people see without ``--full``; None where these are all of them.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
@@ -101,6 +102,11 @@ class Report:
     headline: str = ""
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    answer: tuple[Table, ...] | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
+
+    def shown(self, full: bool) -> Report:
+        """Return the report with the tables that people see, all of them where ``full``."""
+        return self if full or self.answer is None else replace(self, tables=self.answer)

@@ -290,6 +290,17 @@ class PriceChoice:
         }
 
 
+Full = Annotated[
+    bool,
+    COMMON,
+    typer.Option(
+        "--full",
+        help="Show every table and every warning. Default: the answer.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """Where and how a command shows its result."""
@@ -303,6 +314,7 @@ class Output:
     plot: Plot = None
     fail_if: FailIf = None
     allow_unchecked: AllowUnchecked = False
+    full: Full = False
 
 
 @dataclass(frozen=True, slots=True)

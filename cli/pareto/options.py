@@ -284,7 +284,6 @@ class ComparedChoice:
     ] = MethodName.exact
     baseline: Annotated[
         list[str] | None,
-        COMMON,
         typer.Option(
             autocompletion=one_of(baselines),
             metavar="NAME",
