@@ -84,7 +84,7 @@ class StudyCommand:
         """Add the command to the application."""
 
         def show(**values: Any) -> None:
-            self._show(values.pop("output"), self.study(**values))
+            self.show(values.pop("output"), self.study(**values))
 
         own = list(inspect.signature(self.study).parameters.values())
         output = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY)
@@ -98,7 +98,7 @@ class StudyCommand:
         """Return a click command that returns the study of its options and shows nothing."""
         return option_reader(self.name, self.study)
 
-    def _show(self, group: Any, study: Study[Any]) -> None:
+    def show(self, group: Any, study: Study[Any]) -> None:
         """Write the report of a study where its options of output say."""
         known = {field.name for field in fields(Output)}
         given = {one.name: getattr(group, one.name) for one in fields(group)}
