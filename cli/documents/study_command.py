@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.options.arguments import option_reader, types_of
 from gpuplan.cli.options.outputs import check_output, check_suffix
-from gpuplan.cli.options.shared_options import Output, command, option_reader, types_of
+from gpuplan.cli.options.shared_options import Output, command
 
 if TYPE_CHECKING:
     import typer
