@@ -273,7 +273,7 @@ def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
     """
     law = study.speedup.law
     if law is None:
-        raise ValueError(f"{study.speedup.name} is no law")
+        raise ValueError(f"{study.speedup.name} is not a law")
     names = (*ENDS, other_family(study.speedup.name, law))
     others, notes = [], []
     for name in dict.fromkeys(names):
