@@ -56,6 +56,10 @@ def material() -> dict[str, bytes]:
     }
 
 
+CACHED = ("studies", "traces")
+"""The folders that a cache makes in the folder it is given."""
+
+
 def fresh(command: str, flag: str, rng: Random) -> str:
     """Return a valid name for the output of an option."""
     if flag == "--plot":
@@ -122,6 +126,8 @@ def options(rng: Random) -> Draft:
                 value = fresh(command, option.flag, rng)
                 given = [option.flag, value]
             case.written |= names_of(value)
+            if option.flag == "--cache":  # perhaps a folder of other things too
+                case.written |= {os.path.normpath(f"{value}/{kind}") for kind in CACHED}
         case.arguments += given
         return " ".join(given)[:100]
 
