@@ -75,7 +75,7 @@ def check_output(
         if plot.suffix.lower() not in PICTURE_SUFFIXES:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
     if output.fail_if:
-        from gpuplan.cli.gates.gates import read_condition
+        from gpuplan.cli.gates.conditions import read_condition
 
         for condition in output.fail_if:
             read_condition(condition)

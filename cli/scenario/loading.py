@@ -303,7 +303,7 @@ class _Loader:
 
     def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
-        from gpuplan.cli.gates.gates import read_condition
+        from gpuplan.cli.gates.conditions import read_condition
 
         is_known = len(studies) == len(self.table("study"))  # else that is the mistake to tell
         commands = {study.name: study.command for study in studies if is_known}
