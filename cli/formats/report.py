@@ -87,6 +87,8 @@ class Report:
         parameters: every effective option.
         headline: the answer in one to three sentences.
         warnings: what would change the reader's decision.
+        caveats: what else limits the result; people see it with ``--full``, JSON has it among the
+            warnings.
         notes: what helps whoever typed the command; no part of the result.
         answer: the tables that people see without ``--full``; None where these are all of them.
         figure: draws the picture, where there is one.
@@ -101,6 +103,7 @@ class Report:
     parameters: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
     warnings: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     answer: tuple[Table, ...] | None = None
     figure: Callable[[], Figure] | None = None
