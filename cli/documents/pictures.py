@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report
 
 TITLES = {
+    "bill": "What each month cost, by who pays",
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "pareto": "Completion time against budget",

@@ -12,6 +12,7 @@ from gpuplan.cli.documents.verdict import advisers_of
 from gpuplan.cli.gates.gates import GateResult
 
 TITLES = {
+    "bill": "What it costs a month, and who pays",
     "characterize": "The workload",
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
