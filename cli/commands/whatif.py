@@ -14,6 +14,7 @@ from gpuplan.analysis.input_files import InputFile
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.log_choice import READING_PANEL
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -135,6 +136,16 @@ def register(app: typer.Typer) -> None:
                 metavar="LEVEL",
                 show_default=False,
                 rich_help_panel=SITE_PANEL,
+            ),
+        ] = None,
+        limit_factor: Annotated[
+            float | None,
+            typer.Option(
+                help="Time limit of a job without one, over its run time. Default: as calibrated.",
+                min=1.0,
+                max=1000.0,
+                show_default=False,
+                rich_help_panel=READING_PANEL,
             ),
         ] = None,
         strict: Annotated[
