@@ -27,6 +27,7 @@ TITLES = {
     "pareto": "Completion time against budget",
     "simulate": "The replay over time",
     "sweep": "Cost against completion time by threshold",
+    "whatif": "Effect on waits, with its error",
 }
 HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming
 ROOT = re.compile(r'<svg .*?viewBox="([^"]*)".*?>', re.DOTALL)

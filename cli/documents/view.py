@@ -18,6 +18,7 @@ TITLES = {
     "pareto": "Completion time by budget",
     "simulate": "One policy replayed",
     "sweep": "Serverless threshold",
+    "whatif": "A change of the Slurm site",
 }
 STATES = {
     "passed": "passed",
