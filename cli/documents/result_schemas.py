@@ -47,6 +47,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         CharacterizeResults,
         WorkloadComparison,
     )
+    from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.synth import SynthParameters
@@ -55,6 +56,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "ingest": (IngestParameters, (IngestAccount,)),
         "prices": (PricesParameters, (PricesResults,)),
         "synth": (SynthParameters, (SynthResults,)),
+        "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
 

@@ -55,6 +55,18 @@ IncludeRunning = Annotated[
 ]
 
 
+Spot = Annotated[
+    str | None,
+    typer.Option(
+        "--spot",
+        help="Which jobs are spot, as --where has it, such as 'duration_s < 3600'; all others have "
+        "high priority. Default: the priorities of the trace.",
+        metavar="CONDITION",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayChoice:
     """How a trace becomes the jobs of a replay."""

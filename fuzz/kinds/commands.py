@@ -14,6 +14,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "ingest": (("log.csv",), 2),
     "prices": (("p.csv",), 2),
     "characterize": (("lab.parquet",), 5),
+    "forecast": (("lab.parquet",), 3),
     "pareto": (("lab.parquet",), 8),
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),
