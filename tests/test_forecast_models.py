@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import InputError
-from gpuplan.analysis.forecast.demand import HourlyDemand, demand_of_jobs
+from gpuplan.analysis.forecast.demand import DemandSeries, demand_of_jobs
 from gpuplan.analysis.forecast.forecast import forecast
 from gpuplan.analysis.forecast.models import MODELS, Split, forecasts_of, targets
 from gpuplan.analysis.forecast.scores import pinball
@@ -43,7 +43,7 @@ def test_what_ends_at_the_hour_is_no_demand_of_the_next():
 
 def demand_of(values, first=0):
     values = np.atleast_2d(np.asarray(values, float))
-    return HourlyDemand(tuple("abcdef"[: len(values)]), values, first, False)
+    return DemandSeries(tuple("abcdef"[: len(values)]), values, first, False)
 
 
 def test_simple_models_say_what_they_are():

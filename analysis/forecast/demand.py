@@ -20,7 +20,7 @@ NO_NAME = "(none)"
 
 
 @dataclass(frozen=True, slots=True)
-class HourlyDemand:
+class DemandSeries:
     """GPUs asked for in consecutive hours.
 
     Attributes:
@@ -45,10 +45,10 @@ class HourlyDemand:
         """Hour of the week of the first value; 0 is Monday at midnight."""
         return (self.first_hour + (DAY_H * EPOCH_WEEKDAY if self.has_calendar else 0)) % WEEK_H
 
-    def before(self, hour: int) -> HourlyDemand:
+    def before(self, hour: int) -> DemandSeries:
         """Return the hours before an hour."""
         count = hour - self.first_hour
-        return HourlyDemand(self.names, self.gpus[:, :count], self.first_hour, self.has_calendar)
+        return DemandSeries(self.names, self.gpus[:, :count], self.first_hour, self.has_calendar)
 
 
 def time_of_hour(hour: int) -> datetime:
@@ -65,7 +65,7 @@ def demand_of_jobs(
     has_calendar: bool,
     until_hour: int,
     most: int,
-) -> HourlyDemand:
+) -> DemandSeries:
     """Return the demand of the jobs of each name, up to an hour.
 
     A job asks for its GPUs from its submission on for its duration, as if it never waited.
@@ -103,7 +103,7 @@ def demand_of_jobs(
             for own in (codes == code for code in range(len(labels)))
         ]
     )
-    return HourlyDemand(tuple(labels), found / PARTS_PER_GPU, first, has_calendar)
+    return DemandSeries(tuple(labels), found / PARTS_PER_GPU, first, has_calendar)
 
 
 def peaks(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.arrays import FloatArray
-from gpuplan.analysis.forecast.demand import HourlyDemand
+from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.analysis.forecast.models import (
     LAST_VALUE,
     LEVELS,
@@ -39,7 +39,7 @@ class DemandForecast:
         left_out: models that need a longer history.
     """
 
-    demand: HourlyDemand
+    demand: DemandSeries
     split: Split
     chosen: tuple[str, ...]
     scores: tuple[tuple[ModelScore, ...], ...]
@@ -62,7 +62,7 @@ def least_hours(steps: int) -> int:
     return max(LEAST_H, 5 * (steps + 1))
 
 
-def forecast(demand: HourlyDemand, steps: int, model: str = AUTO) -> DemandForecast:
+def forecast(demand: DemandSeries, steps: int, model: str = AUTO) -> DemandForecast:
     """Return the next hours of every series.
 
     Args:

@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.errors import InputError, shortened
 from gpuplan.analysis.files import is_parquet, is_pipe
-from gpuplan.analysis.forecast.demand import HourlyDemand
+from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import read_moments
 from gpuplan.analysis.time_units import HOUR_US
@@ -44,7 +44,7 @@ def _header(data: bytes) -> list[str]:
     return [cell.strip().strip('"') for cell in line.split(",")]
 
 
-def read_series(path: Path) -> HourlyDemand:
+def read_series(path: Path) -> DemandSeries:
     """Return the demand in a table; of several rows in one hour the highest values.
 
     Raises:
@@ -64,7 +64,7 @@ def read_series(path: Path) -> HourlyDemand:
     hours, has_calendar = _hours(path, raw)
     values = np.stack([_gpus(path, raw, name) for name in raw.columns[1:]])
     first, starts = int(hours[0]), np.flatnonzero(np.diff(hours, prepend=hours[0] - 1))
-    return HourlyDemand(
+    return DemandSeries(
         tuple(raw.columns[1:]), np.maximum.reduceat(values, starts, axis=1), first, has_calendar
     )
 
@@ -118,4 +118,5 @@ def _gpus(path: Path, raw: pl.DataFrame, name: str) -> np.ndarray[tuple[int], np
         raise InputError(
             path, found, row=row + 2, column=name, expected="a number of GPUs, at least 0"
         )
-    return np.maximum(values.to_numpy(), 0.0)
+    found: np.ndarray[tuple[int], np.dtype[np.float64]] = np.maximum(values.to_numpy(), 0.0)
+    return found

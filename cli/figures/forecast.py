@@ -59,9 +59,9 @@ def _draw(axes: Axes, found: DemandForecast, at: int) -> None:
     axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
     axes.title.set(fontsize=10)
     if demand.has_calendar:
-        locator = AutoDateLocator(maxticks=8)
+        locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _times(hours: Any, has_calendar: bool) -> Any:

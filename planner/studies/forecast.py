@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.forecast.demand import (
-    HourlyDemand,
+    DemandSeries,
     demand_of_jobs,
     time_of_hour,
 )
@@ -31,7 +31,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.lookup import find_named
 from gpuplan.analysis.time_units import HOUR_US
-from gpuplan.analysis.trace import Selection
+from gpuplan.analysis.trace import Selection, written_utc
 from gpuplan.analysis.words import counted, listed
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.time import to_micros
@@ -115,10 +115,7 @@ class ForecastRequest:
     def parameters(self) -> ForecastParameters:
         """Return what goes under ``parameters`` in the JSON output."""
         at = self.at
-        if isinstance(at, datetime):
-            written = at.astimezone(UTC).replace(tzinfo=None).isoformat()
-        else:
-            written = None if at is None else str(at)
+        written = written_utc(at) if isinstance(at, datetime) else None if at is None else str(at)
         return ForecastParameters(
             by=self.by,
             horizon_h=self.horizon_h,
@@ -251,7 +248,7 @@ class ForecastStudy:
 class _Source:
     """Demand as read, up to the hour at which the forecast is issued."""
 
-    demand: HourlyDemand
+    demand: DemandSeries
     peak_gpus: float
     are_pools: bool
     input: InputFile
@@ -371,10 +368,10 @@ def _from_trace(request: ForecastRequest) -> _Source:
         notes.append(f"no job has a {request.by}: all make one series")
         names = pl.repeat(ALL, jobs.height, eager=True)
     if hour <= first:
-        demand = HourlyDemand((ALL,), np.zeros((1, 0)), first, has_calendar)
+        demand = DemandSeries((ALL,), np.zeros((1, 0)), first, has_calendar)
         return _Source(demand, 0.0, False, trace_input(trace), tuple(notes))
 
-    def demanded(names: pl.Series) -> HourlyDemand:
+    def demanded(names: pl.Series) -> DemandSeries:
         return demand_of_jobs(
             submit, duration, gpus, names,
             has_calendar=has_calendar, until_hour=hour, most=MOST_SERIES,
@@ -407,7 +404,7 @@ def _outside(request: ForecastRequest, first: int, end: int, has_calendar: bool)
     return UsageError(f"--at {request.at}: {request.source} allows {low} to {high}")
 
 
-def _written(demand: HourlyDemand, hour: int) -> str | None:
+def _written(demand: DemandSeries, hour: int) -> str | None:
     if not demand.has_calendar:
         return None
     return time_of_hour(hour).replace(tzinfo=None).isoformat()
@@ -436,14 +433,15 @@ def _series(found: DemandForecast, at: int) -> SeriesForecast:
 
 
 def _mean_score(scores: list[ModelScore]) -> ModelScore:
+    """Return the mean of each error over several series."""
+
     def mean(name: str) -> float:
         values: FloatArray = np.array([getattr(one, name) for one in scores], np.float64)
         known = values[~np.isnan(values)]
         return float(known.mean()) if known.size else np.nan
 
-    names = ("validation_mae", "mae", "mse", "rmse", "mape", "pinball_90", "pinball_95")
-    covered = ("coverage_90", "coverage_95")
-    return replace(scores[0], **{name: mean(name) for name in (*names, *covered)})
+    names = (one.name for one in fields(ModelScore) if one.name != "name")
+    return ModelScore(scores[0].name, **{name: mean(name) for name in names})
 
 
 def _lendable(request: ForecastRequest, source: _Source, found: DemandForecast) -> list[Lendable]:
