@@ -118,5 +118,5 @@ def _gpus(path: Path, raw: pl.DataFrame, name: str) -> np.ndarray[tuple[int], np
         raise InputError(
             path, found, row=row + 2, column=name, expected="a number of GPUs, at least 0"
         )
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = np.maximum(values.to_numpy(), 0.0)
-    return found
+    gpus: np.ndarray[tuple[int], np.dtype[np.float64]] = np.maximum(values.to_numpy(), 0.0)
+    return gpus
