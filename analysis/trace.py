@@ -58,6 +58,8 @@ class Selection:
         scale_interarrival: factor on every gap between submissions; the first one stays.
         seed: seed of the draw.
         log: how to read a log that is given in place of a trace.
+        spot: a predicate as ``where``; the jobs that match are spot and all others have high
+            priority. None keeps the priorities of the trace.
     """
 
     where: str | None = None
@@ -68,6 +70,7 @@ class Selection:
     scale_interarrival: float = 1.0
     seed: int = 0
     log: LogOptions = field(default_factory=LogOptions)
+    spot: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("scale_duration", "scale_interarrival"):
@@ -87,6 +90,7 @@ class Selection:
             "scale_duration": self.scale_duration,
             "scale_interarrival": self.scale_interarrival,
             "seed": self.seed,
+            **({} if self.spot is None else {"spot": self.spot}),
         }
 
 
@@ -288,6 +292,10 @@ def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> int:
 def _matching(
     scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
 ) -> pl.DataFrame:
+    if selection.spot is not None:
+        is_spot = _predicate(selection.spot, scan, "--spot").fill_null(False)
+        kind = pl.when(is_spot).then(pl.lit("spot")).otherwise(pl.lit("hp"))
+        scan = scan.with_columns(kind.cast(CANONICAL["priority"]).alias("priority"))
     if selection.where is not None:
         scan = scan.filter(_predicate(selection.where, scan))
     if selection.since is not None:
@@ -296,10 +304,12 @@ def _matching(
         scan = scan.filter(pl.col("submit_time") < selection.until)
     try:
         jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
-    except pl.exceptions.PolarsError as error:
-        if selection.where is None:
-            raise
-        raise _bad_predicate(selection.where, error) from error  # such as a cast of a value
+    except pl.exceptions.PolarsError as error:  # such as a cast of a value
+        if selection.where is not None:
+            raise _bad_predicate(selection.where, error) from error
+        if selection.spot is not None:
+            raise _bad_predicate(selection.spot, error, "--spot") from error
+        raise
     if not jobs["submit_time"].is_sorted():  # ingest writes it sorted
         jobs = jobs.sort("submit_time", maintain_order=True)
     columns = jobs.get_columns()
@@ -309,23 +319,23 @@ def _matching(
     return pl.DataFrame(columns)
 
 
-def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
-    """Return a checked polars expression for the text of ``--where``."""
+def _predicate(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
+    """Return a checked polars expression for the text of an option."""
     try:
         predicate = read_predicate(where)
         terms = [term.alias(str(number)) for number, term in enumerate(predicate.terms)]
         kinds = scan.head(0).select(terms).collect().dtypes
     except pl.exceptions.PolarsError as error:
-        raise _bad_predicate(where, error) from error
+        raise _bad_predicate(where, error, option) from error
     except PredicateTooLarge as error:
-        raise UsageError(f"--where {shortened(where)!r}: {error}\n  next: {error.hint}") from error
+        raise UsageError(f"{option} {shortened(where)!r}: {error}\n  next: {error.hint}") from error
     for kind in kinds:
         if kind != pl.Boolean():
-            raise _bad_predicate(where, f"gives {kind}, not true or false")
+            raise _bad_predicate(where, f"gives {kind}, not true or false", option)
     return predicate.whole
 
 
-def _bad_predicate(where: str, problem: object) -> UsageError:
+def _bad_predicate(where: str, problem: object, option: str = "--where") -> UsageError:
     reason = str(problem).strip().partition("\n")[0]
     bare = QUOTED.sub("", where)
     if (word := SQL_WORDS.search(bare)) is not None:
@@ -339,7 +349,7 @@ def _bad_predicate(where: str, problem: object) -> UsageError:
         "a time as DATE '2026-01-31' or '2026-01-31T12:00:00Z'::timestamptz, or by --since, --until"
     )
     return UsageError(
-        f"--where {shortened(where, 400)!r}: {shortened(reason, 400)}\n  next: {hint}"
+        f"{option} {shortened(where, 400)!r}: {shortened(reason, 400)}\n  next: {hint}"
     )
 
 

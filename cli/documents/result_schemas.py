@@ -49,6 +49,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         CharacterizeResults,
         WorkloadComparison,
     )
+    from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.synth import SynthParameters
@@ -58,6 +59,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "prices": (PricesParameters, (PricesResults,)),
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
+        "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
 

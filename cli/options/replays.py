@@ -66,6 +66,17 @@ LimitFactor = Annotated[
     ),
 ]
 
+Spot = Annotated[
+    str | None,
+    typer.Option(
+        "--spot",
+        help="Which jobs are spot, as --where has it, such as 'duration_s < 3600'; all others have "
+        "high priority. Default: the priorities of the trace.",
+        metavar="CONDITION",
+        show_default=False,
+    ),
+]
+
 
 def with_limit_factor(settings: list[str] | None, limit_factor: float | None) -> list[str]:
     """Return the settings with ``--limit-factor`` as one of them."""
