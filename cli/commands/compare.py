@@ -19,7 +19,12 @@ from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import (
+    COMPILING,
+    LimitFactor,
+    ReplayChoice,
+    with_limit_factor,
+)
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
@@ -64,6 +69,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    limit_factor: LimitFactor = None,
 ) -> Study[CompareRequest]:
     """Replay a trace under several policies, and compare cost and completion times."""
     from gpuplan.cli.options.policy_specs import read_contenders
@@ -74,7 +80,7 @@ def compare(
         tuple(
             read_contenders(
                 policy or DEFAULT_POLICIES,
-                settings or [],
+                with_limit_factor(settings, limit_factor),
                 cluster.size(),
                 are_priced=market.prices is not None,
             )

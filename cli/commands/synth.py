@@ -141,7 +141,7 @@ def synth(
         ),
     ] = None,
 ) -> Study[SynthRequest]:
-    """Make a synthetic trace with the statistics of a real one."""
+    """Make a synthetic trace that is like a real one."""
     from gpuplan.planner.studies.synth import SynthRequest
 
     request = SynthRequest(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.lookup import nearest
+from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.formats.units import SECONDS_PER
 from gpuplan.cli.gates.fields import unit_of
 
@@ -129,9 +130,8 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
     first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
     if not (dot and studies) or first in studies:
         return
-    commands = ("characterize", "pareto", "sweep", "simulate", "compare")
     near = nearest(first, studies)
-    if near is None and first not in commands:
+    if near is None and first not in COMMANDS:
         return
     for command in set(studies.values()):
         schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")

@@ -95,10 +95,32 @@ class GateResult:
         }
 
 
-def check(results: Mapping[str, Any], conditions: Sequence[str]) -> list[GateResult]:
-    """Return the outcome of each condition on a result; raises nothing, to report all."""
+def check(
+    results: Mapping[str, Any], conditions: Sequence[str], command: str = ""
+) -> list[GateResult]:
+    """Return the outcome of each condition on a result; raises nothing, to report all.
+
+    A field may begin with the name of the command, as it does where there are several studies.
+    """
     numbers = Numbers.of(fields_of(results, layout_of(results)))
-    return each(conditions, lambda condition: _judged(numbers, condition))
+    return each(conditions, by_either_name(lambda condition: _judged(numbers, condition), command))
+
+
+def by_either_name(
+    judge: Callable[[Condition], GateResult], command: str
+) -> Callable[[Condition], GateResult]:
+    """Return a judge that takes ``command.field`` for ``field`` where no field has that name."""
+
+    def either(condition: Condition) -> GateResult:
+        try:
+            return judge(condition)
+        except NoField as error:
+            first, _, rest = condition.field.partition(".")
+            if isinstance(error, NoRow) or not rest or first != command:
+                raise
+            return judge(replace(condition, field=rest))
+
+    return either
 
 
 def check_all(

@@ -14,6 +14,8 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "ingest": (("log.csv",), 2),
     "prices": (("p.csv",), 2),
     "characterize": (("lab.parquet",), 5),
+    "bill": (("lab.parquet", "--price=1.29"), 3),
+    "forecast": (("lab.parquet",), 3),
     "pareto": (("lab.parquet",), 8),
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
@@ -31,6 +32,8 @@ class TraceJobs:
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.
+        limit_us: the recorded time limit of each, microseconds, -1 where there is none; None where
+            the trace has no limits.
     """
 
     workload: Workload
@@ -38,6 +41,7 @@ class TraceJobs:
     notes: tuple[str, ...]
     first_submit_us: int | None = None
     job_class: pl.Series | None = None
+    limit_us: IntArray | None = None
 
     @property
     def span_s(self) -> float:
@@ -133,6 +137,7 @@ def jobs_of(
         ),
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
+        limit_us=_limits(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
@@ -148,6 +153,19 @@ def jobs_of(
                 *told,
             ]
         ),
+    )
+
+
+def _limits(jobs: pl.DataFrame) -> IntArray | None:
+    """Return the recorded time limits, microseconds; -1 for a job without one."""
+    if LIMIT_COLUMN not in jobs.columns:
+        return None
+    limit_s = jobs[LIMIT_COLUMN].fill_nan(None)
+    known = limit_s.is_between(1 / MICROS, CENTURY_S).fill_null(False)
+    if not known.any():
+        return None
+    return np.where(
+        known.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
     )
 
 
