@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.formats.units import show_count, show_duration, show_number
+from gpuplan.cli.formats.units import show_about_usd, show_count, show_duration, show_number
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
@@ -29,5 +29,5 @@ def today_text(today: Today | None) -> str:
         if today.waits < usage.jobs:
             text += f" where the wait is known ({today.waits:,} of {usage.jobs:,} jobs)"
     if usage.usd_per_month is not None:
-        text += f", ${usage.usd_per_month:,.0f} a month"
+        text += f", {show_about_usd(usage.usd_per_month)} a month"
     return f"{text}."
