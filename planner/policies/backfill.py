@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.analysis.words import counted
-from gpuplan.planner.policies.cluster_settings import SCHEDULERS, SHARED, whole_nodes
+from gpuplan.planner.policies.cluster_settings import (
+    SCHEDULERS,
+    SHARED,
+    priced_values,
+    whole_nodes,
+)
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import OF_PRICES, Setting, SettingError
 
@@ -62,7 +67,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     from gpuplan.simkit.cluster_shape import GpuPool
 
     refuse_choice(settings)
-    values = _defaults() | dict(settings)
+    values = priced_values(_defaults(), settings)
     factor = values["limit_factor"]
     if factor is not None and not 1 <= factor <= MOST_FACTOR:
         raise SettingError(["limit_factor"], f"is at least 1 and at most 1000, found {factor:g}")
@@ -78,11 +83,11 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     check_widest(widest, cluster.gpus, size, "would never start", whole_nodes(widest, each))
     terms = terms_of(values)
     run = backfill_run(jobs.workload, cluster, name, limit_us)
-    bill = bill_of(run, terms)
+    bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
     shape = GpuPool(cluster.gpus, each, None if pool is None else pool.gpu_type)
     own = SETTINGS.keys() - OF_PRICES.keys() - set(RENTED)
     described = {"cluster": str(shape), "gpus": cluster.gpus, "gpus_per_node": each}
-    results = measure(run, bill)
+    results = measure(run, bill, jobs.window_us)
     results.pop("fragmented_share", None)  # not measured here
     return Simulation(
         policy=name,
