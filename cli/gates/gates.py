@@ -337,7 +337,7 @@ def _check_study(field: str, studies: Mapping[str, str]) -> None:
     first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
     if not (dot and studies) or first in studies:
         return
-    commands = ("characterize", "pareto", "sweep", "simulate", "compare", "bill")
+    commands = ("characterize", "pareto", "sweep", "simulate", "compare", "bill", "size")
     near = nearest(first, studies)
     if near is None and first not in commands:
         return

@@ -31,7 +31,7 @@ from gpuplan.cli.scenario.scenario import (
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
 
-STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare", "bill")
+STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare", "bill", "size")
 WORKLOADS = ("trace", "log", "synth")
 TOP = ("title", "workload", "prices", "speedups", "clouds", "policies", "study", "output", "gates")
 NAME = re.compile(r"\w+", re.ASCII)
