@@ -92,6 +92,9 @@ class GpuPrices:
             return self.usd_per_gpu_h.get("")
         if any(usd is None for usd, _ in priced):
             return None
+        known = {usd for usd, _ in priced}
+        if len(known) == 1:
+            return known.pop()
         total = sum(hours for _, hours in priced)
         return sum(usd * hours for usd, hours in priced if usd is not None) / total
 

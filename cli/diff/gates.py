@@ -16,16 +16,9 @@ from dataclasses import dataclass, replace
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
 from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.gates.conditions import Condition, limit_of, read_condition
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
-from gpuplan.cli.gates.gates import (
-    Condition,
-    GateResult,
-    by_either_name,
-    each,
-    find,
-    limit_of,
-    read_condition,
-)
+from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
 
 
 @dataclass(frozen=True, slots=True)

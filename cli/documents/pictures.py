@@ -28,6 +28,7 @@ TITLES = {
     "simulate": "The replay over time",
     "size": "Waits against the bill of a month, by size",
     "sweep": "Cost against completion time by threshold",
+    "whatif": "Effect on waits, with its error",
 }
 HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming
 ROOT = re.compile(r'<svg .*?viewBox="([^"]*)".*?>', re.DOTALL)

@@ -49,6 +49,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         CharacterizeResults,
         WorkloadComparison,
     )
+    from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.prices import PricesParameters
     from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
@@ -60,6 +61,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
         "size": (SizeParameters, (SizeResults,)),
+        "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
 

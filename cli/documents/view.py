@@ -19,6 +19,7 @@ TITLES = {
     "simulate": "One policy replayed",
     "size": "How many GPUs",
     "sweep": "Serverless threshold",
+    "whatif": "A change of the Slurm site",
 }
 STATES = {
     "passed": "passed",

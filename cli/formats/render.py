@@ -29,7 +29,7 @@ def as_json(report: Report) -> str:
         "inputs": [plain_result(source) for source in report.inputs],
         "parameters": report.parameters,
         "results": report.results,
-        "warnings": list(report.warnings),
+        "warnings": [*report.warnings, *report.caveats],
         "gpuplan_version": gpuplan_version(),
     }
     return written_json(plain(document))
