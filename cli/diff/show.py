@@ -44,6 +44,13 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "usd_per_month": (COST, "bill of a month"),
         "idle_usd_per_month": (COST, "of it idle"),
     },
+    "size": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpus": (COST, "GPUs needed"),
+        "usd_per_month": (COST, "cost of a month"),
+        "commitment.committed_gpus": (COST, "GPUs to commit to"),
+        "commitment.usd_per_month": (COST, "cost of a month with a commitment"),
+    },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
         "policies.cost_usd": (COST, "cost"),

@@ -26,6 +26,7 @@ TITLES = {
     "compare": "Completion times and cost by policy",
     "pareto": "Completion time against budget",
     "simulate": "The replay over time",
+    "size": "Waits against the bill of a month, by size",
     "sweep": "Cost against completion time by threshold",
     "whatif": "Effect on waits, with its error",
 }

@@ -17,6 +17,7 @@ TITLES = {
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
     "simulate": "One policy replayed",
+    "size": "How many GPUs",
     "sweep": "Serverless threshold",
     "whatif": "A change of the Slurm site",
 }

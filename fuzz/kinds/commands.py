@@ -15,6 +15,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "prices": (("p.csv",), 2),
     "characterize": (("lab.parquet",), 5),
     "bill": (("lab.parquet", "--price=1.29"), 3),
+    "size": (("lab.parquet", "--target=p95_wait <= 1h"), 3),
     "forecast": (("lab.parquet",), 3),
     "pareto": (("lab.parquet",), 8),
     "sweep": (("lab.parquet",), 6),

@@ -70,6 +70,8 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
     yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
+    yield "size", [one, "--gpus=8,16", "--cluster=x4"]
     yield "bill", [trace, "--prices=builtin", "--gpu=A100", "--by=class"]
     yield "characterize", [one]
     for command in ("pareto", "sweep", "simulate", "compare"):
