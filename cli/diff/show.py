@@ -38,6 +38,19 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "recommended.cost_usd": (COST, "recommended cost"),
         "recommended.mean_jct_s": (JCT, "mean JCT as recommended"),
     },
+    "bill": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "usd_per_month": (COST, "bill of a month"),
+        "idle_usd_per_month": (COST, "of it idle"),
+    },
+    "size": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpus": (COST, "GPUs needed"),
+        "usd_per_month": (COST, "cost of a month"),
+        "commitment.committed_gpus": (COST, "GPUs to commit to"),
+        "commitment.usd_per_month": (COST, "cost of a month with a commitment"),
+    },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
         "policies.cost_usd": (COST, "cost"),

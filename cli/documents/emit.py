@@ -98,7 +98,7 @@ def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> 
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.gates.gates import allowing, check, raise_tripped
 
-    gates = allowing(check(report.results, conditions), allow_unchecked)
+    gates = allowing(check(report.results, conditions, report.command), allow_unchecked)
     announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
     raise_tripped(gates)
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.formats.units import show_count, show_duration, show_number, significant
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_count,
+    show_duration,
+    show_number,
+    significant,
+)
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
@@ -37,6 +43,6 @@ def today_text(today: Today | None, precision: Precision | None = None) -> str:
         if today.waits < usage.jobs:
             text += f" where the wait is known ({today.waits:,} of {usage.jobs:,} jobs)"
     if usage.usd_per_month is not None:
-        usd = f"${usage.usd_per_month:,.0f}"
+        usd = show_about_usd(usage.usd_per_month)
         text += f", {usd if precision is None else precision.usd(usage.usd_per_month)} a month"
     return f"{text}."

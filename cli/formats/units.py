@@ -108,6 +108,16 @@ def show_usd(value: float) -> str:
     return f"{sign}${abs(value):,.2f}" if abs(value) < 1000 else f"{sign}${abs(value):,.0f}"
 
 
+def show_about_usd(value: float) -> str:
+    """Return dollars with three significant digits: ``$1.03M``, ``$241,000``, ``$87.50``."""
+    size = abs(value)
+    if size < 1000:
+        return show_usd(value)
+    sign = "-" if value < 0 else ""
+    whole = float(f"{size:.3g}")
+    return f"{sign}${whole / 1e6:.3g}M" if whole >= 1e6 else f"{sign}${whole:,.0f}"
+
+
 def show_between(low: float, high: float, show: Callable[[float], str]) -> str:
     """Return two values as a range, a unit that both have written once: ``2.65 to 4.2 h``."""
     first, second = show(low), show(high)

@@ -35,6 +35,8 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("statistic",),
     ("target_scv",),
     ("start",),
+    ("gpus",),
+    ("gpu_type", "gpus"),
 )
 """Names that identify the rows of a list; the first one that most rows have is used."""
 

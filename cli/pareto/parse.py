@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.cli.formats.units import parse_duration
+from gpuplan.cli.options.by_type import parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
-from gpuplan.cli.pareto.class_options import parse_by_type, parse_caps, parse_limits
+from gpuplan.cli.pareto.class_options import parse_caps, parse_limits
 from gpuplan.cli.pareto.options import (
     MoneyChoice,
     RentingChoice,

@@ -49,6 +49,7 @@ class Policy:
         run: replays jobs under settings, with a generator for what is random.
         baseline: how ``gpuplan pareto --baseline`` runs it; None where it cannot.
         takes_gpu_types: whether its cluster may have several GPU types.
+        decides_by_deadlines: whether soft deadlines change what it does.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Policy:
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
     baseline: Baseline | None = None
     takes_gpu_types: bool = False
+    decides_by_deadlines: bool = False
 
 
 def checked(policy: Policy) -> Policy:
