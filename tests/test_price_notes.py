@@ -76,7 +76,7 @@ def test_prices_that_one_gave_are_not_told(notes, arguments):
 
 
 def test_prices_of_a_sweep(notes):
-    prices, _ = notes("sweep", "--threshold 60")
+    (prices,) = notes("sweep", "--threshold 60")
     assert prices == ALL
-    prices, _ = notes("sweep", "--threshold 60 --against serverful-only --price-ratio 0.5,1")
+    (prices,) = notes("sweep", "--threshold 60 --against serverful-only --price-ratio 0.5,1")
     assert prices == ALL.replace("GPU-hour (", "GPU-hour, before --price-ratio (")

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.intervals import check_level
-from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
-from gpuplan.analysis.characterize.today import today
-from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.planner.compare import Contender, price
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.pricing.price_settings import USUAL_GPU, with_prices
 from gpuplan.planner.runs.settings import OF_PRICES
-from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
+from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
 from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
 from gpuplan.planner.sweep.sweep import sweep as run_sweep
@@ -27,8 +25,8 @@ from gpuplan.simkit.allpass.parameters import Allpass
 DEFAULT_THRESHOLDS_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 ALLPASS = Contender("allpass", "allpass", {})
 PRICES = ("serverless_usd_per_gpu_h", "conventional_usd_per_gpu_h", "marketplace_usd_per_gpu_h")
-HARMLESS = ("soft deadline", "no GPU")
-"""Parts of notes on jobs that change no choice of a threshold."""
+NO_GPU = "no GPU"
+"""Part of the note on jobs that are left out because they use none."""
 SWEPT = ("controller", "capacity")
 """Settings of the policy that the sweep varies."""
 
@@ -147,10 +145,9 @@ class SweepStudy:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What else limits the result: assumed deadlines, and the origin of the prices."""
-        assumed = [
-            note for note in self.replayed.jobs.notes if any(text in note for text in HARMLESS)
-        ]
-        return (*assumed, *self.price_notes)
+        left_out = [note for note in self.replayed.jobs.notes if NO_GPU in note]
+        assumed = self.replayed.deadline_notes([self.request.policy])
+        return (*left_out, *assumed, *self.price_notes)
 
 
 def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None) -> SweepStudy:
@@ -164,7 +161,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     capacities = request.capacities or (base.capacity,)
     against, notes, gpu = request.against, tuple[str, ...](), _usual_gpu(request.policy)
     by_class = against is not None and needs_classes(against.effective())
-    read = request.replay.read(by_class=by_class)
+    read = request.replay.read(by_class=by_class, window=LOG_WINDOW)
     if request.replay.prices is not None:
         base, against, notes, gpu = _priced(request, base, capacities, read)
     with request.policy.blamed(is_alone=True):
@@ -186,7 +183,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             engine=request.engine,
             progress=progress,
         )
-    found = _beside_today(found, request, base.conventional_price, gpu)
+    found = _beside_today(found, request, read, base.conventional_price, gpu)
     effective = settings_of(base.on(read.jobs.workload))
     shared = {name: value for name, value in effective.items() if name not in SWEPT}
     return SweepStudy(request, read, found, capacities, shared, notes)
@@ -217,21 +214,22 @@ def _usual_gpu(policy: Contender) -> str | None:
 
 
 def _beside_today(
-    found: Sweep, request: SweepRequest, usd_per_gpu_h: float, gpu: str | None
+    found: Sweep,
+    request: SweepRequest,
+    read: ReplayInputs,
+    usd_per_gpu_h: float,
+    gpu: str | None,
 ) -> Sweep:
     """Return a sweep with what the log shows, today's cluster, and other GPU types in the log.
 
     Args:
         found: the replays.
         request: what was asked for.
+        read: the jobs.
         usd_per_gpu_h: price of a GPU of today's cluster.
         gpu: the type that the prices are of; None where they are set.
     """
-    replay = request.replay
-    columns = (*TODAY_COLUMNS, "deadline_s")
-    trace = read_trace(replay.trace, replay.jobs, columns=columns)
-    now = today(trace, usd_per_gpu_h)
-    is_asked = replay.deadline is not None or replay.deadline_factor is not None
+    now = None if read.today is None else read.today.at_prices(GpuPrices({"": usd_per_gpu_h}))
     return replace(
         found,
         window_s=None if now is None else now.window_s,
@@ -240,5 +238,5 @@ def _beside_today(
         if request.against is not None
         else todays_cluster(now, usd_per_gpu_h, request.cluster),
         mix=gpu_mix(now, gpu),
-        has_deadlines=is_asked or not trace.jobs["deadline_s"].is_null().all(),
+        has_deadlines=read.jobs.has_deadlines,
     )
