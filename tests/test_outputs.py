@@ -19,10 +19,12 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
+    "bill": {"trace"},
     "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
     "diff": {"old", "new"},
+    "forecast": {"trace"},
     "ingest": {"sources", "throughputs"},
     "pareto": {"trace"},
     "prices": {"sources"},
@@ -36,11 +38,13 @@ READS = {
     "whatif": {"after", "before", "log", "slurm_conf", "twin"},
 }
 WRITES = {
+    "bill": {"out", "plot"},
     "calibrate": {"out", "plot"},
     "characterize": {"out", "plot"},
     "compare": {"out", "plot", "timeline"},
     "demo": {"out"},
     "diff": {"out", "junit"},
+    "forecast": {"out", "plot"},
     "ingest": {"outs"},
     "init": {"path"},
     "list": {"out"},

@@ -15,6 +15,8 @@ COMMANDS = {
     "ingest": "Read a job log into a trace, and account for every row.",
     "prices": "Read GPU price lists and histories into one price table.",
     "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
+    "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
+    "forecast": "Forecast the GPUs of each group, and how many to lend.",
     "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
     "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
     "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
@@ -25,7 +27,7 @@ COMMANDS = {
     "whatif": "Show what a change of a Slurm site would do to waits, and how sure that is.",
     "report": "Run several studies of a trace, and write a page, a comment, JSON, and test cases.",
     "diff": "Show what changed between two results: workload, cost, and completion times.",
-    "synth": "Make a synthetic trace with the statistics of a real one.",
+    "synth": "Make a synthetic trace that is like a real one.",
     "init": "Write a commented scenario for gpuplan run; it runs unchanged.",
     "run": "Run the studies of a scenario file, write its documents, and check its gates.",
     "list": "List log formats, policies, speedups, methods, baselines, and providers.",
@@ -35,7 +37,7 @@ COMMANDS = {
 
 GROUPS = {
     "Get data in": ("ingest", "prices", "synth"),
-    "Understand a workload": ("characterize",),
+    "Understand a workload": ("characterize", "bill", "forecast"),
     "Plan: how many GPUs, and which": ("pareto", "sweep", "profile", "share"),
     "Replay: what another scheduler would do": ("simulate", "compare", "calibrate", "whatif"),
     "Report, automate, track changes": ("report", "init", "run", "diff"),

@@ -27,7 +27,12 @@ from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import (
+    COMPILING,
+    LimitFactor,
+    ReplayChoice,
+    with_limit_factor,
+)
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
@@ -72,6 +77,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    limit_factor: LimitFactor = None,
 ) -> Study[CompareRequest]:
     """Replay a trace under several policies, and compare cost and completion times."""
     from gpuplan.cli.options.policy_specs import read_sizes
@@ -82,7 +88,7 @@ def compare(
         tuple(
             read_sizes(
                 policy or DEFAULT_POLICIES,
-                settings or [],
+                with_limit_factor(settings, limit_factor),
                 cluster.sizes(),
                 are_priced=market.prices is not None,
             )

@@ -27,7 +27,12 @@ from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import (
+    COMPILING,
+    LimitFactor,
+    ReplayChoice,
+    with_limit_factor,
+)
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
@@ -64,13 +69,17 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    limit_factor: LimitFactor = None,
 ) -> Study[SimulateRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.planner.studies.simulate import SimulateRequest
 
     chosen = read_contender(
-        policy, settings or [], cluster.size(), is_priced=market.prices is not None
+        policy,
+        with_limit_factor(settings, limit_factor),
+        cluster.size(),
+        is_priced=market.prices is not None,
     )
     request = SimulateRequest(
         replay.request(trace, choice, market), chosen, priced.prices(), window.window.value

@@ -255,7 +255,9 @@ def _scaled(
     pool = pool_of(values, policy.name)
     each = (pool.gpus_per_node if pool else None) or 1
     gpus = pool.gpus if pool else None
-    options = ClassOptions(max_width=values["max_width"], rescale_s=values["rescale_s"])
+    options = ClassOptions(
+        max_width=values["max_width"], rescale_s=values["rescale_s"], unmeasured_rescale_s=0.0
+    )
     standing = policy.baseline is not None and policy.baseline.is_standing
     told: tuple[str, ...] = ()
     if standing and gpus is None:

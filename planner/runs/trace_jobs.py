@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.bill import recorded_window_s
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
@@ -34,6 +35,8 @@ class TraceJobs:
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.
+        limit_us: the recorded time limit of each, microseconds, -1 where there is none; None where
+            the trace has no limits.
         window_us: from the first submission to the last recorded end, the time that every policy
             is charged for; None where each is charged until its own last finish.
         deadline_note: what to say to those who read deadlines, where they are assumed.
@@ -45,6 +48,7 @@ class TraceJobs:
     notes: tuple[str, ...]
     first_submit_us: int | None = None
     job_class: pl.Series | None = None
+    limit_us: IntArray | None = None
     window_us: int | None = None
     deadline_note: str = ""
     has_deadlines: bool = True
@@ -152,6 +156,7 @@ def jobs_of(
         ),
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
+        limit_us=_limits(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
@@ -170,6 +175,19 @@ def jobs_of(
                 *(() if are_assumed else told),
             ]
         ),
+    )
+
+
+def _limits(jobs: pl.DataFrame) -> IntArray | None:
+    """Return the recorded time limits, microseconds; -1 for a job without one."""
+    if LIMIT_COLUMN not in jobs.columns:
+        return None
+    limit_s = jobs[LIMIT_COLUMN].fill_nan(None)
+    known = limit_s.is_between(1 / MICROS, CENTURY_S).fill_null(False)
+    if not known.any():
+        return None
+    return np.where(
+        known.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
     )
 
 

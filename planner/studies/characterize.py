@@ -27,7 +27,7 @@ from gpuplan.planner.pricing.trace_bill import (
     trace_cost,
     trace_price_results,
 )
-from gpuplan.planner.pricing.type_prices import on_demand_prices
+from gpuplan.planner.pricing.on_demand import on_demand_prices
 
 MOST_TRACES = 6  # the picture has as many colors
 

@@ -17,6 +17,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.view import BUILT_IN
+from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.analysis.words import listed
@@ -163,6 +164,7 @@ class ReplayRequest:
         rule = check_factor(self.deadline, factor)
         columns = {
             *COLUMNS,
+            LIMIT_COLUMN,
             *(INFERRED_FROM if rule == "inferred" else ()),
             *(("job_class",) if by_class or files.overheads is not None else ()),
             *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
