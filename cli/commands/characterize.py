@@ -158,6 +158,7 @@ def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
         parameters=parameters,
         headline=workload_headline(portrait.workload, found.today),
         warnings=found.warnings,
+        caveats=found.caveats,
         answer=(*types, main_statistics(tables[0])),
         figure=draw,
     )

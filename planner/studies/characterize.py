@@ -21,13 +21,13 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace import Selection, Trace, written_utc
+from gpuplan.planner.pricing.on_demand import on_demand_prices
 from gpuplan.planner.pricing.trace_bill import (
     TraceCost,
     TracePriceResults,
     trace_cost,
     trace_price_results,
 )
-from gpuplan.planner.pricing.on_demand import on_demand_prices
 
 MOST_TRACES = 6  # the picture has as many colors
 
@@ -220,8 +220,12 @@ class CharacterizeStudy:
         if len(self.portraits) > 1:
             named = zip(self.names, self.portraits, strict=True)
             return tuple(f"{name}: {note}" for name, one in named for note in one.workload.notes)
-        billed = () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
-        return (*self.portraits[0].workload.notes, *billed)
+        return self.portraits[0].workload.notes
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What limits the prices."""
+        return () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
 
     @property
     def results(self) -> CharacterizeResults | WorkloadComparison:
