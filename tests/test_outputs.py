@@ -21,7 +21,7 @@ trace = "t.parquet"
 READS = {
     "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
-    "compare": {"trace", "checkpoints"},
+    "compare": {"trace", "checkpoints", "throughputs"},
     "diff": {"old", "new"},
     "ingest": {"sources", "throughputs"},
     "pareto": {"trace"},
@@ -30,7 +30,7 @@ READS = {
     "report": {"source", "cache"},
     "run": {"source", "cache"},
     "share": {"functions", "instances"},
-    "simulate": {"trace", "checkpoints"},
+    "simulate": {"trace", "checkpoints", "throughputs"},
     "sweep": {"trace", "checkpoints"},
     "synth": {"like", "model"},
     "whatif": {"after", "before", "log", "slurm_conf", "twin"},

@@ -29,7 +29,13 @@ from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.tally import EARLY
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    METADATA_KEY,
+    OWN_COLUMNS,
+    Provenance,
+    SourceFile,
+)
 from gpuplan.analysis.version import gpuplan_version
 
 ROW_GROUP_ROWS = 1 << 18
@@ -77,6 +83,11 @@ class Reading:
     trace: Path | None = None
 
     @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """The columns of the trace."""
+        return CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
+
+    @property
     def read(self) -> int:
         """Rows so far, kept or rejected."""
         return self.kept + len(self.log)
@@ -101,7 +112,7 @@ class Reading:
             incomplete = failure or stopped.is_set()
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
-        scan = register_io_source(batches, schema=dict(CANONICAL))
+        scan = register_io_source(batches, schema=self.schema)
         try:
             # The file, not its path, which may be gone when a writer gets to it; and another
             # thread, so that an interruption arrives here, ends the rows and waits for the writer.
@@ -220,7 +231,7 @@ class Reading:
         if not jobs.is_empty():
             self.counts[join.reused] = self.parts.reused()
             self._count(join, jobs)
-            yield jobs.select(*CANONICAL)
+            yield jobs.select(*self.schema)
 
     def _open(
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]

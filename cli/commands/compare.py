@@ -15,6 +15,7 @@ from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, sho
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -38,6 +39,7 @@ def compare(
     market: MarketChoice,
     engine: EngineChoice,
     cluster: ClusterChoice,
+    gpu_types: GpuTypeChoice,
     policy: Annotated[
         list[str] | None,
         COMMON,
@@ -70,11 +72,11 @@ def compare(
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        replay.request(trace, choice, market),
+        gpu_types.rated(replay.request(trace, choice, market)),
         tuple(
             read_contenders(
                 policy or DEFAULT_POLICIES,
-                settings or [],
+                gpu_types.settings(settings),
                 cluster.size(),
                 are_priced=market.prices is not None,
             )

@@ -22,6 +22,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -44,6 +45,7 @@ def simulate(
     replay: ReplayChoice,
     market: MarketChoice,
     cluster: ClusterChoice,
+    gpu_types: GpuTypeChoice,
     policy: Annotated[
         str,
         COMMON,
@@ -68,9 +70,10 @@ def simulate(
     from gpuplan.planner.studies.simulate import SimulateRequest
 
     chosen = read_contender(
-        policy, settings or [], cluster.size(), is_priced=market.prices is not None
+        policy, gpu_types.settings(settings), cluster.size(), is_priced=market.prices is not None
     )
-    return Study(SimulateRequest(replay.request(trace, choice, market), chosen), _answer)
+    request = gpu_types.rated(replay.request(trace, choice, market))
+    return Study(SimulateRequest(request, chosen), _answer)
 
 
 COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)

@@ -13,6 +13,7 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
+from gpuplan.planner.runs.job_rates import JobRates, RateSource
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
@@ -31,6 +32,8 @@ class TraceJobs:
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.
+        rates: how fast each runs on each GPU type; None where that was not asked. Durations are
+            then those on the fastest type.
     """
 
     workload: Workload
@@ -38,6 +41,7 @@ class TraceJobs:
     notes: tuple[str, ...]
     first_submit_us: int | None = None
     job_class: pl.Series | None = None
+    rates: JobRates | None = None
 
     @property
     def span_s(self) -> float:
@@ -53,6 +57,7 @@ def jobs_of(
     deadlines: str | None = None,
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
+    rates: RateSource | None = None,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
@@ -68,6 +73,8 @@ def jobs_of(
         include_running: replay jobs still running as if they had ended after the time recorded.
         checkpoints: seconds to save and to load a job by class, ``*`` for every other one
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
+        rates: where the rates on several GPU types come from; the trace then needs the columns of
+            `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
@@ -75,6 +82,10 @@ def jobs_of(
     """
     rule = check_factor(deadlines, deadline_factor)
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
+    rated = None
+    if rates is not None:
+        rated = rates.apply(trace.path, jobs)
+        jobs = rated.jobs
     timeless, gpuless = jobs["duration_s"].is_null(), jobs["num_gpus"] == 0
     if timeless.all():
         raise InputError(
@@ -133,11 +144,13 @@ def jobs_of(
         ),
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
+        rates=None if rated is None else rated.of(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
         notes=tuple(
             [
+                *(() if rated is None else rated.notes),
                 *_left_out(without_gpus, "they use no GPU", "it uses no GPU"),
                 *_left_out(
                     without_time,

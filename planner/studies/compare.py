@@ -97,8 +97,10 @@ def compare(
         UsageError: settings that no run can have, or a job that a policy cannot run.
     """
     request.check_checkpoints()
-    by_class = any(needs_classes(one.effective()) for one in request.policies)
-    read = request.replay.read(by_class=by_class)
+    effective = [one.effective() for one in request.policies]
+    read = request.replay.read(
+        by_class=any(map(needs_classes, effective)), rates=request.replay.rates(effective)
+    )
     policies, notes = list(request.policies), tuple[str, ...]()
     if request.replay.prices is not None:
         policies, notes = price(policies, read.files.book, read.jobs.first_submit_us)

@@ -81,7 +81,8 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
     """
     replay, policy = request.replay, request.policy
     replay.check_checkpoints({policy.label: policy.effective()})
-    read = replay.read(by_class=needs_classes(policy.effective()))
+    effective = policy.effective()
+    read = replay.read(by_class=needs_classes(effective), rates=replay.rates([effective]))
     notes = tuple[str, ...]()
     if replay.prices is not None:
         (policy,), notes = price([policy], read.files.book, read.jobs.first_submit_us)
