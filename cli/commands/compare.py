@@ -23,6 +23,7 @@ from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -50,6 +51,7 @@ def compare(
     market: MarketChoice,
     engine: EngineChoice,
     cluster: ClusterListChoice,
+    gpu_types: GpuTypeChoice,
     priced: GpuPriceChoice,
     window: WindowChoice,
     policy: Annotated[
@@ -84,11 +86,11 @@ def compare(
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        replay.request(trace, choice, market),
+        gpu_types.rated(replay.request(trace, choice, market)),
         tuple(
             read_sizes(
                 policy or DEFAULT_POLICIES,
-                with_limit_factor(settings, limit_factor),
+                gpu_types.settings(with_limit_factor(settings, limit_factor)),
                 cluster.sizes(),
                 are_priced=market.prices is not None,
             )

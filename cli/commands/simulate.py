@@ -23,6 +23,7 @@ from gpuplan.cli.formats.units import (
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -49,6 +50,7 @@ def simulate(
     replay: ReplayChoice,
     market: MarketChoice,
     cluster: ClusterChoice,
+    gpu_types: GpuTypeChoice,
     priced: GpuPriceChoice,
     window: WindowChoice,
     policy: Annotated[
@@ -77,12 +79,15 @@ def simulate(
 
     chosen = read_contender(
         policy,
-        with_limit_factor(settings, limit_factor),
+        gpu_types.settings(with_limit_factor(settings, limit_factor)),
         cluster.size(),
         is_priced=market.prices is not None,
     )
     request = SimulateRequest(
-        replay.request(trace, choice, market), chosen, priced.prices(), window.window.value
+        gpu_types.rated(replay.request(trace, choice, market)),
+        chosen,
+        priced.prices(),
+        window.window.value,
     )
     return Study(request, _answer)
 

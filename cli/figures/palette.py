@@ -60,6 +60,12 @@ LOOKS: dict[str, Look] = {
     "equal": Look(COLOURS["yellow"], LONG),
     "pollux": Look(COLOURS["indigo"], LONG),
     "pollux-autoscaling": Look(COLOURS["olive"], LONG),
+    "fft": Look(COLOURS["crimson"], LONG),
+    "gavel": Look(COLOURS["wine"], LONG),
+    "allox": Look(COLOURS["violet"], LONG),
+    "tiresias": Look(COLOURS["brown"], DASHED),
+    "pal": Look(COLOURS["forest"], DASHED),
+    "sia": Look(COLOURS["indigo"], DOTTED),
 }
 
 

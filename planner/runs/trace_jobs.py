@@ -15,6 +15,7 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
+from gpuplan.planner.runs.job_rates import JobRates, RateSource
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
@@ -41,6 +42,8 @@ class TraceJobs:
             is charged for; None where each is charged until its own last finish.
         deadline_note: what to say to those who read deadlines, where they are assumed.
         has_deadlines: whether deadlines are the log's own or were requested.
+        rates: how fast each runs on each GPU type; None where that was not asked. Durations are
+            then those on the fastest type.
     """
 
     workload: Workload
@@ -52,6 +55,7 @@ class TraceJobs:
     window_us: int | None = None
     deadline_note: str = ""
     has_deadlines: bool = True
+    rates: JobRates | None = None
 
     @property
     def span_s(self) -> float:
@@ -68,6 +72,7 @@ def jobs_of(
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
     to_last_end: bool = False,
+    rates: RateSource | None = None,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
@@ -85,6 +90,8 @@ def jobs_of(
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
         to_last_end: charge every policy from the first submission to the last recorded end; the
             trace then needs `OF_WINDOW`.
+        rates: where the rates on several GPU types come from; the trace then needs the columns of
+            `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
@@ -92,6 +99,10 @@ def jobs_of(
     """
     rule = check_factor(deadlines, deadline_factor)
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
+    rated = None
+    if rates is not None:
+        rated = rates.apply(trace.path, jobs)
+        jobs = rated.jobs
     timeless, gpuless = jobs["duration_s"].is_null(), jobs["num_gpus"] == 0
     if timeless.all():
         raise InputError(
@@ -157,6 +168,7 @@ def jobs_of(
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
         limit_us=_limits(kept),
+        rates=None if rated is None else rated.of(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
@@ -165,6 +177,7 @@ def jobs_of(
         has_deadlines=not are_assumed,
         notes=tuple(
             [
+                *(() if rated is None else rated.notes),
                 *_left_out(without_gpus, "they use no GPU", "it uses no GPU"),
                 *_left_out(
                     without_time,

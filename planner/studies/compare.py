@@ -131,8 +131,12 @@ def compare(
     """
     request.check_checkpoints()
     check_price(request.policies, request.price)
-    by_class = any(needs_classes(one.effective()) for one in request.policies)
-    read = request.replay.read(by_class=by_class, window=request.window)
+    effective = [one.effective() for one in request.policies]
+    read = request.replay.read(
+        by_class=any(map(needs_classes, effective)),
+        window=request.window,
+        rates=request.replay.rates(effective),
+    )
     priced = price_policies(request.policies, request.price, request.replay, read)
     found = run_all(
         read.jobs,

@@ -123,7 +123,10 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
     replay, policy = request.replay, request.policy
     replay.check_checkpoints({policy.label: policy.effective()})
     check_price((policy,), request.price)
-    read = replay.read(by_class=needs_classes(policy.effective()), window=request.window)
+    effective = policy.effective()
+    read = replay.read(
+        by_class=needs_classes(effective), window=request.window, rates=replay.rates([effective])
+    )
     priced = price_policies((policy,), request.price, replay, read)
     run = priced.policies[0].run(read.jobs, read.draws, is_alone=True)
     return SimulateStudy(request, read, run, priced)
