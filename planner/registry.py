@@ -12,6 +12,7 @@ from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
 from gpuplan.planner.policies.policy import Baseline, Policy, checked
 from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
+from gpuplan.planner.policies.spot.policies import LENDING
 from gpuplan.planner.policies.widths import fixed_width, recorded
 from gpuplan.planner.runs.simulation import Simulation
 
@@ -33,6 +34,7 @@ POLICIES = Registry(
         equal.POLICY,
         pollux.POLICY,
         pollux_autoscaling.POLICY,
+        *LENDING,
     ),
     calls={"run": Simulation, "defaults": Mapping},
     reserved=("all", *(name for names in RENAMED.values() for name in names)),
@@ -58,6 +60,10 @@ class _Baselines(Mapping[str, Baseline]):
 
 BASELINES = _Baselines()
 """The policies that ``gpuplan pareto --baseline`` takes."""
+
+
+BESIDE_LENDING = {"first-fit": "spot-first-fit"}
+"""Policies that stand for others where GPUs are lent: these know of priorities and evict."""
 
 
 def policy_name(text: str, option: str = "--policy") -> str:

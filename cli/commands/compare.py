@@ -15,6 +15,7 @@ from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, sho
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
+from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -37,6 +38,7 @@ def compare(
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
+    lending: LendingChoice,
     cluster: ClusterChoice,
     policy: Annotated[
         list[str] | None,
@@ -70,18 +72,18 @@ def compare(
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        replay.request(trace, choice, market),
+        lending.marked(replay.request(trace, choice, market)),
         tuple(
             read_contenders(
                 policy or DEFAULT_POLICIES,
-                settings or [],
+                lending.settings(policy or DEFAULT_POLICIES, settings),
                 cluster.size(),
                 are_priced=market.prices is not None,
             )
         ),
         engine.build(),
     )
-    return Study(request, partial(_answer, size=cluster.parameters()))
+    return Study(request, partial(_lent, size=cluster.parameters()))
 
 
 COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
@@ -90,6 +92,14 @@ COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     COMMAND.register(app)
+
+
+def _lent(request: CompareRequest, size: dict[str, Any]) -> Report:
+    """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.lending_tables import with_lending
+
+    report = _answer(request, size)
+    return with_lending(report, report.results["policies"])
 
 
 def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:

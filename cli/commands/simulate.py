@@ -22,6 +22,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
+from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -43,6 +44,7 @@ def simulate(
     choice: TraceChoice,
     replay: ReplayChoice,
     market: MarketChoice,
+    lending: LendingChoice,
     cluster: ClusterChoice,
     policy: Annotated[
         str,
@@ -68,9 +70,13 @@ def simulate(
     from gpuplan.planner.studies.simulate import SimulateRequest
 
     chosen = read_contender(
-        policy, settings or [], cluster.size(), is_priced=market.prices is not None
+        policy,
+        lending.settings([policy], settings),
+        cluster.size(),
+        is_priced=market.prices is not None,
     )
-    return Study(SimulateRequest(replay.request(trace, choice, market), chosen), _answer)
+    jobs = lending.marked(replay.request(trace, choice, market))
+    return Study(SimulateRequest(jobs, chosen), _lent)
 
 
 COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
@@ -79,6 +85,14 @@ COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     COMMAND.register(app)
+
+
+def _lent(request: SimulateRequest) -> Report:
+    """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.lending_tables import with_lending
+
+    report = _answer(request)
+    return with_lending(report, [{"label": request.policy.label, **report.results}])
 
 
 def _answer(request: SimulateRequest) -> Report:

@@ -11,6 +11,8 @@ from gpuplan.planner.compare import Contender, PolicyComparison, price
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.studies.lending import placeable
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
 
 
@@ -98,7 +100,8 @@ def compare(
     """
     request.check_checkpoints()
     by_class = any(needs_classes(one.effective()) for one in request.policies)
-    read = request.replay.read(by_class=by_class)
+    by_tenant = any(lends(one.effective()) for one in request.policies)
+    read = placeable(request.replay.read(by_class=by_class, by_tenant=by_tenant), request.policies)
     policies, notes = list(request.policies), tuple[str, ...]()
     if request.replay.prices is not None:
         policies, notes = price(policies, read.files.book, read.jobs.first_submit_us)

@@ -19,7 +19,7 @@ from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.settings import OF_PRICES
-from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,11 @@ class ReplayRequest:
             inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
         return ReplayFiles(inputs, book, overheads)
 
-    def read(self, *, by_class: bool = False) -> ReplayInputs:
+    def read(self, *, by_class: bool = False, by_tenant: bool = False) -> ReplayInputs:
         """Return the jobs and the files; the same for every study with the same fields.
 
-        ``by_class`` reads the classes of jobs for a policy that needs them.
+        ``by_class`` reads the classes of jobs for a policy that needs them, ``by_tenant`` their
+        priorities, groups and GPU types.
 
         Raises `InputError` or `UsageError` where the trace, a file or a field cannot be used.
         """
@@ -139,6 +140,7 @@ class ReplayRequest:
         columns = {
             *COLUMNS,
             *(INFERRED_FROM if rule == "inferred" else ()),
+            *(OF_TENANTS if by_tenant else ()),
             *(("job_class",) if by_class or files.overheads is not None else ()),
         }
         trace = read_trace(self.trace, self.jobs, columns=sorted(columns))

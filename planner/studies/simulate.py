@@ -8,7 +8,9 @@ from typing import Any
 
 from gpuplan.planner.compare import Contender, price
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.studies.lending import placeable
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
 
 
@@ -81,7 +83,9 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
     """
     replay, policy = request.replay, request.policy
     replay.check_checkpoints({policy.label: policy.effective()})
-    read = replay.read(by_class=needs_classes(policy.effective()))
+    values = policy.effective()
+    read = replay.read(by_class=needs_classes(values), by_tenant=lends(values))
+    read = placeable(read, [policy])
     notes = tuple[str, ...]()
     if replay.prices is not None:
         (policy,), notes = price([policy], read.files.book, read.jobs.first_submit_us)
