@@ -50,6 +50,9 @@ CANONICAL: dict[str, pl.DataType] = {
 SOURCE = "source"
 """Column that only a trace of several log formats has: the format of each job."""
 
+LIMIT_COLUMN = "limit_s"
+"""Column that only a trace of ``ingest --twin`` has: the time limit of each job."""
+
 REQUIRED = ("submit_time", "duration_s", "num_gpus")
 """Columns that a canonical file from another tool must have; `DEFAULTS` fills the rest."""
 

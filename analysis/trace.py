@@ -25,6 +25,7 @@ from gpuplan.analysis.schema import (
     DEFAULTS,
     LAST_SUBMIT,
     LEAST_S,
+    LIMIT_COLUMN,
     METADATA_KEY,
     REQUIRED,
     SCHEMA_VERSION,
@@ -147,6 +148,7 @@ def read_trace(
         path: the trace, written by ``gpuplan ingest`` or by any tool that keeps the schema.
         selection: which jobs, and how scaled; default all, as recorded.
         columns: canonical columns to read; default all. ``submit_time`` always comes along.
+            `LIMIT_COLUMN` may be among them and is left out where the trace has none.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
         named: what messages call it; default its path.
@@ -165,6 +167,8 @@ def read_trace(
             raw = pl.scan_parquet(path, glob=False)
             scan = _as_canonical(path, raw)
             rows = _check_values(path, raw, scan)
+            if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
+                wanted.remove(LIMIT_COLUMN)
             jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
@@ -259,6 +263,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
     if found.get(SOURCE) == pl.String():  # for --where
         columns.append(pl.col(SOURCE))
+    if found.get(LIMIT_COLUMN) == pl.Float64():
+        columns.append(pl.col(LIMIT_COLUMN))
     return scan.select(columns)
 
 
@@ -366,6 +372,8 @@ def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tu
 def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
     if selection.scale_duration != 1 and "duration_s" in jobs.columns:
         jobs = jobs.with_columns(_scaled_durations(jobs["duration_s"], selection.scale_duration))
+        if LIMIT_COLUMN in jobs.columns:
+            jobs = jobs.with_columns(pl.col(LIMIT_COLUMN) * selection.scale_duration)
     if selection.scale_interarrival != 1:
         submit = jobs["submit_time"].dt.epoch("us").to_numpy()
         span = float(submit[-1] - submit[0])

@@ -160,7 +160,8 @@ def test_what_is_not_rented_has_no_tiers_in_the_rows(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0.0], [3600.0], [2.0])
     out = tmp_path / "rows.parquet"
     code, _, err = gpuplan(
-        *("compare", path, "--policy", "fifo:usd_per_gpu_h=2", "--policy", "fifo", "-o", out)
+        *("compare", path, "--policy", "fifo:usd_per_gpu_h=2", "-o", out),
+        *("--policy", "fifo:marketplace_offers=50"),
     )
     assert code == 0, err
     rows = pl.read_parquet(out)

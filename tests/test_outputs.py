@@ -19,6 +19,7 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
+    "bill": {"trace"},
     "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints"},
@@ -37,6 +38,7 @@ READS = {
     "whatif": {"after", "before", "log", "slurm_conf", "twin"},
 }
 WRITES = {
+    "bill": {"out", "plot"},
     "calibrate": {"out", "plot"},
     "characterize": {"out", "plot"},
     "compare": {"out", "plot", "timeline"},

@@ -24,7 +24,7 @@ def notes(gpuplan, trace):
         quiet = gpuplan(command, trace, *arguments.split(), "-q")[2].splitlines()
         assert all(line.startswith("warning: ") for line in quiet)
         said = [line for line in err.splitlines() if line not in quiet]
-        return [line for line in said if not line.startswith("compiling ")]
+        return [line for line in said if not line.startswith(("compiling ", "--full shows "))]
 
     return run
 
@@ -35,7 +35,16 @@ def notes(gpuplan, trace):
         ("simulate", "", ALL),
         ("compare", "", ALL),
         ("simulate", "--policy serverless-only", "A100 prices: serverless $2.10 per GPU-hour ("),
-        ("simulate", "--policy fifo", "A100 prices: marketplace 50 offers of $0.38 to $1.66 ("),
+        (
+            "simulate",
+            "--policy fifo",
+            "A100 prices: conventional $1.29 per GPU-hour (--price USD for others)",
+        ),
+        (
+            "compare",
+            "--policy fifo:marketplace_offers=50",
+            "prices as set, else of an A100: marketplace 50 offers of $0.38 to $1.66 (",
+        ),
         (
             "simulate",
             "--policy serverless-only --set serverless_usd_per_gpu_h=1.8125",
@@ -59,7 +68,10 @@ def test_prices_in_force(notes, command, arguments, told):
     assert told in said
 
 
-@pytest.mark.parametrize("arguments", ["--prices builtin", "--policy fifo --set usd_per_gpu_h=1"])
+@pytest.mark.parametrize(
+    "arguments",
+    ["--prices builtin", "--policy fifo --set usd_per_gpu_h=1", "--policy fifo --price 1"],
+)
 def test_prices_that_one_gave_are_not_told(notes, arguments):
     assert notes("simulate", arguments) == []
 

@@ -29,7 +29,7 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 )
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.schema import UNREADABLE
+from gpuplan.analysis.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
 from gpuplan.analysis.standard_error import silent_on
 from gpuplan.analysis.words import counted
@@ -56,6 +56,7 @@ class SiteLog:
         left_out: rows that are no usable GPU job, by reason.
         missing: fields that the log lacks.
         notes: what the user should know, one sentence each.
+        sources: hashes of the logs that a trace was made of.
     """
 
     jobs: pl.DataFrame
@@ -65,6 +66,7 @@ class SiteLog:
     left_out: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
@@ -294,7 +296,17 @@ def _from_trace(path: Path) -> SiteLog:
     )  # fmt: skip
     jobs, left_out = _usable(read)
     absent = tuple(name for name in SWITCHED_OFF if not jobs[name].count())
-    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent)
+    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent, sources=_made_of(path))
+
+
+def _made_of(trace: Path) -> tuple[str, ...]:
+    """Return the hashes of the logs that a trace was made of, where it says so."""
+    stored = pl.read_parquet_metadata(trace).get(METADATA_KEY)
+    try:
+        known = Provenance.from_json(stored).sources if stored else ()
+    except (ValueError, TypeError):
+        return ()
+    return tuple(one.sha256 for one in known)
 
 
 def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

@@ -64,6 +64,11 @@ def read_slurm_conf(path: Path) -> SiteDocument:
     return found
 
 
+def included_files(path: Path) -> list[Path]:
+    """Return a slurm.conf and the files it includes that have lines. Raises `InputError`."""
+    return list(dict.fromkeys([path, *(file for file, _, _ in _lines(path, []))]))
+
+
 def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
     """Yield the lines of a file and of those it includes, without comments and continuations."""
     if path in above or len(above) > MOST_INCLUDES:

@@ -15,6 +15,7 @@ COMMANDS = {
     "ingest": "Read a job log into a trace, and account for every row.",
     "prices": "Read GPU price lists and histories into one price table.",
     "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
+    "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
     "forecast": "Forecast the GPUs of each group, and how many to lend.",
     "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
     "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
@@ -36,7 +37,7 @@ COMMANDS = {
 
 GROUPS = {
     "Get data in": ("ingest", "prices", "synth"),
-    "Understand a workload": ("characterize", "forecast"),
+    "Understand a workload": ("characterize", "bill", "forecast"),
     "Plan: how many GPUs, and which": ("pareto", "sweep", "profile", "share"),
     "Replay: what another scheduler would do": ("simulate", "compare", "calibrate", "whatif"),
     "Report, automate, track changes": ("report", "init", "run", "diff"),

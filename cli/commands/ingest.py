@@ -16,10 +16,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import log_formats, one_of
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, mapping
+from gpuplan.cli.options.completion import log_formats
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option, mapping
+from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
     OutputFormat,
     ResultFormat,
     the_only,
@@ -60,26 +60,16 @@ def ingest(
     outs: Annotated[
         list[Path],
         COMMON,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet "
-            "next to it.",
-            metavar="FILE.parquet",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
+        table_file(
+            "Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet next to it.",
         ),
     ],
     source_format: Annotated[
         str | None,
         COMMON,
-        typer.Option(
-            help="Format of the log, instead of detecting it; see [cyan]gpuplan list "
-            "formats[/cyan].",
-            metavar="NAME",
-            autocompletion=one_of(log_formats),
-            show_default=False,
-            rich_help_panel=READING_PANEL,
+        format_option(
+            "Format of the log, instead of detecting it; see [cyan]gpuplan list formats[/cyan].",
+            log_formats,
         ),
     ] = None,
     columns: Annotated[

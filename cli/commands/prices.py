@@ -18,8 +18,9 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import one_of, price_formats
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects
+from gpuplan.cli.options.completion import price_formats
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option
+from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -72,26 +73,18 @@ def prices(
     outs: Annotated[
         list[Path],
         COMMON,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Price table to write (.parquet). Unusable rows go to "
+        table_file(
+            "Price table to write (.parquet). Unusable rows go to "
             "<name>.rejects.parquet next to it.",
-            metavar="FILE.parquet",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
         ),
     ],
     source_format: Annotated[
         str | None,
         COMMON,
-        typer.Option(
-            help="Format of every source, instead of detecting it: aws, aws-tsv, "
+        format_option(
+            "Format of every source, instead of detecting it: aws, aws-tsv, "
             "canonical, prime, skypilot, spot-availability, vast.",
-            metavar="NAME",
-            autocompletion=one_of(price_formats),
-            show_default=False,
-            rich_help_panel=READING_PANEL,
+            price_formats,
         ),
     ] = None,
     as_of: Annotated[

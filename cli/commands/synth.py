@@ -17,6 +17,7 @@ from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 from gpuplan.cli.options.completion import one_of, presets
 from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
+from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -71,13 +72,8 @@ def synth(
     outs: Annotated[
         list[Path],
         COMMON,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Trace to write (.parquet).",
-            metavar="FILE.parquet",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
+        table_file(
+            "Trace to write (.parquet).",
         ),
     ],
     like: Annotated[

@@ -38,6 +38,12 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "recommended.cost_usd": (COST, "recommended cost"),
         "recommended.mean_jct_s": (JCT, "mean JCT as recommended"),
     },
+    "bill": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "usd_per_month": (COST, "bill of a month"),
+        "idle_usd_per_month": (COST, "of it idle"),
+    },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
         "policies.cost_usd": (COST, "cost"),

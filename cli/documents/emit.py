@@ -68,11 +68,12 @@ def emit(
 
 def _warn(report: Report, full: bool) -> None:
     """Say the warnings on standard error, and what ``--full`` would add."""
-    shown = report.warnings if full else report.warnings[:MOST_WARNINGS]
+    every = (*report.warnings, *report.caveats)
+    shown = every if full else report.warnings[:MOST_WARNINGS]
     for warning in shown:
         messages.warn(warning)
     tables = len(report.tables) - len(report.shown(full).tables)
-    warnings = len(report.warnings) - len(shown)
+    warnings = len(every) - len(shown)
     counted = ((tables, "table"), (warnings, "warning"))
     more = [f"{n} more {name}{'' if n == 1 else 's'}" for n, name in counted if n > 0]
     if more:
@@ -97,7 +98,7 @@ def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> 
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.gates.gates import allowing, check, raise_tripped
 
-    gates = allowing(check(report.results, conditions), allow_unchecked)
+    gates = allowing(check(report.results, conditions, report.command), allow_unchecked)
     announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
     raise_tripped(gates)
 

@@ -168,6 +168,25 @@ def run_study(command: str, options: Iterable[GivenOption], **arguments: Any) ->
     return read_study(command, options, **arguments).report()
 
 
+def show_study(
+    command: str, options: Mapping[str, Any], plot: Path | None = None, **arguments: Any
+) -> None:
+    """Run a study and show it as its command would.
+
+    Args:
+        command: its name.
+        options: what is set, by key.
+        plot: the picture to write.
+        arguments: as for `read_study`.
+
+    Raises:
+        GpuplanError: what its command would raise.
+    """
+    study = read_study(command, given_options(command, options), **arguments)
+    found = _study_command(command)
+    found.show(found.output() if plot is None else found.output(plot=[plot]), study)
+
+
 def check_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> None:
     """Check the options of a study without its trace; raises what its command would."""
     read_study(command, options, **arguments).request.check()
@@ -183,14 +202,19 @@ def _in_order(parameters: Iterable[Any], values: Mapping[str, Any]) -> Iterator[
 @cache
 def _reader(command: str) -> Any:
     """Return the parser of a study's options. Raises `UsageError` where there is none."""
+    return _study_command(command).reader()
+
+
+def _study_command(command: str) -> StudyCommand:
+    """Return the command of a study. Raises `UsageError` where there is none."""
     from gpuplan.cli.app.lazy import COMMANDS, module_of
 
     if command not in COMMANDS:
         raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
     found = getattr(module_of(command), "COMMAND", None)
     if not isinstance(found, StudyCommand):
-        raise UsageError(f"gpuplan {command} is no study: it makes no report")
-    return found.reader()
+        raise UsageError(f"gpuplan {command} is not a study: it makes no report")
+    return found
 
 
 def _text(key: str, value: Any) -> str:

@@ -99,6 +99,13 @@ def _simulate(results: Results) -> str:
     return f"{results['policy']} gives {_deal(results)}" if "policy" in results else ""
 
 
+def _bill(results: Results) -> str:
+    """Return what the log costs a month, and how much of it is idle."""
+    idle, share = results.get("idle_usd_per_month"), results.get("idle_share")
+    of_idle = "" if not idle or share is None else f", {share:.0%} of it idle"
+    return f"the jobs of the log cost {_dollars(results['usd_per_month'])} a month{of_idle}"
+
+
 def _dollars(value: float) -> str:
     """Return dollars, whole from 100 on: cents would hide the answer."""
     return f"${value:,.0f}" if value >= 100 else show_usd(value)
@@ -113,5 +120,6 @@ CLAUSES: dict[str, Callable[[Results], str]] = {
     "sweep": _sweep,
     "compare": _compare,
     "simulate": _simulate,
+    "bill": _bill,
 }
 """Command -> what it advises, as part of a sentence; empty where it has nothing to advise."""

@@ -12,11 +12,13 @@ from gpuplan.cli.documents.verdict import advisers_of
 from gpuplan.cli.gates.gates import GateResult
 
 TITLES = {
+    "bill": "What it costs a month, and who pays",
     "characterize": "The workload",
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
     "simulate": "One policy replayed",
     "sweep": "Serverless threshold",
+    "whatif": "A change of the Slurm site",
 }
 STATES = {
     "passed": "passed",

@@ -202,6 +202,8 @@ class Numbers:
             at = [
                 (one, row) for one in chosen for row in one.rows if row.path.count(".") + 1 == place
             ]
+            if from_end == 0 and not at:  # growth[any team] for rows[any team].growth
+                at = [(one, one.rows[-1]) for one in chosen if one.rows]
             kept = [one for one, row in at if _is_row(row, terms, row.key)]
             kept = kept or [one for one, row in at if _is_row(row, terms, row.also)]
             if not kept:

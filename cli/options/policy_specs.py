@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
@@ -21,6 +22,43 @@ SAME = {"capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
 TRIED = ("capacity", "threshold_s")
 """Settings of a sweep that are no circumstance: what it is set against does not share them."""
+
+
+def read_sizes(
+    policies: Sequence[str],
+    settings: Sequence[str],
+    sizes: Sequence[ClusterSize],
+    *,
+    are_priced: bool = False,
+) -> list[Contender]:
+    """Return each policy on each cluster; one that takes no size, or has its own, once.
+
+    Arguments and errors are those of `read_contenders`. With several sizes a label says which.
+    """
+    if len(sizes) <= 1:
+        return read_contenders(policies, settings, *sizes, are_priced=are_priced)
+    found: list[Contender] = []
+    for size in sizes:
+        for one in read_contenders(policies, settings, size, are_priced=are_priced):
+            # Of one cluster or limit the size is an option; what stands with the policy is not.
+            if size.option in one.given.values():
+                found.append(replace(one, label=_sized(one, size)))
+            elif all(one.label != other.label for other in found):
+                found.append(one)
+    return found
+
+
+def _sized(contender: Contender, size: ClusterSize) -> str:
+    """Return a label with the cluster in it, as it could be typed."""
+    policy = find_policy(contender.policy)
+    key = "gpus" if size_setting(policy) == "cluster" else "capacity"
+    shape = size.shape
+    plain = len(shape.pools) == 1 and shape.pool.gpus_per_node is None and not shape.gpu_types
+    if key == "gpus" and not plain:
+        key, text = "cluster", str(shape).replace(",", "/")
+    else:
+        text = str(shape.gpus)
+    return f"{contender.label}{',' if ':' in contender.label else ':'}{key}={text}"
 
 
 def read_contenders(
@@ -204,7 +242,7 @@ class _Given:
                     "cluster has\n  next: give one of the two"
                 )
             self.options.setdefault("gpu", size)
-        return Contender(label, self.name, self.values, self.options)
+        return Contender(label, self.name, self.values, self.options, label)
 
     def _check_types(self, shape: ClusterShape, option: str) -> None:
         """Raise `UsageError` where a policy for one GPU type gets several."""

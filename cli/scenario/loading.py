@@ -20,6 +20,7 @@ from gpuplan.cli.documents.studies import (
     given_options,
     study_options,
 )
+from gpuplan.cli.documents.view import TITLES as STUDIES
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
     DeclaredWorkload,
@@ -31,7 +32,6 @@ from gpuplan.cli.scenario.scenario import (
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
 
-STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare")
 WORKLOADS = ("trace", "log", "synth")
 TOP = ("title", "workload", "prices", "speedups", "clouds", "policies", "study", "output", "gates")
 NAME = re.compile(r"\w+", re.ASCII)
@@ -99,7 +99,7 @@ class _Loader:
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
                 if not is_parquet(Path(trace)):  # a log, or a folder of them
-                    return self.made("ingest", "trace", [trace], {}, Path(trace).name)
+                    return self.made("ingest", "trace", [trace], self.of_site({}), Path(trace).name)
             return DeclaredWorkload(
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )
@@ -119,8 +119,17 @@ class _Loader:
             for file in files:
                 if not os.path.isdir(file):  # all the logs in it
                     existing_file(Path(file))
-        rest = {key: value for key, value in options.items() if key != "file"}
+        rest = self.of_site({key: value for key, value in options.items() if key != "file"})
         return self.made("ingest", "log", files, rest, Path(files[0]).name if files else "log")
+
+    def of_site(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of ingest, with the fields of the scheduler if a study needs them."""
+        commands = [
+            table.get("command", name)
+            for name, table in self.table("study").items()
+            if isinstance(table, dict)
+        ]
+        return {"twin": True, **options} if "whatif" in commands else options
 
     def synth(self, options: Mapping[str, Any]) -> DeclaredWorkload:
         """Read a trace that is to be drawn: the options of ``gpuplan synth``."""
@@ -303,7 +312,7 @@ class _Loader:
 
     def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
-        from gpuplan.cli.gates.gates import read_condition
+        from gpuplan.cli.gates.conditions import read_condition
 
         is_known = len(studies) == len(self.table("study"))  # else that is the mistake to tell
         commands = {study.name: study.command for study in studies if is_known}

@@ -14,7 +14,7 @@ from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.gates import judge_all
-from gpuplan.cli.documents.studies import run_study
+from gpuplan.cli.documents.studies import read_study, run_study
 from gpuplan.cli.documents.study import Document, StudyResult, result_of
 from gpuplan.cli.gates.gates import warnings_only
 from gpuplan.cli.options.engine_options import EngineChoice
@@ -183,8 +183,14 @@ def _key(study: DeclaredStudy, trace: _Trace) -> str:
         command=study.command,
         arguments=arguments,
         trace=(trace.name, trace.sha256),
-        files=hashes_of(*arguments),
+        files=hashes_of(*arguments, *_read_by(study, trace)),
     )
+
+
+def _read_by(study: DeclaredStudy, trace: _Trace) -> list[str]:
+    """Return the files that a study reads beside the trace, those that its files name too."""
+    reads = read_study(study.command, study.options, trace=trace.path).request.reads
+    return [str(one) for one in reads if one is not None and one != trace.path]
 
 
 def _inside_json(text: str) -> str:

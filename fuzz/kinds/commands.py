@@ -14,6 +14,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "ingest": (("log.csv",), 2),
     "prices": (("p.csv",), 2),
     "characterize": (("lab.parquet",), 5),
+    "bill": (("lab.parquet", "--price=1.29"), 3),
     "forecast": (("lab.parquet",), 3),
     "pareto": (("lab.parquet",), 8),
     "sweep": (("lab.parquet",), 6),
@@ -55,6 +56,10 @@ def material() -> dict[str, bytes]:
         "p.csv": price_lists()["p.csv"][1],
         "s.toml": scenario("small_cluster"),
     }
+
+
+CACHED = ("studies", "traces")
+"""The folders that a cache makes in the folder it is given."""
 
 
 def fresh(command: str, flag: str, rng: Random) -> str:
@@ -123,6 +128,8 @@ def options(rng: Random) -> Draft:
                 value = fresh(command, option.flag, rng)
                 given = [option.flag, value]
             case.written |= names_of(value)
+            if option.flag == "--cache":  # perhaps a folder of other things too
+                case.written |= {os.path.normpath(f"{value}/{kind}") for kind in CACHED}
         case.arguments += given
         return " ".join(given)[:100]
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.bill import recorded_window_s
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
@@ -18,6 +20,8 @@ from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
+OF_WINDOW = ("queue_s",)
+"""The column that is also read where bills cover the window of the log."""
 
 
 OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
@@ -54,6 +58,12 @@ class TraceJobs:
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.
+        limit_us: the recorded time limit of each, microseconds, -1 where there is none; None where
+            the trace has no limits.
+        window_us: from the first submission to the last recorded end, the time that every policy
+            is charged for; None where each is charged until its own last finish.
+        deadline_note: what to say to those who read deadlines, where they are assumed.
+        has_deadlines: whether deadlines are the log's own or were requested.
         tenants: priorities, groups and GPU types; None where they were not read.
     """
 
@@ -62,6 +72,10 @@ class TraceJobs:
     notes: tuple[str, ...]
     first_submit_us: int | None = None
     job_class: pl.Series | None = None
+    limit_us: IntArray | None = None
+    window_us: int | None = None
+    deadline_note: str = ""
+    has_deadlines: bool = True
     tenants: Tenants | None = None
 
     @property
@@ -78,6 +92,7 @@ def jobs_of(
     deadlines: str | None = None,
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
+    to_last_end: bool = False,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
@@ -93,6 +108,8 @@ def jobs_of(
         include_running: replay jobs still running as if they had ended after the time recorded.
         checkpoints: seconds to save and to load a job by class, ``*`` for every other one
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
+        to_last_end: charge every policy from the first submission to the last recorded end; the
+            trace then needs `OF_WINDOW`.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
@@ -145,6 +162,12 @@ def jobs_of(
             hint="leave out the times that are wrong with --since and --until",
         )
     gpus = kept["num_gpus"].to_numpy()
+    window_us = None
+    if to_last_end:
+        wait_s, run_s = (kept[name].to_numpy() for name in ("queue_s", "duration_s"))
+        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, run_s)))
+    # Without a word about deadlines, those of a log that has none are an assumption.
+    are_assumed = rule == "given" and kept["deadline_s"].null_count() == kept.height
     save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
     return TraceJobs(
         workload=Workload(
@@ -159,9 +182,13 @@ def jobs_of(
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
         tenants=_tenants(kept),
+        limit_us=_limits(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
+        window_us=window_us,
+        deadline_note=" ".join(told) if are_assumed else "",
+        has_deadlines=not are_assumed,
         notes=tuple(
             [
                 *_left_out(without_gpus, "they use no GPU", "it uses no GPU"),
@@ -171,7 +198,7 @@ def jobs_of(
                     "it has no duration",
                 ),
                 *_running(still_running, include_running),
-                *told,
+                *(() if are_assumed else told),
             ]
         ),
     )
@@ -188,6 +215,19 @@ def _tenants(jobs: pl.DataFrame) -> Tenants | None:
         gpu_type=jobs["gpu_type"],
         pods=jobs["num_workers"].cast(pl.Int64).to_numpy(),
         has_priorities=priority.null_count() < len(priority),
+    )
+
+
+def _limits(jobs: pl.DataFrame) -> IntArray | None:
+    """Return the recorded time limits, microseconds; -1 for a job without one."""
+    if LIMIT_COLUMN not in jobs.columns:
+        return None
+    limit_s = jobs[LIMIT_COLUMN].fill_nan(None)
+    known = limit_s.is_between(1 / MICROS, CENTURY_S).fill_null(False)
+    if not known.any():
+        return None
+    return np.where(
+        known.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
     )
 
 

@@ -151,10 +151,7 @@ def what_if(
         InputError: the log names a partition that the settings do not describe.
         UsageError: a setting or a change cannot be used.
     """
-    if by not in GROUPINGS:
-        raise UsageError(f"--by must be one of {', '.join(GROUPINGS)}, got {by!r}")
-    if level not in LEVELS:
-        raise UsageError(f"the level must be one of {', '.join(LEVELS)}, got {level!r}")
+    check_groups(by, level)
     site, full, work = prepared(log, document, warmup_s, limit_factor)
     config = level_config(full, level)
     seeds = (0, *SEEDS)
@@ -165,6 +162,14 @@ def what_if(
         runs = [replay_site(new_site, jobs, _seeded(new_config, seed)) for seed in seeds]
         effects.append(_effect(change.name, work, base, runs, by))
     return WhatIf(work, level, by, tuple(effects), never_started(base[0]))
+
+
+def check_groups(by: str, level: str) -> None:
+    """Refuse groups or rules that are not there. Raises `UsageError`."""
+    if by not in GROUPINGS:
+        raise UsageError(f"--by must be one of {', '.join(GROUPINGS)}, got {by!r}")
+    if level not in LEVELS:
+        raise UsageError(f"the level must be one of {', '.join(LEVELS)}, got {level!r}")
 
 
 def _seeded(config: SchedulerConfig, seed: int) -> SchedulerConfig:

@@ -69,6 +69,8 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     write_trace(Path(one), jobs=1, users=0)
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
+    yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "bill", [trace, "--prices=builtin", "--gpu=A100", "--by=class"]
     yield "characterize", [one]
     for command in ("pareto", "sweep", "simulate", "compare"):
         yield command, [poor]

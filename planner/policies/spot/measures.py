@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.planner.policies.cluster_bill import ClusterBill
 from gpuplan.planner.policies.spot.pools import PoolLoad
 from gpuplan.planner.policies.spot.run import LentRun
+from gpuplan.planner.runs.window import end_of_window, share_within
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.spot.parameters import SpotScheduler
@@ -39,9 +41,13 @@ def class_results(run: LentRun, own: BoolArray) -> dict[str, Any]:
 
 
 def spot_results(
-    run: LentRun, is_spot: BoolArray, scheduler: SpotScheduler, spot_usd: float
+    run: LentRun,
+    is_spot: BoolArray,
+    scheduler: SpotScheduler,
+    spot_usd: float,
+    window_us: int | None,
 ) -> dict[str, Any]:
-    """Return how spot jobs fared and what they pay.
+    """Return how spot jobs fared and what they pay within the window.
 
     A run earns where it finished, or lasted the hours guaranteed. ``wasted_gpu_h`` is work lost
     since checkpoints, and start-ups after evictions.
@@ -51,9 +57,10 @@ def spot_results(
     lasted_us = runs.stop_us - runs.start_us
     kept = ~runs.is_evicted | (lasted_us >= scheduler.guarantee_h * MICROS_PER_HOUR)
     count, evictions = int(own.sum()), int(runs.is_evicted[own].sum())
-    area = lasted_us * (runs.milli / MILLI)
+    first, end = int(run.submit_us[0]), end_of_window(run, window_us)
+    area = np.maximum(np.minimum(runs.stop_us, end) - runs.start_us, 0) * (runs.milli / MILLI)
     earning_h = float(area[own & kept].sum()) / MICROS_PER_HOUR
-    window_h = _window_us(run) / MICROS_PER_HOUR
+    window_h = max((end - first) / MICROS_PER_HOUR, 1.0)
     return {
         "spot_runs": count,
         "evictions": evictions,
@@ -65,13 +72,6 @@ def spot_results(
         "spot_usd_per_gpu_h": spot_usd,
         "benefit_usd_per_month": earning_h * spot_usd * MONTH_H / window_h,
     }
-
-
-def _window_us(run: LentRun) -> float:
-    """Return the time from the first submission to the last finish, at least an hour."""
-    finished = run.finish_us[run.is_finished]
-    end = int(finished.max()) if finished.size else run.end_us
-    return float(max(end - int(run.submit_us[0]), MICROS_PER_HOUR))
 
 
 def allocation_rate(run: LentRun) -> float | None:
@@ -113,11 +113,13 @@ def starving(run: SpotRun) -> IntArray:
     return np.array(found, np.int64)
 
 
-def common_results(run: LentRun, loads: Sequence[PoolLoad], cost: dict[str, Any]) -> dict[str, Any]:
+def common_results(
+    run: LentRun, loads: Sequence[PoolLoad], bill: ClusterBill, window_us: int | None
+) -> dict[str, Any]:
     """Return the headline numbers that other policies have too; unfinished jobs end at the end."""
     jct_s = (run.finish_us - run.submit_us) / MICROS
     jqt_s, held = run.waited_us / MICROS, float(run.held_gpu_us.sum())
-    rented = run.rented.gpu_us
+    paid = float(bill.gpu_us)
     usage = run.usage
     return {
         "jobs": int(run.submit_us.size),
@@ -126,11 +128,12 @@ def common_results(run: LentRun, loads: Sequence[PoolLoad], cost: dict[str, Any]
         "mean_service_s": float((jct_s - jqt_s).mean()),
         **distribution(jqt_s, "jqt", "s"),
         "mean_queue_s": float(jqt_s.mean()),
-        **cost,
+        **bill.summary(),
         "preemptions": int(run.evictions.sum()),
         "preempted_jobs": int((run.evictions > 0).sum()),
         "gpu_h": held / MICROS_PER_HOUR,
-        "utilization": held / rented if rented else None,
+        "utilization": held * share_within(run, window_us) / paid if paid else None,
+        "paid_gpu_h": paid / MICROS_PER_HOUR,
         "waiting_peak": int(usage.waiting.max(initial=0)),
         "makespan_s": float(run.finish_us.max() - run.submit_us[0]) / MICROS,
         "demand": [

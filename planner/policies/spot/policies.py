@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from gpuplan.planner.runs.trace_jobs import TraceJobs
 
 
+LISTED_WITH = {name: "gfs" for name in ABOUT if name.startswith("gfs-")} | {
+    name: "yarn-cs" for name in ABOUT if not name.startswith(("gfs", "yarn-cs"))
+}
+"""Ablations of GFS, and its baselines."""
+
+
 def _policy(name: str) -> Policy:
     about, source = ABOUT[name]
 
@@ -26,7 +32,16 @@ def _policy(name: str) -> Policy:
 
         return simulate(jobs, settings, rng, name)
 
-    return Policy(name, about, source, settings_of(name), defaults, run, takes_gpu_types=True)
+    return Policy(
+        name,
+        about,
+        source,
+        settings_of(name),
+        defaults,
+        run,
+        takes_gpu_types=True,
+        listed_with=LISTED_WITH.get(name, ""),
+    )
 
 
 LENDING = tuple(map(_policy, ABOUT))

@@ -13,7 +13,7 @@ import polars as pl
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted, listed
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import RENTED
+from gpuplan.planner.policies.cluster_settings import RENTED, priced_values
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
 from gpuplan.planner.policies.spot.measures import (
     class_results,
@@ -30,7 +30,7 @@ from gpuplan.planner.policies.spot.settings import (
     scheduler_with,
     settings_of,
 )
-from gpuplan.planner.runs.panels import GPUS, RATIO, Panel, TimeLines
+from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, OF_PRICES, SettingError, refuse_choice
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
@@ -53,7 +53,7 @@ def simulate(
         UsageError: settings that no run can have, or a job that does not fit into its pool.
     """
     refuse_choice(settings)
-    values = defaults_of(policy) | dict(settings)
+    values = priced_values(defaults_of(policy), settings)
     scheduler, terms = scheduler_with(policy, values), terms_of(values)
     pools = pools_of(jobs, settings)
     _check_fits(jobs, pools, settings)
@@ -74,7 +74,7 @@ def simulate(
     except TooManyRuns as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
     run = joined(pools, found, jobs.workload.submit_us)
-    bill = bill_of(run, terms)
+    bill = bill_of(run, terms, jobs.window_us, run.gpus)
     usd = terms.usd_per_gpu_h if terms.usd_per_gpu_h is not None else bill.mean_per_gpu_h or 0.0
     spot_usd = values["spot_usd_per_gpu_h"]
     if spot_usd is None:
@@ -87,13 +87,13 @@ def simulate(
         settings={name: value for name, value in values.items() if name in own}
         | {"cluster": _shape_text(pools), "gpus": run.gpus}
         | terms.effective(),
-        results=common_results(run, loads_of(jobs, pools), bill.summary())
+        results=common_results(run, loads_of(jobs, pools), bill, jobs.window_us)
         | {
             "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
             "deadline_miss_share": late,
             "hp": class_results(run, ~pools.is_spot),
             "spot": class_results(run, pools.is_spot),
-            **spot_results(run, pools.is_spot, scheduler, spot_usd),
+            **spot_results(run, pools.is_spot, scheduler, spot_usd, jobs.window_us),
             **quota_results(found, scheduler),
             "starving_jobs": sum(starving(one).size for one in found),
         },
@@ -256,14 +256,14 @@ def _lines(
     quota = {"spot quota": values["quota_milli"]} if scheduler.quota != "none" else {}
     panels = [Panel(f"GPUs in use, of {run.gpus:,}", GPUS, {**gpus, **quota}, float(run.gpus))]
     if scheduler.quota == "forecast":
-        panels.append(Panel("Factor of the quota (eta)", RATIO, {"eta": values["eta"]}, 1.0))
-    panels.append(Panel("Spot jobs waiting", "jobs", {"spot jobs waiting": values["waiting"]}))
+        panels.append(Panel("Factor of the quota (eta)", FACTOR, {"eta": values["eta"]}, 1.0))
+    panels.append(Panel("Spot jobs waiting", JOBS, {"spot jobs waiting": values["waiting"]}))
     rows = [
         ("GPUs of high priority", GPUS, gpus["high priority"]),
         ("GPUs of spot", GPUS, gpus["spot"]),
     ]
     rows += [("spot quota", GPUS, value) for value in quota.values()]
-    rows.append(("spot jobs waiting", "jobs", values["waiting"]))
+    rows.append(("spot jobs waiting", JOBS, values["waiting"]))
     return TimeLines(
         time_us=time_us,
         end_us=int(run.finish_us.max()),

@@ -18,13 +18,13 @@ FORECASTS = ("auto", "last-value", "orglinear", "last-week-peak", "exact")
 
 GFS = "Duan et al., GFS, ASPLOS 2026"
 ABOUT: dict[str, tuple[str, str]] = {
-    "gfs": ("lends what a forecast of high-priority demand leaves, evicts at least waste", GFS),
+    "gfs": ("lends what a forecast leaves idle", GFS),
     "gfs-e": ("GFS with last week's peak in place of the forecast", GFS),
     "gfs-d": ("GFS with a quota that does not follow evictions", GFS),
     "gfs-s": ("GFS that only packs: nodes are not kept apart by priority and evictions", GFS),
     "gfs-p": ("GFS with random nodes and victims of evictions", GFS),
     "gfs-sp": ("GFS that only packs, with random victims", GFS),
-    "yarn-cs": ("first come, first served; evicts the latest starts", "Hadoop capacity scheduler"),
+    "yarn-cs": ("evicts the latest starts", "Hadoop capacity scheduler"),
     "lyra": (
         "spot and high priority on nodes of their own; evicts the fewest",
         "after Li et al., Lyra, EuroSys 2023",

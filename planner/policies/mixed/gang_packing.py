@@ -1,0 +1,126 @@
+"""How many GPUs whole gangs can fill at most, each on GPUs of one type.
+
+Source: FFT (Fast and Fair Training), equation (7): K(t). Jobs of one width and one set of allowed
+types are a class; the number of jobs of each class on each type is a small integer program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.planner.policies.mixed.linear_program import Program, solve
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+
+MOST_NODES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """The most GPUs that gangs fill.
+
+    Attributes:
+        gpus: in use.
+        width: of each class, widest first; shape (C,).
+        allowed: types of each class; shape (C, T).
+        jobs: of each class on each type; shape (C, T).
+        member: class of each job; shape (m,).
+        is_proven: whether no packing fills more; False where the search met its limit.
+    """
+
+    gpus: int
+    width: IntArray
+    allowed: BoolArray
+    jobs: IntArray
+    member: IntArray
+    is_proven: bool = True
+
+
+def pack_gangs(width: IntArray, allowed: BoolArray, gpus: IntArray) -> Packing:
+    """Return the most GPUs that gangs can fill.
+
+    Args:
+        width: of each job; shape (m,).
+        allowed: whether a job may run on a type; shape (m, T).
+        gpus: of each type; shape (T,).
+    """
+    allowed = allowed & (width[:, None] <= gpus)
+    kinds = np.column_stack((-width, allowed))
+    classes, member, count = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
+    each, may = -classes[:, 0].astype(np.int64), classes[:, 1:].astype(bool)
+    jobs = _greedy(each, may, count, gpus)
+    found, most = int(each @ jobs.sum(axis=1)), _upper(each, may, count, gpus)
+    if found < most:
+        better, proven = _exact(each, may, count, gpus)
+        if better is not None and each @ better.sum(axis=1) >= found:
+            jobs, found = better, int(each @ better.sum(axis=1))
+        return Packing(found, each, may, jobs, member.reshape(-1), proven)
+    return Packing(found, each, may, jobs, member.reshape(-1))
+
+
+def _greedy(each: IntArray, may: BoolArray, count: IntArray, gpus: IntArray) -> IntArray:
+    """Fill the types with the widest gangs first, those with fewest choices before others."""
+    free, jobs = gpus.copy(), np.zeros(may.shape, np.int64)
+    for c in np.lexsort((may.sum(axis=1), -each)):
+        left = int(count[c])
+        for i in sorted(np.flatnonzero(may[c]).tolist(), key=lambda i: (free[i] % each[c], i)):
+            take = min(left, int(free[i] // each[c]))
+            jobs[c, i], left = take, left - take
+            free[i] -= take * each[c]
+    return jobs
+
+
+def _upper(each: IntArray, may: BoolArray, count: IntArray, gpus: IntArray) -> int:
+    """Return a bound: each type at most its largest sum of widths, all at most the demand."""
+    reach = 0
+    for i, most in enumerate(gpus.tolist()):
+        sums = 1  # bit g: a sum of g GPUs
+        for width, many in zip(each[may[:, i]].tolist(), count[may[:, i]].tolist(), strict=True):
+            step = 1
+            many = min(many, most // width)
+            while many > 0:  # so many of this width, in powers of two
+                take = min(step, many)
+                sums |= sums << (take * width)
+                many, step = many - take, step * 2
+            sums &= (1 << (most + 1)) - 1
+        reach += sums.bit_length() - 1
+    return min(reach, int((each * count)[may.any(axis=1)].sum()))
+
+
+def _exact(
+    each: IntArray, may: BoolArray, count: IntArray, gpus: IntArray
+) -> tuple[IntArray | None, bool]:
+    group, kind = np.nonzero(may)
+    classes = each.size
+    program = Program(
+        cost=-each[group].astype(np.float64),
+        upper=count[group].astype(np.float64),
+        start=np.arange(0, 2 * group.size + 1, 2),
+        row=np.column_stack((group, classes + kind)).reshape(-1),
+        value=np.column_stack((np.ones(group.size), each[group])).reshape(-1),
+        least=np.full(classes + gpus.size, -np.inf),
+        most=np.concatenate((count, gpus)).astype(np.float64),
+    )
+    found = solve(program, whole=True, gap=0.5, most_nodes=MOST_NODES)
+    if found is None:
+        return None, False
+    jobs = np.zeros(may.shape, np.int64)
+    jobs[group, kind] = np.rint(found.x)
+    return jobs, found.is_optimal
+
+
+def fill(packing: Packing, cost: FloatArray) -> IntArray:
+    """Return the type of each job, or -1, in an allocation that fills as many GPUs.
+
+    The cheapest jobs of each class run, each class filling its most expensive differences first; no
+    better than a start. ``cost``: of each job on each type; shape (m, T).
+    """
+    chosen = np.full(packing.member.size, -1, np.int64)
+    for c in range(packing.width.size):
+        members = np.flatnonzero(packing.member == c)
+        for i in np.flatnonzero(packing.jobs[c]):
+            free = members[chosen[members] < 0]
+            cheapest = free[np.argsort(cost[free, i], kind="stable")[: packing.jobs[c, i]]]
+            chosen[cheapest] = i
+    return chosen

@@ -1,0 +1,272 @@
+"""Rounds on a cluster of several GPU types: a policy chooses types, and gangs are put on hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuplan.planner.policies.mixed.placement import place
+from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
+from gpuplan.simkit.rounds.simulator import RoundsRun
+from gpuplan.simkit.time import MICROS
+
+LEAST_LEFT = 1e-3
+"""Share of its estimated work that a job has left at least, however long it ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundState:
+    """What a policy sees as a round begins; arrays of shape (m,) are of the unfinished jobs.
+
+    Attributes:
+        number: of the round.
+        jobs, cluster: all jobs, and the cluster.
+        running: the jobs, as indices, by submission.
+        age: rounds since the first that each could run in.
+        left: work left, as estimated.
+        last: type that each ran on last, -1 before its first start.
+        now_on: type in the last round, -1 where it waited.
+        has_changed: whether a job came or ended since the last round.
+    """
+
+    number: int
+    jobs: RatedJobs
+    cluster: MixedCluster
+    running: IntArray
+    age: IntArray
+    left: FloatArray
+    last: IntArray
+    now_on: IntArray
+    has_changed: bool
+
+    @property
+    def gpus(self) -> IntArray:
+        """GPUs of each type."""
+        return np.array(self.cluster.gpus, np.int64)
+
+    @property
+    def width(self) -> IntArray:
+        """GPUs of each job."""
+        found: IntArray = self.jobs.gpus[self.running]
+        return found
+
+    @property
+    def rate(self) -> FloatArray:
+        """Work per round of each job on each type."""
+        found: FloatArray = self.jobs.rate[self.running]
+        return found
+
+    @property
+    def work(self) -> FloatArray:
+        """Work of each job, as estimated."""
+        found: FloatArray = self.jobs.seen_work[self.running]
+        return found
+
+
+Choose = Callable[[RoundState], IntArray]
+"""Returns the type of each job of a `RoundState`, -1 to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class MixedRun:
+    """What happened on a cluster of several types; n jobs, T types, R rounds.
+
+    Attributes:
+        run: jobs and GPUs.
+        jobs, cluster: what ran where.
+        switches: starts after the first, of each job; shape (n,).
+        type_changes, upward: those onto another type, and onto a faster one; shape (n,).
+        lost_s: time of each job with GPUs and without progress; shape (n,).
+        first_round: first round that each job could run in; shape (n,).
+        number: of each round; shape (R,).
+        active: unfinished jobs in each round; shape (R,).
+        busy: GPUs in use of each type; shape (R, T).
+        stretches: job, type, first round and the round after the last of each stretch; shape
+            (k, 4).
+    """
+
+    run: RoundsRun
+    jobs: RatedJobs
+    cluster: MixedCluster
+    switches: IntArray
+    type_changes: IntArray
+    upward: IntArray
+    lost_s: FloatArray
+    first_round: IntArray
+    number: IntArray
+    active: IntArray
+    busy: IntArray
+    stretches: IntArray
+
+
+def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose) -> MixedRun:
+    """Run all jobs to their end; ``choose`` is called once a round, while there are jobs.
+
+    Raises:
+        ValueError: a choice that cannot be.
+        RuntimeError: the policy leaves all jobs waiting.
+    """
+    hosts = cluster.gpus_per_host or (0,) * len(cluster.gpus)
+    driver = _Driver(jobs, cluster, choose, np.array(hosts, np.int64))
+    shape = RoundsCluster(cluster.gpus, hosts, cluster.round_s)
+    run = run_decisions(jobs.rounds_jobs(cluster.round_s), shape, driver.decide)
+    driver.close()
+    rounds = np.array(driver.rounds, np.int64).reshape(-1, 2 + len(cluster.gpus))
+    return MixedRun(
+        run=run,
+        jobs=jobs,
+        cluster=cluster,
+        switches=driver.switches,
+        type_changes=driver.type_changes,
+        upward=driver.upward,
+        lost_s=driver.lost_us / MICROS,
+        first_round=driver.first_round,
+        number=rounds[:, 0],
+        active=rounds[:, 1],
+        busy=rounds[:, 2:],
+        stretches=np.array(driver.stretches, np.int64).reshape(-1, 4),
+    )
+
+
+@dataclass(slots=True)
+class _Driver:
+    jobs: RatedJobs
+    cluster: MixedCluster
+    choose: Choose
+    hosts: IntArray
+    switches: IntArray = field(init=False)
+    type_changes: IntArray = field(init=False)
+    upward: IntArray = field(init=False)
+    lost_us: IntArray = field(init=False)
+    first_round: IntArray = field(init=False)
+    pause_us: IntArray = field(init=False)
+    since: IntArray = field(init=False)
+    on: IntArray = field(init=False)
+    finished: int = 0
+    rounds: list[list[int]] = field(default_factory=list)
+    stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
+    before: int = 0
+    end: int = 0
+
+    def __post_init__(self) -> None:
+        n = self.jobs.gpus.size
+        self.switches, self.type_changes, self.upward, self.lost_us, self.pause_us = (
+            np.zeros(n, np.int64) for _ in range(5)
+        )
+        self.since, self.on = np.zeros(n, np.int64), np.full(n, -1, np.int64)
+        self.first_round = np.ceil(self.jobs.submit_s / self.cluster.round_s).astype(np.int64)
+
+    def decide(self, view: RoundView) -> Allocation:
+        jobs, running, round_us = self.jobs, view.running, self.cluster.round_s * MICROS
+        last = np.where(view.starts > 0, view.gpu_type, -1)
+        now_on = np.where(view.width > 0, last, -1)
+        done = jobs.work[running] - view.left_us / round_us
+        seen = jobs.seen_work[running]
+        arrived = self.before != running.size or view.ended.size > 0
+        state = RoundState(
+            number=view.number,
+            jobs=jobs,
+            cluster=self.cluster,
+            running=running,
+            age=view.number - self.first_round[running],
+            left=np.maximum(seen - done, seen * LEAST_LEFT),
+            last=last,
+            now_on=now_on,
+            has_changed=arrived,
+        )
+        kind = self.choose(state)
+        self.before = running.size
+        runs = kind >= 0
+        width = np.where(runs, jobs.gpus[running], 0)
+        hosts, spread = self._place(view, kind, width, last, now_on, state.has_changed)
+        moved = np.zeros(running.size, bool)
+        if hosts is not None:
+            moved = runs & (hosts != view.hosts).any(axis=1)
+        changes = runs & (last >= 0) & (kind != last)
+        again = runs & (last >= 0) & (changes | moved | (now_on < 0))
+        copied = (changes | moved) * jobs.state_gb[running] * 8 / self.cluster.gbps
+        pause = np.rint((copied + self.cluster.restart_s) * MICROS).astype(np.int64)
+        pause = np.where(again, pause, 0)
+        self._note(view, kind, again, changes, pause)
+        factor = np.where(jobs.is_pipeline[running], *self.cluster.cross_host[::-1])
+        return Allocation(
+            width=width,
+            gpu_type=np.where(runs, kind, 0),
+            hosts=hosts,
+            pause_us=pause,
+            factor=np.where(spread, factor, 1.0),
+        )
+
+    def _place(
+        self,
+        view: RoundView,
+        kind: IntArray,
+        width: IntArray,
+        last: IntArray,
+        now_on: IntArray,
+        changed: bool,
+    ) -> tuple[IntArray | None, BoolArray]:
+        """Return the hosts of each job, and which are on more than they need."""
+        spread = np.zeros(kind.size, bool)
+        if not self.hosts.any():
+            return None, spread
+        found = np.zeros(view.hosts.shape, np.int64)
+        host_type = view.cluster.host_type
+        for i, each in enumerate(self.hosts.tolist()):
+            on = np.flatnonzero(kind == i)
+            here = np.flatnonzero(host_type == i)
+            if not on.size:
+                continue
+            ids = view.running[on]
+            placed = place(
+                width[on],
+                view.hosts[np.ix_(on, here)],
+                now_on[on] == i,
+                last[on] == i,
+                each=each,
+                is_pipeline=self.jobs.is_pipeline[ids],
+                state_gb=self.jobs.state_gb[ids],
+                consolidates=changed,
+            )
+            found[np.ix_(on, here)] = placed
+            spread[on] = (placed > 0).sum(axis=1) > -(-width[on] // each)
+        return found, spread
+
+    def _note(
+        self, view: RoundView, kind: IntArray, again: BoolArray, changes: BoolArray, pause: IntArray
+    ) -> None:
+        jobs, running, number = self.jobs, view.running, view.number
+        runs = kind >= 0
+        self.switches[running[again]] += 1
+        self.type_changes[running[changes]] += 1
+        rate, last = jobs.rate[running], view.gpu_type
+        rows = np.arange(running.size)
+        up = changes & (rate[rows, np.maximum(kind, 0)] > rate[rows, last])
+        self.upward[running[up]] += 1
+        self.pause_us[running[again]] = pause[again]
+        spent = np.minimum(self.pause_us[running], int(self.cluster.round_s * MICROS)) * runs
+        self.pause_us[running] -= spent
+        self.lost_us[running] += spent
+        for job in view.ended.tolist():
+            self._stretch(job, -1, self.end)
+        old = self.on[running]
+        for at in np.flatnonzero(old != kind).tolist():
+            self._stretch(int(running[at]), int(kind[at]), number)
+        busy = np.bincount(
+            kind[runs], weights=jobs.gpus[running[runs]], minlength=len(self.cluster.gpus)
+        )
+        self.rounds.append([number, running.size, *busy.astype(int).tolist()])
+        self.end = number + 1
+
+    def _stretch(self, job: int, kind: int, number: int) -> None:
+        if self.on[job] >= 0:
+            self.stretches.append((job, int(self.on[job]), int(self.since[job]), number))
+        self.on[job], self.since[job] = kind, number
+
+    def close(self) -> None:
+        for job in np.flatnonzero(self.on >= 0).tolist():
+            self._stretch(job, -1, self.end)

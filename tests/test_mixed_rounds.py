@@ -1,0 +1,215 @@
+"""Rounds of gangs on several GPU types: the program of a round, hosts, whole runs."""
+
+import importlib.util
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuplan.planner.policies.mixed.fair_share import ideal_rounds, share_rates
+from gpuplan.planner.policies.mixed.fft_rounds import FftRounds, FftRules
+from gpuplan.planner.policies.mixed.gang_packing import pack_gangs
+from gpuplan.planner.policies.mixed.mixed_rounds import play
+from gpuplan.planner.policies.mixed.placement import place
+from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.planner.policies.mixed.round_program import lagrangian_bound, solve_round
+
+
+def rated(submit_s, gpus, work, rate, state_gb=0.0, **more):
+    n = len(gpus)
+    return RatedJobs(
+        submit_s=np.array(submit_s, float),
+        gpus=np.array(gpus, np.int64),
+        work=np.array(work, float),
+        rate=np.array(rate, float),
+        state_gb=np.broadcast_to(np.array(state_gb, float), n).copy(),
+        is_pipeline=np.zeros(n, bool),
+        **more,
+    )
+
+
+def best_by_hand(cost, width, gpus):
+    """Every allocation: the most GPUs, then the least cost."""
+    best = (0, 0.0)
+    for kinds in itertools.product(range(-1, gpus.size), repeat=width.size):
+        used = np.zeros(gpus.size, int)
+        total = 0.0
+        for job, kind in enumerate(kinds):
+            if kind >= 0:
+                used[kind] += width[job]
+                total += cost[job, kind]
+        if np.isfinite(total) and (used <= gpus).all():
+            best = min(best, (-int(used.sum()), total))
+    return -best[0], best[1]
+
+
+ROUNDS = st.tuples(
+    st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2**20)), min_size=1, max_size=5),
+)
+
+
+@given(ROUNDS, st.booleans())
+@settings(max_examples=60)
+def test_a_round_is_the_best_of_all_allocations(drawn, exact):
+    gpus, jobs = np.array(drawn[0]), drawn[1]
+    width = np.array([w for w, _ in jobs])
+    rows = [np.random.default_rng(seed) for _, seed in jobs]
+    cost = np.array([rng.normal(5, 10, gpus.size) for rng in rows])
+    cost[np.array([rng.uniform(size=gpus.size) < 0.2 for rng in rows])] = np.inf
+    k, value = best_by_hand(cost, width, gpus)
+    answer = solve_round(cost, width, gpus, exact=exact)
+    assert answer.gpus == k
+    assert answer.objective <= value + (1e-6 if exact else 1e-3) * abs(value) + 1e-6
+    assert answer.bound <= value + 1e-9 * abs(value)
+    prices = np.abs(np.random.default_rng(1).normal(size=gpus.size + 1))
+    assert lagrangian_bound(cost, width, gpus, k, prices) <= value + 1e-9
+
+
+def test_gangs_that_cannot_fill_a_type_leave_it_idle():
+    # 3 + 3 of 4 GPUs each: a gang of 3 on each type; a fourth GPU stays idle, two gangs wait.
+    found = pack_gangs(np.array([3, 3, 3, 3]), np.ones((4, 2), bool), np.array([4, 4]))
+    assert found.gpus == 6
+    assert found.is_proven
+
+
+def test_a_round_of_many_jobs_is_certified():
+    rng = np.random.default_rng(3)
+    m, gpus = 700, np.array([24, 40, 16])
+    width = rng.choice([1, 2, 4, 8], m)
+    cost = rng.lognormal(2, 1, (m, 3)) * width[:, None]
+    first = solve_round(cost, width, gpus)
+    again = solve_round(cost, width, gpus, prices=first.prices)
+    for answer in (first, again):
+        assert answer.is_within
+        assert answer.gpus == 80
+        assert 0 <= answer.gap <= 1e-3
+    assert lagrangian_bound(cost, width, gpus, 80, first.prices) <= first.objective
+
+
+def test_hosts_are_kept_and_spread_gangs_come_together():
+    before = np.array([[2, 2, 0], [2, 0, 0]])
+    args = {
+        "each": 4,
+        "is_pipeline": np.zeros(2, bool),
+        "state_gb": np.zeros(2),
+        "width": np.array([4, 2]),
+        "before": before,
+        "was_here": np.ones(2, bool),
+    }
+    stays = np.ones(2, bool)
+    kept = place(stays=stays, consolidates=False, **args)
+    assert kept.tolist() == before.tolist()
+    moved = place(stays=stays, consolidates=True, **args)
+    assert moved.tolist() == [[0, 4, 0], [2, 0, 0]]
+    resumed = place(stays=np.array([True, False]), consolidates=False, **args)
+    assert resumed.tolist() == before.tolist()
+    new = place(
+        stays=np.array([True, False]),
+        consolidates=False,
+        **args | {"was_here": np.array([True, False])},
+    )
+    assert new.tolist() == [[2, 2, 0], [2, 0, 0]]  # the first host that it fits best
+
+
+def test_a_share_takes_the_fastest_types_first():
+    # 1/2 of 2 + 4 GPUs for gangs of 2: half the time on the fast type, half on the slow one.
+    rates = share_rates(np.array([[1.0, 0.5], [0.0, 0.5]]), np.array([2, 2]), np.array([2, 4]), 2)
+    assert rates.tolist() == [0.75, 0.5]
+
+
+def test_ideal_rounds_go_on_at_the_last_rate():
+    found = ideal_rounds(
+        np.array([1.0, 4.0]),
+        np.ones((2, 1)),
+        np.array([1, 1]),
+        np.array([1]),
+        np.array([0, 0]),
+        (np.array([0, 1, 2]), np.array([2, 2, 1])),
+        np.array([2, 1]),
+    )
+    assert found.tolist() == [2.0, 8.0]
+
+
+RUNS = st.lists(
+    st.tuples(
+        st.integers(0, 2000), st.sampled_from([1, 2, 4]), st.floats(0.1, 6), st.integers(0, 2**20)
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(RUNS)
+@settings(max_examples=25)
+def test_work_is_conserved_and_no_type_is_over_capacity(drawn):
+    drawn = sorted(drawn)
+    rate = np.array([np.random.default_rng(seed).uniform(0.2, 1, 2) for *_, seed in drawn])
+    rate[np.array([seed % 4 == 0 for *_, seed in drawn]), 0] = 0
+    submit, gpus, work, _ = zip(*drawn, strict=True)
+    jobs = rated(submit, gpus, work, rate, state_gb=3.0)
+    cluster = MixedCluster((4, 8), (4, 4))
+    fft = FftRounds(FftRules())
+    run = play(jobs, cluster, fft)
+    again = play(jobs, cluster, FftRounds(FftRules()))
+    assert (run.busy <= np.array(cluster.gpus)).all()
+    assert run.busy.sum(axis=1).tolist() == [k for _, k, *_ in fft.answers]
+    assert run.run.finish_us.tobytes() == again.run.finish_us.tobytes()
+    held, lost = run.run.held_us / jobs.gpus / 1e6, run.lost_s
+    fastest = jobs.work / jobs.rate.max(axis=1) * 300
+    usable = np.where(jobs.rate > 0, jobs.rate, np.inf).min(axis=1) * 0.9
+    assert (held - lost >= fastest - 1e-3).all()
+    assert (held - lost <= jobs.work / usable * 300 + 1e-3).all()
+    for job, kind, begin, end in run.stretches:
+        assert jobs.rate[job, kind] > 0
+        assert begin < end
+
+
+def golden_module():
+    path = Path(__file__).with_name("golden_fft.py")
+    spec = importlib.util.spec_from_file_location("golden_fft", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "name", ["rounds", "w1_two_types_four", "w2_three_types_mixed", "w3_total"]
+)
+def test_golden_results(shared, name):
+    path = shared / "golden" / "fft" / f"{name}.json"
+    assert list(golden_module().differences(path)) == []
+
+
+def ends_min(jobs, cluster, **rules):
+    run = play(jobs, cluster, FftRounds(FftRules(exact=True, **rules)))
+    return run.run.finish_us / 60e6
+
+
+@pytest.mark.parametrize(
+    ("phi", "round_min", "total_min"),
+    [("total", 1, 5.75), ("total", 2, 5.75), ("mixed", 1, 6.625)],
+)
+def test_two_jobs_of_section_2_3(phi, round_min, total_min):
+    # 16 epochs each; 8 and 1 epochs a minute on two types of one GPU; nothing is lost in a move.
+    # total: the second moves up as the first ends, 2 + (2 + 14 / 8). mixed swaps them.
+    rate = np.array([[8.0, 1.0], [8.0, 1.0]]) * round_min
+    jobs = rated([0, 0], [1, 1], [16, 16], rate)
+    cluster = MixedCluster((1, 1), round_s=60 * round_min, restart_s=0)
+    assert ends_min(jobs, cluster, phi=phi).sum() == pytest.approx(total_min, abs=1e-6)
+
+
+@pytest.mark.parametrize(("switch_weight", "end_min"), [(5, 14.4), (1, 18.0), (0, 18.0)])
+def test_figure_2_moves_only_where_it_pays(switch_weight, end_min):
+    # J4 takes 14.4 min on the slow type, 1.6x as fast on the other; a move takes 2 min. J1 and J2
+    # of 5 min come at 0 and 10. Heedless, J4 moves at 5, 10 and 15 and ends at 18.
+    rate = [[1 / 2.71, 1.0], [1 / 1.6, 1.0], [1 / 2.71, 1.0]]
+    jobs = rated([0, 0, 600], [1, 1, 1], [1.0, 14.4 / 5 / 1.6, 1.0], rate, [0, 150.0, 0])
+    cluster = MixedCluster((1, 1), restart_s=0)
+    found = ends_min(
+        jobs, cluster, phi="total", fairness_weight=0.0, switch_weight=float(switch_weight)
+    )
+    assert found.tolist() == pytest.approx([5.0, end_min, 15.0], abs=1e-6)
