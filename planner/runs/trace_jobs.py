@@ -16,13 +16,36 @@ from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
 from gpuplan.planner.runs.job_rates import JobRates, RateSource
-from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
 OF_WINDOW = ("queue_s",)
 """The column that is also read where bills cover the window of the log."""
+
+
+OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
+"""Columns for policies that tell high-priority and spot jobs apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """Whose jobs are replayed, and on which GPUs; in the order of the jobs.
+
+    Attributes:
+        is_spot: whether each may be evicted; shape (n,).
+        group: whose it is; null where unknown.
+        gpu_type: the GPU type that it asks for; null for any.
+        pods: workers of each, >= 1; shape (n,).
+        has_priorities: whether the trace or the user says which jobs are spot.
+    """
+
+    is_spot: BoolArray
+    group: pl.Series
+    gpu_type: pl.Series
+    pods: IntArray
+    has_priorities: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +67,7 @@ class TraceJobs:
         has_deadlines: whether deadlines are the log's own or were requested.
         rates: how fast each runs on each GPU type; None where that was not asked. Durations are
             then those on the fastest type.
+        tenants: priorities, groups and GPU types; None where they were not read.
     """
 
     workload: Workload
@@ -56,6 +80,7 @@ class TraceJobs:
     deadline_note: str = ""
     has_deadlines: bool = True
     rates: JobRates | None = None
+    tenants: Tenants | None = None
 
     @property
     def span_s(self) -> float:
@@ -167,6 +192,7 @@ def jobs_of(
         ),
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
+        tenants=_tenants(kept),
         limit_us=_limits(kept),
         rates=None if rated is None else rated.of(kept),
         first_submit_us=None
@@ -188,6 +214,20 @@ def jobs_of(
                 *(() if are_assumed else told),
             ]
         ),
+    )
+
+
+def _tenants(jobs: pl.DataFrame) -> Tenants | None:
+    """Return whose jobs they are; None where the columns were not read."""
+    if not set(OF_TENANTS) <= set(jobs.columns):
+        return None
+    priority = jobs["priority"]
+    return Tenants(
+        is_spot=(priority == "spot").fill_null(False).to_numpy(),
+        group=jobs["group"],
+        gpu_type=jobs["gpu_type"],
+        pods=jobs["num_workers"].cast(pl.Int64).to_numpy(),
+        has_priorities=priority.null_count() < len(priority),
     )
 
 

@@ -28,7 +28,7 @@ from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
-from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
 LOG_WINDOW, OWN_WINDOW = WINDOWS = ("log", "run")
 """What policies are charged for: ``log``, from the first submission to the last recorded end, the
@@ -190,6 +190,7 @@ class ReplayRequest:
         self,
         *,
         by_class: bool = False,
+        by_tenant: bool = False,
         window: str = OWN_WINDOW,
         rates: RateSource | None = None,
     ) -> ReplayInputs:
@@ -197,6 +198,7 @@ class ReplayRequest:
 
         Args:
             by_class: read the classes of jobs, for a policy that needs them.
+            by_tenant: read their priorities, groups and GPU types, for a policy that lends.
             window: what policies are charged for, one of `WINDOWS`.
             rates: gives their rates on GPU types.
 
@@ -210,6 +212,7 @@ class ReplayRequest:
             LIMIT_COLUMN,
             *(INFERRED_FROM if rule == "inferred" else ()),
             *(RATE_COLUMNS if rates is not None else ()),
+            *(OF_TENANTS if by_tenant else ()),
             *(("job_class",) if by_class or files.overheads is not None else ()),
             *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
         }
