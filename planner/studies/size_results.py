@@ -78,7 +78,7 @@ class SizePoint:
         nodes: null where nodes do not matter.
         mean_wait_s, median_wait_s, p90_wait_s, p95_wait_s, p99_wait_s: time without GPUs.
         mean_slowdown: JCT over run time, of jobs that run.
-        utilization: GPU time of jobs over that of the cluster, until the last finish.
+        utilization: share of the GPU time of the cluster that jobs use in the window of the log.
         usd_per_month: of all GPUs, busy or not.
         meets: whether it meets all targets; null without a target.
         usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
