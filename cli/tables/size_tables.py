@@ -38,7 +38,7 @@ def curve_table(results: SizeResults) -> Table:
     for one in results.points:
         note = marks.get((one.gpu_type, one.gpus), "")
         if not note and one.meets is False:
-            note = "misses the target"
+            note = "too small"
         rows.append(
             [one.gpu_type, one.gpus, one.nodes, one.mean_wait_s, one.p95_wait_s, one.p99_wait_s,
              one.utilization, one.usd_per_month, one.usd_per_wait_h_saved, note]
@@ -169,9 +169,15 @@ def _answer(results: SizeResults) -> str:
 
 
 def _sure(results: SizeResults) -> str:
-    if results.interval is None:
-        return ""
     ends, gpus = results.interval, results.today.cluster_gpus
+    widest = results.pools[0].widest_job_gpus
+    if len(results.pools) == 1 and results.gpus == widest:
+        more = ""
+        if ends is not None and ends.low_gpus < ends.high_gpus:
+            more = f"; {ends.level_percent:g}% interval: up to {ends.high_gpus:,} GPUs"
+        return f"The widest job needs {widest:,} at once, so no smaller cluster can run it{more}."
+    if ends is None:
+        return ""
     text = (
         f"{ends.level_percent:g}% interval: "
         f"{show_between(ends.low_gpus, ends.high_gpus, show_count)} GPUs"

@@ -202,6 +202,13 @@ def _warnings(
         told += pool.jobs.notes
         if by_deadlines and pool.jobs.deadline_note:
             told.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
+    for one in answers:
+        today = one.today()
+        if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
+            told.append(
+                f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
+                f"{today.cluster_gpus:,} of --cluster"
+            )
     if any(pool.seen.waits == 0 for pool in pools):
         told.append("the log records no waits, so today's waits are unknown")
     return list(dict.fromkeys(told))
