@@ -71,7 +71,7 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{key} that is no object")
+        raise ValueError(f"{key} that is not an object")
     return value
 
 
@@ -119,7 +119,7 @@ def _tres(entries: Any) -> Cell:
     if entries is None:
         return None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError("resources that are no list of objects")
+        raise ValueError("resources that are not a list of objects")
     recorded = []
     for entry in entries:
         kind, name, count = entry.get("type"), entry.get("name"), entry.get("count")

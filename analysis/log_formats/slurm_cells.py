@@ -93,8 +93,8 @@ def elapsed_s(source: str) -> pl.Expr:
 def tres_gpus(source: str) -> pl.Expr:
     """Return the GPUs of ``cpu=8,gres/gpu=4,gres/gpu:a100=4``: the total, or the sum of the types.
 
-    Both count the same GPUs, so they are never added. A missing key is 0, a count that is no whole
-    number is null.
+    Both count the same GPUs, so they are never added. A missing key is 0, a count that is not a
+    whole number is null.
     """
     cell = pl.col(source)
     typed = cell.str.split(",").list.eval(pl.element().str.extract(TRES_TYPED).cast(pl.Float64))

@@ -53,7 +53,7 @@ class SiteLog:
         path: the file.
         sha256: hash of the file.
         kind: ``slurm``, ``swf`` or ``trace``.
-        left_out: rows that are no usable GPU job, by reason.
+        left_out: rows that are not usable GPU jobs, by reason.
         missing: fields that the log lacks.
         notes: what the user should know, one sentence each.
         sources: hashes of the logs that a trace was made of.
@@ -81,7 +81,7 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
         zone: zone of times that are written without an offset.
 
     Raises:
-        InputError: it cannot be read, is no such log, or has no GPU job.
+        InputError: it cannot be read, is not such a log, or has no GPU job.
     """
     existing_file(path)
     try:

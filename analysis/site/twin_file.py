@@ -20,13 +20,13 @@ def read_twin(path: Path) -> tuple[SiteDocument, dict[str, Any]]:
     """Return the settings of a file and its calibration table.
 
     Raises:
-        InputError: it cannot be read, is no TOML, or has a table that is not known.
+        InputError: it cannot be read, is not TOML, or has an unknown table.
     """
     try:
         told = tomllib.loads(read_unpacked(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(
-            path, f"is no TOML: {error}", expected="a file written by gpuplan calibrate"
+            path, f"is not TOML: {error}", expected="a file written by gpuplan calibrate"
         ) from error
     calibration = told.pop(CALIBRATION, {})
     known = (*TABLES, "event")
@@ -34,9 +34,9 @@ def read_twin(path: Path) -> tuple[SiteDocument, dict[str, Any]]:
         if name not in known:
             raise InputError(path, f"has the unknown table [{name}]", expected=", ".join(known))
         if not isinstance(value, list if name == "event" else dict):
-            raise InputError(path, f"{name} is no table", expected=f"[{name}] or [{name}.NAME]")
+            raise InputError(path, f"{name} is not a table", expected=f"[{name}] or [{name}.NAME]")
     if not isinstance(calibration, dict):
-        raise InputError(path, "calibration is no table", expected="[calibration]")
+        raise InputError(path, "calibration is not a table", expected="[calibration]")
     sources = calibration.get("sources", {})
     document = SiteDocument(told, {key: str(value) for key, value in sources.items()})
     for key in _leaves(told, ()):

@@ -101,7 +101,7 @@ def _from_events(path: Path, text: str) -> list[SharedInstance]:
         event = _literal(path, row, line)
         instance = event.get("Instance") if isinstance(event, dict) else None
         if not isinstance(instance, dict) or event.get("Action") not in ("start", "delete"):
-            raise InputError(path, "is no event of an instance", row=row, expected=EVENT)
+            raise InputError(path, "is not an event of an instance", row=row, expected=EVENT)
         name = str(instance.get("service_name") or "")
         time = _time(path, row, event.get("Time"))
         first = first or time
@@ -137,7 +137,7 @@ def _literal(path: Path, row: int, line: str) -> Any:
             warnings.simplefilter("ignore")  # of odd escapes in a text
             return ast.literal_eval(line.strip())
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        raise InputError(path, "is no Python literal", row=row, expected=EVENT) from None
+        raise InputError(path, "is not a Python literal", row=row, expected=EVENT) from None
 
 
 def _time(path: Path, row: int, value: Any) -> datetime:
@@ -168,7 +168,7 @@ def _from_toml(path: Path, text: str) -> Iterable[SharedInstance]:
     try:
         tables = tomllib.loads(text).get("instances", [])
     except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"is no TOML ({error})") from None
+        raise InputError(path, f"is not TOML ({error})") from None
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise InputError(path, "instances must be tables", expected="[[instances]] for each")
     for at, table in enumerate(tables, 1):

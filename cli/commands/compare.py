@@ -142,6 +142,7 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
         },
         headline=answer_text(today, rows),
         warnings=study.warnings,
+        caveats=study.caveats,
         notes=price_notes(request.policies, has_price=request.price is not None)
         if request.replay.prices is None
         else (),

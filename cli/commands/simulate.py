@@ -122,6 +122,7 @@ def _answer(request: SimulateRequest) -> Report:
         parameters=study.parameters(),
         headline=answer_text(today, [row]),
         warnings=study.warnings,
+        caveats=study.caveats,
         notes=price_notes([request.policy], has_price=request.price is not None)
         if request.replay.prices is None
         else (),

@@ -181,7 +181,7 @@ def read_shape(text: str, option: str) -> ClusterShape:
     """Return the shape of a cluster; ``/`` may stand between its GPU types.
 
     Raises:
-        UsageError: the text is no shape; the message names the option and the forms.
+        UsageError: the text is not a shape; the message names the option and the forms.
     """
     from gpuplan.simkit.cluster_shape import ClusterShape
 

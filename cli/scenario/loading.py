@@ -45,7 +45,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Scenario:
         overrides: ``a.b=value``, each in place of what the file says.
 
     Raises:
-        InputError: no such file, or it is no TOML.
+        InputError: no such file, or it is not TOML.
         ScenarioError: keys or values that cannot be meant, each with its line.
         UsageError: an override that is none.
     """

@@ -88,7 +88,7 @@ def jobs_of(
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
-        UsageError: the bounds are no bounds, or of no use.
+        UsageError: the bounds do not ascend, or nothing uses them.
     """
     rule = check_factor(deadlines, deadline_factor)
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))

@@ -98,17 +98,21 @@ class CompareStudy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
+        """What would change the reader's decision."""
         outcomes = self.found.outcomes
         own = (f"{one.label}: {warning}" for one in outcomes for warning in one.warnings)
         return (
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),
-            *backlog_note([(one.label, one.results) for one in self.found.outcomes]),
+            *backlog_note([(one.label, one.results) for one in outcomes]),
             *own,
-            *self.priced.notes,
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Where prices come from."""
+        return self.priced.notes
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as JSON has them."""

@@ -87,15 +87,19 @@ class SimulateStudy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
+        """What would change the reader's decision."""
         return (
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes((self.request.policy,)),
             *backlog_note([(self.run.policy, self.summary())]),
             *self.run.warnings,
-            *self.priced.notes,
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Where prices come from."""
+        return self.priced.notes
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as JSON has them."""
