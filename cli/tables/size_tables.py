@@ -164,8 +164,16 @@ def _answer(results: SizeResults) -> str:
         return f"{text}: {each}, {cost}."
     point = _point(results, results.gpus)
     used = "" if point is None or point.utilization is None else f", {point.utilization:.0%} used"
-    wait = "" if point is None else f"a P95 wait of {show_duration(point.p95_wait_s)}{used}, "
+    wait = "" if point is None else f"{_wait(results, point)}{used}, "
     return f"{text}: {wait}{cost}."
+
+
+def _wait(results: SizeResults, point: SizePoint) -> str:
+    """Return the wait that the first target is about, the P95 wait for other targets."""
+    waits = {"mean_wait": ("mean", point.mean_wait_s), "p99_wait": ("P99", point.p99_wait_s)}
+    first = results.targets[0].name.partition("<")[0].strip()
+    name, seconds = waits.get(first, ("P95", point.p95_wait_s))
+    return f"a {name} wait of {show_duration(seconds)}"
 
 
 def _sure(results: SizeResults) -> str:
