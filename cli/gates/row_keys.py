@@ -35,8 +35,9 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("statistic",),
     ("target_scv",),
     ("start",),
-    ("gpus",),
+    ("gpu_type",),
     ("gpu_type", "gpus"),
+    ("gpus",),
 )
 """Names that identify the rows of a list; the first one that most rows have is used."""
 
