@@ -99,9 +99,7 @@ class _Loader:
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
                 if not is_parquet(Path(trace)):  # a log, or a folder of them
-                    return self.made(
-                        "ingest", "trace", [trace], self.of_site({}), Path(trace).name
-                    )
+                    return self.made("ingest", "trace", [trace], self.of_site({}), Path(trace).name)
             return DeclaredWorkload(
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )

@@ -79,9 +79,7 @@ def sort_queue(state: Any, jobs: Any, room: Any) -> None:
 
 
 @borrowing_kernel
-def tick(
-    state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int, room: Any
-) -> None:
+def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int, room: Any) -> None:
     """Let usage decay, charge what ran since the last tick, and renew all priorities.
 
     ``room`` is a buffer of one value per job.
