@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpuplan.analysis.user_tables.sharing_functions import SharedFunction
     from gpuplan.analysis.user_tables.sharing_instances import SharedInstance
-    from gpuplan.simkit.sharing.coscaling import Profile, Service, TrainingJob
+    from gpuplan.simkit.sharing.services import Profile, Service, TrainingJob
 
 EXAMPLE = "gpuplan share --load bursty.txt --functions functions.toml --policy dilu"
 COMPILING = "compiling the simulator; this happens once and takes about half a minute"
@@ -395,7 +395,7 @@ def _profiles(read: Sequence[SharedFunction]) -> dict[str, Profile]:
     from gpuplan.analysis.errors import InputError
     from gpuplan.analysis.user_tables.sharing_functions import TRAINING
     from gpuplan.analysis.user_tables.sharing_profiles import read_profile
-    from gpuplan.simkit.sharing.coscaling import Profile
+    from gpuplan.simkit.sharing.services import Profile
 
     tables = {path: read_profile(path) for path in dict.fromkeys(one.profile for one in read)}
     for one in read:
@@ -411,7 +411,7 @@ def _profiles(read: Sequence[SharedFunction]) -> dict[str, Profile]:
 def _service(
     one: SharedFunction, profiles: dict[str, Profile], arrival_s: Any, capacity: float | None
 ) -> Service:
-    from gpuplan.simkit.sharing.coscaling import Service
+    from gpuplan.simkit.sharing.services import Service
 
     return Service(
         name=one.name,
@@ -430,7 +430,7 @@ def _service(
 
 
 def _job(one: SharedFunction, profiles: dict[str, Profile]) -> TrainingJob:
-    from gpuplan.simkit.sharing.coscaling import TrainingJob
+    from gpuplan.simkit.sharing.services import TrainingJob
 
     return TrainingJob(
         name=one.name,
