@@ -24,6 +24,7 @@ TITLES = {
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "pareto": "Completion time against budget",
+    "share": "GPUs in use",
     "simulate": "The replay over time",
     "sweep": "Cost against completion time by threshold",
     "whatif": "Effect on waits, with its error",

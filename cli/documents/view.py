@@ -15,6 +15,7 @@ TITLES = {
     "characterize": "The workload",
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
+    "share": "GPUs shared",
     "simulate": "One policy replayed",
     "sweep": "Serverless threshold",
     "whatif": "A change of the Slurm site",
