@@ -125,10 +125,12 @@ def _report(found: Calibration, parameters: dict[str, Any], show_advice: bool) -
         return draw_calibration(found)
 
     rows = found.log.jobs.height
+    tables = tuple(calibration_tables(found, show_advice))
     return Report(
         command="calibrate",
         results=results,
-        tables=tuple(calibration_tables(found, show_advice)),
+        tables=tables,
+        answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
         inputs=(InputFile(str(found.log.path), found.log.sha256, rows),),
         parameters=parameters,
         headline=calibration_headline(found),

@@ -101,6 +101,8 @@ def planned(scenario: Scenario, cache: Cache) -> list[tuple[DeclaredStudy, bool]
 
 def _known_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
     """Return the trace if it is there; None where it must be made."""
+    if not (workload.command or workload.trace):  # no study takes one
+        return _Trace(Path(), "", "")
     if not workload.command:
         path = Path(workload.trace)
         return _Trace(path, sha256_of(path), workload.trace)
@@ -164,7 +166,8 @@ def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
         text = trace.named(result.to_text(), _inside_json)
         result = StudyResult.from_text(text)
         cache.keep("studies", key, text)
-    return replace(result, arguments=(trace.name, *study.arguments))
+    named = (trace.name,) if study.takes_trace else ()
+    return replace(result, arguments=(*named, *study.arguments))
 
 
 def _kept(study: DeclaredStudy, key: str, cache: Cache) -> StudyResult | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import files_named_in
-from gpuplan.cli.documents.studies import Given, words_of
+from gpuplan.cli.documents.studies import Given, keys_of, takes_trace, words_of
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
@@ -71,7 +71,8 @@ class DeclaredWorkload:
         command: ``ingest`` or ``synth``, which makes the trace; empty where there is one already.
         files: the logs that it reads.
         options: what else that command is given, but for its output.
-        trace: the trace, relative to the scenario; where it is made, what documents call it.
+        trace: the trace, relative to the scenario; where it is made, what documents call it; empty
+            where no study takes one.
         places: where it is declared.
     """
 
@@ -107,6 +108,11 @@ class DeclaredStudy:
     def arguments(self) -> tuple[str, ...]:
         """The options as they are written on a command line."""
         return words_of(self.options)
+
+    @property
+    def takes_trace(self) -> bool:
+        """Whether it is of the workload; otherwise its options name all that it reads."""
+        return takes_trace(self.command, keys_of(self.options))
 
 
 @dataclass(frozen=True, slots=True)
