@@ -192,16 +192,16 @@ def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
 def _warnings(
     request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
 ) -> list[str]:
-    told = list(trace.notes)
+    notes = list(trace.notes)
     if len(pools) > 1:
         kinds = ", ".join(one.name for one in answers)
-        told.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
+        notes.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
     for pool in pools:
-        told += [
+        notes += [
             note
             for note in pool.jobs.notes
             if request.policy.policy == "edf" or "deadline" not in note
         ]
     if any(pool.seen.waits == 0 for pool in pools):
-        told.append("the log records no waits, so today's waits are unknown")
-    return list(dict.fromkeys(told))
+        notes.append("the log records no waits, so today's waits are unknown")
+    return list(dict.fromkeys(notes))
