@@ -207,7 +207,7 @@ def check_study(command: str, options: Iterable[GivenOption], **arguments: Any) 
 
 
 def _in_order(parameters: Iterable[Any], values: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the parameters that are given first, in their order: the first mistake is told."""
+    """Yield the parameters that are given first, in their order: the first mistake is reported."""
     by_name = {parameter.name: parameter for parameter in parameters}
     yield from (by_name.pop(name) for name in values)
     yield from by_name.values()

@@ -1,4 +1,4 @@
-"""From a scenario file to a checked `Scenario`: every mistake is told, with its line, at once."""
+"""From a scenario file to a checked `Scenario`; all mistakes are reported with their lines."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ class _Loader:
             for option in common.options_of(command, options):
                 unused.pop(option, None)
             trace = workload.trace or "trace.parquet"
-            with self.placed(), found.places.told():
+            with self.placed(), found.places.located():
                 check_study(command, found.options, trace=trace)
         for section, key in unused.values():
             at = self.source.place((section, key))

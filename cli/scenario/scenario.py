@@ -17,11 +17,13 @@ NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its
 
 
 class ScenarioError(GpuplanError):
-    """A scenario cannot be meant as it is written; the message names every place."""
+    """A scenario has mistakes; the message names the place of each."""
 
     def __init__(self, problems: Sequence[tuple[str, GpuplanError]]) -> None:
         """Take each problem with its place."""
-        super().__init__(NEXT_ERROR.join(dict.fromkeys(f"{at}: {told}" for at, told in problems)))
+        super().__init__(
+            NEXT_ERROR.join(dict.fromkeys(f"{at}: {problem}" for at, problem in problems))
+        )
         self.problems = tuple(problems)
         self.exit_code = problems[0][1].exit_code
 
@@ -39,8 +41,8 @@ class KeyPlaces:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Let what a command says of its options be raised with the place of the first it names.
+    def located(self) -> Iterator[None]:
+        """Raise errors about options with the place of the first option they name.
 
         Raises:
             ScenarioError: a `GpuplanError`, or an error of the parser of the command line.

@@ -157,7 +157,7 @@ def jobs_of(
             if nothing_timed
             else "--include-running takes the time that jobs have run so far",
         )
-    deadline_s, told = soft_deadlines(trace, kept, rule, deadline_factor)
+    deadline_s, deadline_notes = soft_deadlines(trace, kept, rule, deadline_factor)
     slack = kept.select("job_id", "duration_s", deadline_s)
     for column in ("duration_s", "deadline_s"):
         _check_unit(trace, slack, column)
@@ -199,7 +199,7 @@ def jobs_of(
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
         window_us=window_us,
-        deadline_note=" ".join(told) if are_assumed else "",
+        deadline_note=" ".join(deadline_notes) if are_assumed else "",
         has_deadlines=not are_assumed,
         notes=tuple(
             [
@@ -211,7 +211,7 @@ def jobs_of(
                     "it has no duration",
                 ),
                 *_running(still_running, include_running),
-                *(() if are_assumed else told),
+                *(() if are_assumed else deadline_notes),
             ]
         ),
     )
