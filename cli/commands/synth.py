@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
 
 SOURCE_PANEL = "What to imitate (one of these)"
-UNIT_SHOW = {
+UNIT_SHOW: dict[str, Callable[[Any], str]] = {
     "s": show_duration,
     "share": show_share,
     "jobs": show_count,
