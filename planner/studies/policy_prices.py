@@ -93,10 +93,14 @@ def _cloud_usd(contender: Contender) -> float | None:
 def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {found['backlog_gpu_h']:,.0f} GPU-hours ({counted(found['backlog_jobs'], 'job')})"
+        f"{label} {_about(found['backlog_gpu_h'])} GPU-hours ({counted(found['backlog_jobs'], 'job')})"
         for label, found in results
         if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
     ]
     if not left:
         return ()
     return (f"not done at the end of the window, and not charged: {listed(left)}",)
+
+
+def _about(gpu_h: float) -> str:
+    return f"{gpu_h:,.0f}" if gpu_h >= 100 else f"{gpu_h:.2g}"
