@@ -93,7 +93,8 @@ def _cloud_usd(contender: Contender) -> float | None:
 def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {_about(found['backlog_gpu_h'])} GPU-hours ({counted(found['backlog_jobs'], 'job')})"
+        f"{label} {_about(found['backlog_gpu_h'])} GPU-hours "
+        f"({counted(found['backlog_jobs'], 'job')})"
         for label, found in results
         if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
     ]
