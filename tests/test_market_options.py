@@ -102,7 +102,7 @@ def test_a_point_of_a_sweep_is_a_replay_at_these_prices(gpuplan, files):
         alone = as_json(
             *(gpuplan, "simulate", trace, "--policy", "allpass", *market),
             *("--set", f"controller={point['policy']}", "--set", f"capacity={point['capacity']}"),
-            *("--set", f"threshold_s={point['threshold_s']:g}", "--window", "run"),
+            *("--set", f"threshold_s={point['threshold_s']:g}"),
         )["results"]
         assert {**alone, **point, "policy": "allpass"} == {**point, **alone}
     # 4 offers at 0.5, 8 of 9 at 1.5 and 2 at 0.7: the second step alone is more than half.
@@ -116,7 +116,7 @@ def test_the_threshold_falls_to_what_moves_of_these_classes_take(gpuplan, files)
     takes = {"bert": 15, "gpt": 150}
     mean_s = pl.read_parquet(trace)["job_class"].replace_strict(takes).mean()
     given = (trace, *market[2:4])
-    found = as_json(gpuplan, "simulate", *given, "--window", "run")
+    found = as_json(gpuplan, "simulate", *given)
     assert found["parameters"]["settings"]["min_threshold_s"] == pytest.approx(mean_s)
     swept = as_json(gpuplan, "sweep", *given, "--threshold", "60")
     assert swept["parameters"]["settings"]["min_threshold_s"] == pytest.approx(mean_s)

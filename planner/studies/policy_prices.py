@@ -68,7 +68,8 @@ def price_policies(
     today = read.today
     types = {one.gpu_type for one in policies if one.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
-    mixed = mixed_types_note(today, planned, prices)
+    is_mixed = any(_has_several_types(one) for one in policies)
+    mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     found, notes = list(policies), tuple[str, ...]()
     if prices is not None:
         found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
@@ -81,6 +82,11 @@ def price_policies(
         today = today.at_prices(prices)
     usd = None if today is None else today.usage.usd_per_gpu_h
     return PricedPolicies(tuple(found), mixed, notes, today, usd)
+
+
+def _has_several_types(contender: Contender) -> bool:
+    shape = contender.settings.get("cluster")
+    return shape is not None and len(shape.pools) > 1
 
 
 def _cloud_usd(contender: Contender) -> float | None:
