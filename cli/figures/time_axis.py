@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
 LONG_H = 96.0
 """Longer times are counted in days."""
 
 
-def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> list[Any]:
+def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> list[float]:
     """Scale and name the x axis; return where to draw each time.
 
     Args:
@@ -30,8 +29,9 @@ def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> lis
     axes.xaxis.set_major_locator(locator)
     formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(formatter)
-    dates = [begin + timedelta(hours=hour) for hour in hours]
+    dates = [begin + timedelta(hours=hour) for hour in (hours[0], hours[-1])]
     form = "%Y" if hours[-1] > LONG_H else "%Y-%m-%d"
-    ends = dict.fromkeys(date.strftime(form) for date in (dates[0], dates[-1]))
+    ends = dict.fromkeys(date.strftime(form) for date in dates)
     axes.set_xlabel(f"{' to '.join(ends)} (UTC)")
-    return dates
+    day = float(date2num(begin))  # type: ignore[no-untyped-call]
+    return [day + hour / 24 for hour in hours]
