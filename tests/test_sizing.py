@@ -187,3 +187,25 @@ def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():
     assert found.low_gpus <= 30 <= found.high_gpus
     assert found.low_gpus <= found.committed_gpus <= found.high_gpus
     assert found.high_gpus - found.low_gpus <= 5
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 3), st.data())
+def test_the_ends_of_the_interval_are_the_first_sizes_that_resamples_allow(shares, step, data):
+    shares = [*sorted(shares), 1.0]
+    n = step * len(shares)
+    sizes = sizes_of(jobs_of([0] * n, [1.0] * n), "mean_wait <= 1h", step=step)
+
+    def at(wanted):
+        wanted = list(wanted)
+        for gpus in wanted:
+            share = shares[gpus // step - 1]
+            sizes.found[gpus] = replace(fake(True), gpus=gpus, met_share=share)
+        return [sizes.found[gpus] for gpus in wanted]
+
+    sizes.at = at
+    low = next(i for i, share in enumerate(shares, 1) if share >= 0.05)
+    high = next(i for i, share in enumerate(shares, 1) if share >= 0.95)
+    answer = data.draw(st.integers(1, len(shares)))
+    found = interval_of(sizes, answer * step)
+    assert found.low_gpus == min(low, answer) * step
+    assert found.high_gpus == max(high, answer) * step

@@ -195,7 +195,7 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
     result, book, found = study.account, study.book, study.view
     results = plain(study.results)
     account = {name: results[name] for name in PriceAccount.__dataclass_fields__}
-    told = result.provenance
+    provenance = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
     answer = [replace(tables[0], most=OFFERS_SHOWN)] if tables else []
@@ -206,17 +206,18 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         Column("sampling", "sampling"),
         Column("rows", "rows"),
     )
-    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in told.sources]
+    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in provenance.sources]
     tables.append(Table("Sources", columns, rows))
-    if told.rows_rejected:
+    if provenance.rows_rejected:
         reasons = (Column("reason", "reason"), Column("rows", "rows"))
-        tables.append(Table("Rejected rows", reasons, list(told.rows_rejected.items())))
-    if told.notes:
-        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+        tables.append(Table("Rejected rows", reasons, list(provenance.rows_rejected.items())))
+    if provenance.notes:
+        tables.append(
+            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
+        )
     rejected, unpriced = account["rows_rejected"], account["rows_without_price"]
-    kept = [
-        f"{counted(told.rows_kept - unpriced, 'price')} of {counted(len(found.offers), 'source')}"
-    ]
+    priced = counted(provenance.rows_kept - unpriced, "price")
+    kept = [f"{priced} of {counted(len(found.offers), 'source')}"]
     if unpriced:
         kept.append(f"{counted(unpriced, 'count')} of availability without a price")
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
@@ -225,9 +226,11 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         command="prices",
         results=results,
         tables=tuple(tables),
-        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in told.sources),
+        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in provenance.sources),
         parameters=plain(request.parameters()),
-        headline=_headline(found, " and ".join(kept[unpriced == told.rows_kept :]), result.output),
+        headline=_headline(
+            found, " and ".join(kept[unpriced == provenance.rows_kept :]), result.output
+        ),
         warnings=warnings,
         answer=tuple(answer) or None,
         figure=lambda: _figure(book, found),

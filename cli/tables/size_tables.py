@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.size_results import SizePoint, SizeResults
 
 SAME = 0.005
-"""Costs that differ by less are told as equal."""
+"""Costs that differ by less are shown as equal."""
 
 
 def show_dollars(value: float) -> str:
@@ -38,7 +38,7 @@ def curve_table(results: SizeResults) -> Table:
     for one in results.points:
         note = marks.get((one.gpu_type, one.gpus), "")
         if not note and one.meets is False:
-            note = "misses the target"
+            note = "too small"
         rows.append(
             [one.gpu_type, one.gpus, one.nodes, one.mean_wait_s, one.p95_wait_s, one.p99_wait_s,
              one.utilization, one.usd_per_month, one.usd_per_wait_h_saved, note]
@@ -164,14 +164,28 @@ def _answer(results: SizeResults) -> str:
         return f"{text}: {each}, {cost}."
     point = _point(results, results.gpus)
     used = "" if point is None or point.utilization is None else f", {point.utilization:.0%} used"
-    wait = "" if point is None else f"a P95 wait of {show_duration(point.p95_wait_s)}{used}, "
+    wait = "" if point is None else f"{_wait(results, point)}{used}, "
     return f"{text}: {wait}{cost}."
 
 
+def _wait(results: SizeResults, point: SizePoint) -> str:
+    """Return the wait that the first target is about, the P95 wait for other targets."""
+    waits = {"mean_wait": ("mean", point.mean_wait_s), "p99_wait": ("P99", point.p99_wait_s)}
+    first = results.targets[0].name.partition("<")[0].strip()
+    name, seconds = waits.get(first, ("P95", point.p95_wait_s))
+    return f"a {name} wait of {show_duration(seconds)}"
+
+
 def _sure(results: SizeResults) -> str:
-    if results.interval is None:
-        return ""
     ends, gpus = results.interval, results.today.cluster_gpus
+    widest = results.pools[0].widest_job_gpus
+    if len(results.pools) == 1 and results.gpus == widest:
+        more = ""
+        if ends is not None and ends.low_gpus < ends.high_gpus:
+            more = f"; {ends.level_percent:g}% interval: up to {ends.high_gpus:,} GPUs"
+        return f"The widest job needs {widest:,} at once, so no smaller cluster can run it{more}."
+    if ends is None:
+        return ""
     text = (
         f"{ends.level_percent:g}% interval: "
         f"{show_between(ends.low_gpus, ends.high_gpus, show_count)} GPUs"

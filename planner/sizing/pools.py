@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.bill import recorded_window_s
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.errors import InputError, UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.jobs import job_arrays
-from gpuplan.analysis.time_units import MICROS
 from gpuplan.analysis.trace import Trace, scale_arrivals
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
@@ -108,6 +106,7 @@ def _pool(trace: Trace, kind: str | None, terms: PoolTerms, shape: GpuPool | Non
         terms.deadline_factor,
         deadlines=terms.deadlines,
         include_running=terms.include_running,
+        to_last_end=True,
     )
     if seen is None:  # all its jobs still run, and are replayed with the time so far
         raise InputError(
@@ -115,14 +114,7 @@ def _pool(trace: Trace, kind: str | None, terms: PoolTerms, shape: GpuPool | Non
             "no job with GPUs has ended, so nothing shows how many are in use today",
             hint="loosen --where, or use a later log",
         )
-    arrays = job_arrays(trace.jobs, include_running=terms.include_running)
-    counted = arrays.timed_gpu()
-    window_s = recorded_window_s(
-        (arrays.submit_us - arrays.submit_us[0]) / MICROS,
-        np.where(counted, arrays.queue_s, np.nan),
-        np.where(counted, arrays.duration_s, np.nan),
-    )
-    return JobPool(kind, jobs, round(window_s * MICROS), seen, shape)
+    return JobPool(kind, jobs, jobs.window_us or 0, seen, shape)
 
 
 def _shape_of(kind: str | None, shape: ClusterShape | None, kinds: int) -> GpuPool | None:

@@ -45,7 +45,7 @@ class Sizes:
         terms: what the replays share.
         step: candidates are its multiples.
         engine: where replays run.
-        progress: told of each replay.
+        progress: called after each replay.
     """
 
     jobs: TraceJobs
@@ -54,6 +54,7 @@ class Sizes:
     engine: Engine
     progress: Callable[[], None] = lambda: None
     found: dict[int, SizedReplay] = field(default_factory=dict)
+    _enough: int = 0
 
     @property
     def widest(self) -> int:
@@ -67,11 +68,15 @@ class Sizes:
 
     def enough(self) -> int:
         """Return the smallest candidate at which no job waits for another."""
+        if self._enough:
+            return self._enough
         shape = Cluster(
             self.terms.gpus_per_node or 1, skipping=True, gpus_per_node=self.terms.gpus_per_node
         )
         needed = enough_gpus(self.jobs.workload, shape)
-        return min(whole_multiple(needed, self.step), MOST_GPUS // self.step * self.step)
+        most = MOST_GPUS // self.step * self.step
+        self._enough = min(whole_multiple(needed, self.step), most)
+        return self._enough
 
     def at(self, sizes: Iterable[int]) -> list[SizedReplay]:
         """Return the replays at some sizes, side by side where they are new."""
@@ -163,24 +168,24 @@ def interval_of(sizes: Sizes, answer: int) -> SizeInterval | None:
     center = sizes.one(answer)
     if center.met_share is None:
         return None
-    at = answer // step
-    low = high = at
+    at, top = answer // step, max(sizes.enough(), answer) // step
+    low, low_fails = at, least - 1 if center.may_meet else at
+    high, high_fails = at, at
+    down, up, reach = center.may_meet and at > least, not center.surely_meets, 1
+    while down or up:  # both ends at once, twice as far each time
+        under, over = max(at - reach, least), min(at + reach, top)
+        sizes.at([*([under * step] if down else []), *([over * step] if up else [])])
+        if down:
+            if sizes.one(under * step).may_meet:
+                low, down = under, under > least
+            else:
+                low_fails, down = under, False
+        if up:
+            high, up = over, over < top and not sizes.one(over * step).surely_meets
+            high_fails = over if up else high_fails
+        reach *= 2
     if center.may_meet:
-        reach, fails = 1, least - 1
-        while at - reach >= least:
-            if not sizes.one((at - reach) * step).may_meet:
-                fails = at - reach
-                break
-            low = at - reach
-            reach *= 2
-        low = _between(sizes, fails, low, lambda one: one.may_meet)
+        low = _between(sizes, low_fails, low, lambda one: one.may_meet)
     if not center.surely_meets:
-        reach, fails, top = 1, at, max(sizes.enough(), answer) // step
-        while True:
-            place = min(at + reach, top)
-            if place == top or sizes.one(place * step).surely_meets:
-                high = place
-                break
-            fails, reach = place, 2 * reach
-        high = _between(sizes, fails, high, lambda one: one.surely_meets)
+        high = _between(sizes, high_fails, high, lambda one: one.surely_meets)
     return SizeInterval(low * step, max(high, at) * step, center.blocks)

@@ -73,7 +73,7 @@ class SizedReplay:
         gpus: of the cluster.
         waits: mean, median, P90, P95 and P99 of the waits by name.
         mean_slowdown: JCT over run time, mean over jobs that run; None where none runs.
-        utilization: GPU time of jobs over that of the cluster, until the last finish.
+        utilization: GPU time of jobs over that of the cluster, as `gpuplan simulate` counts it.
         target_values: the statistic of each target.
         meets: whether all targets are met.
         met_share: share of the resamples that meet all targets; None without confidence.

@@ -14,6 +14,7 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.planner.policies.allpass_settings import default_settings
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
+from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
@@ -192,16 +193,22 @@ def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
 def _warnings(
     request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
 ) -> list[str]:
-    told = list(trace.notes)
+    notes = list(trace.notes)
     if len(pools) > 1:
         kinds = ", ".join(one.name for one in answers)
-        told.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
+        notes.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
+    by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
     for pool in pools:
-        told += [
-            note
-            for note in pool.jobs.notes
-            if request.policy.policy == "edf" or "deadline" not in note
-        ]
+        notes += pool.jobs.notes
+        if by_deadlines and pool.jobs.deadline_note:
+            notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
+    for one in answers:
+        today = one.today()
+        if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
+            notes.append(
+                f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
+                f"{today.cluster_gpus:,} of --cluster"
+            )
     if any(pool.seen.waits == 0 for pool in pools):
-        told.append("the log records no waits, so today's waits are unknown")
-    return list(dict.fromkeys(told))
+        notes.append("the log records no waits, so today's waits are unknown")
+    return list(dict.fromkeys(notes))

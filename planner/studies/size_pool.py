@@ -99,7 +99,7 @@ class PoolAnswer:
         step, least = self.sizes.step, self.sizes.least
         top = min(max(self.sizes.enough(), answer), MOST_GPUS)
         around = {whole_multiple(answer * factor, step) for factor in CURVE}
-        here = {answer, answer - step, *around}
+        here = {answer, answer - step, top, *around}
         shape = self.pool.shape
         if shape is not None and shape.gpus is not None and shape.gpus % step == 0:
             here.add(shape.gpus)
@@ -158,9 +158,10 @@ class PoolAnswer:
         """Return what the log shows of this pool."""
         seen, shape = self.pool.seen, self.pool.shape
         gpus = None if shape is None else shape.gpus
+        window_h = seen.window_s / HOUR_S
         return SizeToday(
             cluster_gpus=gpus,
-            mean_gpus=seen.usage.mean_gpus,
+            mean_gpus=seen.usage.gpu_h / window_h if window_h else seen.usage.mean_gpus,
             peak_gpus=seen.usage.peak_gpus,
             mean_wait_s=seen.mean_wait_s,
             p95_wait_s=seen.p95_wait_s,

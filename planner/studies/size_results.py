@@ -78,7 +78,7 @@ class SizePoint:
         nodes: null where nodes do not matter.
         mean_wait_s, median_wait_s, p90_wait_s, p95_wait_s, p99_wait_s: time without GPUs.
         mean_slowdown: JCT over run time, of jobs that run.
-        utilization: GPU time of jobs over that of the cluster, until the last finish.
+        utilization: share of the GPU time of the cluster that jobs use in the window of the log.
         usd_per_month: of all GPUs, busy or not.
         meets: whether it meets all targets; null without a target.
         usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
@@ -135,7 +135,7 @@ class SizeToday:
 
     Attributes:
         cluster_gpus: of the cluster, as ``--cluster`` names it; null where it does not.
-        mean_gpus: GPU-hours over the hours in which jobs arrive.
+        mean_gpus: GPU-hours over the window, from the first submission to the last recorded end.
         peak_gpus: most GPUs held at once.
         mean_wait_s, p95_wait_s: as recorded; null where the log has no waits.
         usd_per_month: of the cluster; null without one.
