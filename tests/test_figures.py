@@ -24,7 +24,7 @@ from gpuplan.cli.figures.style import (
     save,
 )
 from gpuplan.cli.figures.sweep import draw_sweep
-from gpuplan.planner.compare import Contender, compare
+from gpuplan.planner.compare import PolicySpec, compare
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.registry import BASELINES as KNOWN_BASELINES
 from gpuplan.planner.registry import POLICIES
@@ -179,10 +179,10 @@ def test_policies_are_told_apart_and_no_text_leaves_its_panel(lab):
     found = compare(
         jobs,
         [
-            Contender("hpa", "hpa", {}),
-            Contender("fifo", "fifo", {"gpus": 40}),
-            Contender("fifo:preemptive=false,skipping=true", "fifo", long),
-            Contender("2d-las", "2d-las", {"gpus": 40}),
+            PolicySpec("hpa", "hpa", {}),
+            PolicySpec("fifo", "fifo", {"gpus": 40}),
+            PolicySpec("fifo:preemptive=false,skipping=true", "fifo", long),
+            PolicySpec("2d-las", "2d-las", {"gpus": 40}),
         ],
         np.random.default_rng(1),
     )
@@ -270,7 +270,7 @@ def grid_of_many(lab):
         capacities=[2, 8, 16, None],
         price_ratios=[0.3, 0.5, 1.0, 1.2],
     )
-    now = Contender("fifo:gpus=64", "fifo", {"gpus": 64, "usd_per_gpu_h": 2.0})
+    now = PolicySpec("fifo:gpus=64", "fifo", {"gpus": 64, "usd_per_gpu_h": 2.0})
     return sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90, against=now)
 
 

@@ -16,7 +16,7 @@ from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
@@ -235,7 +235,7 @@ def sweep(
     grid: SweepGrid,
     rng: np.random.Generator,
     *,
-    against: Contender | None = None,
+    against: PolicySpec | None = None,
     level: float | None = None,
     resamples: int = RESAMPLES,
     timelines: bool = False,

@@ -88,8 +88,8 @@ def judge(
     capacity = chosen.capacity if case.recommended is not None else points[0].capacity
     fixed = [p for p in points if p.policy == "fixed" and p.capacity == capacity]
     first, last = _same(fixed)
-    rivals = [p for p in points if p is not chosen and p.capacity == capacity]
-    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in rivals)
+    others = [p for p in points if p is not chosen and p.capacity == capacity]
+    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in others)
     return Verdict(
         serverless_pays=None if is_same else saving > 0,
         saving_usd=saving,
