@@ -27,6 +27,7 @@ from gpuplan.analysis.schema import (
     LEAST_S,
     LIMIT_COLUMN,
     METADATA_KEY,
+    OWN_COLUMNS,
     REQUIRED,
     SCHEMA_VERSION,
     SOURCE,
@@ -261,6 +262,9 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
                 is_short = (column > 0) & (column < LEAST_S)
                 column = pl.when(is_short).then(LEAST_S).otherwise(column).alias(name)
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
+    for name, kind in OWN_COLUMNS.items():
+        has_it = name in found and found[name].is_numeric()
+        columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
     if found.get(SOURCE) == pl.String():  # for --where
         columns.append(pl.col(SOURCE))
     if found.get(LIMIT_COLUMN) == pl.Float64():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +74,7 @@ class Forecasts:
         name: one of `MODELS`.
         first: the first hour at which it is issued.
         mean: shape (steps, series, issues), GPUs, >= 0.
-        bounds: of each of `LEVELS`, shape (levels, steps, series, issues), >= 0.
+        bounds: of each level, shape (levels, steps, series, issues), >= 0.
     """
 
     name: str
@@ -94,23 +94,29 @@ def targets(series: FloatArray, issues: range, steps: int) -> FloatArray:
 
 
 def forecasts_of(
-    name: str, series: FloatArray, hour_of_week: int, split: Split
+    name: str,
+    series: FloatArray,
+    hour_of_week: int,
+    split: Split,
+    levels: Sequence[float] = LEVELS,
 ) -> Forecasts | None:
     """Return the forecasts of a model, fitted on the training part; None where that is too short.
 
     Args:
         name: one of `MODELS`.
-        series: GPUs, shape (series, hours).
+        series: GPUs, shape (series, hours); hours after the validation part change nothing in
+            forecasts issued before them.
         hour_of_week: of the first value.
         split: the parts.
+        levels: shares of hours in which demand should stay at or below each bound.
     """
     if name in (ORGLINEAR, DLINEAR):
-        return _linear(name, series, hour_of_week, split)
+        return _linear(name, series, hour_of_week, split, levels)
     back, rule = _RULES[name]
     if split.train < back:
         return None
     mean = rule(series, split.train, split.steps)
-    return _with_residual_bounds(name, series, split, mean)
+    return _with_residual_bounds(name, series, split, mean, levels)
 
 
 def _last_value(series: FloatArray, first: int, steps: int) -> FloatArray:
@@ -141,17 +147,19 @@ _RULES: dict[str, tuple[int, Callable[[FloatArray, int, int], FloatArray]]] = {
 
 
 def _with_residual_bounds(
-    name: str, series: FloatArray, split: Split, mean: FloatArray
+    name: str, series: FloatArray, split: Split, mean: FloatArray, levels: Sequence[float]
 ) -> Forecasts:
     """Add the quantiles of the errors in validation, by series and step."""
     issues = split.validation
     missed = targets(series, issues, split.steps) - mean[:, :, : len(issues)]
-    excess = np.quantile(missed, LEVELS, axis=2)
+    excess = np.quantile(missed, levels, axis=2)
     bounds = np.maximum(mean[None] + excess[:, :, :, None], 0.0)
     return Forecasts(name, split.train, mean, bounds)
 
 
-def _linear(name: str, series: FloatArray, hour_of_week: int, split: Split) -> Forecasts | None:
+def _linear(
+    name: str, series: FloatArray, hour_of_week: int, split: Split, levels: Sequence[float]
+) -> Forecasts | None:
     length = split.window_h
     if length is None:
         return None
@@ -164,6 +172,6 @@ def _linear(name: str, series: FloatArray, hour_of_week: int, split: Split) -> F
     first = split.train - length
     mean, sigma = np.maximum(mean[:, :, first:], 0.0), sigma[:, :, first:]
     if not is_full:
-        return _with_residual_bounds(name, series, split, mean)
-    z = ndtri(LEVELS)[:, None, None, None]
+        return _with_residual_bounds(name, series, split, mean, levels)
+    z = ndtri(levels)[:, None, None, None]
     return Forecasts(name, split.train, mean, np.maximum(mean[None] + z * sigma[None], 0.0))

@@ -42,7 +42,7 @@ def merge(readings: Sequence[Reading], output: Path) -> Provenance:
     ]
     provenance = _provenance(readings, shared.height)
     try:
-        pl.concat(named).sink_parquet(
+        pl.concat(named, how="diagonal").sink_parquet(
             output,
             row_group_size=ROW_GROUP_ROWS,
             metadata={METADATA_KEY: provenance.to_json()},

@@ -29,7 +29,13 @@ from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.tally import EARLY
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, Provenance, SourceFile
+from gpuplan.analysis.schema import (
+    CANONICAL,
+    METADATA_KEY,
+    OWN_COLUMNS,
+    Provenance,
+    SourceFile,
+)
 from gpuplan.analysis.version import gpuplan_version
 
 ROW_GROUP_ROWS = 1 << 18
@@ -223,18 +229,19 @@ class Reading:
         if not jobs.is_empty():
             self.counts[join.reused] = self.parts.reused()
             self._count(join, jobs)
-            yield jobs.select(*CANONICAL)
+            yield jobs.select(*self.schema)
 
     def _schema(self) -> dict[str, pl.DataType]:
         """Return the columns of the trace: the canonical ones, and those that the format keeps."""
+        own = {name: OWN_COLUMNS[name] for name in self.format.keeps}
         if not self.format.kept:
-            return dict(CANONICAL)
+            return {**CANONICAL, **own}
         found: set[str] = set()
         for source in self.sources:
             with closing(SourceStream(source)) as stream:
                 found.update(self.format.open(stream).columns)
         kept = [name for name in self.format.kept if name in found]
-        return {**CANONICAL, **dict.fromkeys(kept, pl.String())}
+        return {**CANONICAL, **own, **dict.fromkeys(kept, pl.String())}
 
     def _open(
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]

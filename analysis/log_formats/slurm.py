@@ -280,7 +280,7 @@ def _notes(context: SourceContext, has: frozenset[str], zone: str) -> Iterator[s
     if not has & {"alloctres", "allocgres"}:
         yield "GPUs are those requested: the log has neither AllocTRES nor AllocGRES"
     if any(name.endswith("gres") for name in has & set(RESOURCES)) and "nnodes" not in has:
-        yield "the log has no NNodes: GPUs told per node are taken for one node"
+        yield "the log has no NNodes: GPUs per node are taken for one node"
     cells = [cell for row in context.sample if (cell := row.get(submit)) is not None]
     if any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells):
         chosen = context.choices.time_zone is not None

@@ -234,7 +234,7 @@ def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
                 pl.col("job_id").str.contains("[", literal=True),
             ),
             Tally(
-                "jobs with GPUs of several types (none is told)",
+                "jobs with GPUs of several types (no type is kept)",
                 pl.col("is_mixed") & pl.col("gpu_type").is_null(),
             ),
         ),

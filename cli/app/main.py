@@ -139,7 +139,7 @@ def _leave(code: int) -> NoReturn:
     """Exit with this code, and without the shutdown of Python, which answers no signal.
 
     Where an interrupt met code run by ``exec``, as in the making of a dataclass, Python would end
-    with SIGINT whatever it is told by `sys.exit`.
+    with SIGINT whatever code `sys.exit` gets.
     """
     release_all()
     atexit._run_exitfuncs()

@@ -23,6 +23,8 @@ from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
+from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -49,7 +51,9 @@ def compare(
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
+    lending: LendingChoice,
     cluster: ClusterListChoice,
+    gpu_types: GpuTypeChoice,
     priced: GpuPriceChoice,
     window: WindowChoice,
     policy: Annotated[
@@ -84,11 +88,14 @@ def compare(
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        replay.request(trace, choice, market),
+        lending.marked(gpu_types.rated(replay.request(trace, choice, market))),
         tuple(
             read_sizes(
                 policy or DEFAULT_POLICIES,
-                with_limit_factor(settings, limit_factor),
+                lending.settings(
+                    policy or DEFAULT_POLICIES,
+                    gpu_types.settings(with_limit_factor(settings, limit_factor)),
+                ),
                 cluster.sizes(),
                 are_priced=market.prices is not None,
             )
@@ -97,7 +104,7 @@ def compare(
         price=priced.prices(),
         window=window.window.value,
     )
-    return Study(request, partial(_answer, size=cluster.parameters()))
+    return Study(request, partial(_lent, size=cluster.parameters()))
 
 
 COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
@@ -106,6 +113,14 @@ COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     COMMAND.register(app)
+
+
+def _lent(request: CompareRequest, size: dict[str, Any]) -> Report:
+    """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.lending_tables import with_lending
+
+    report = _answer(request, size)
+    return with_lending(report, report.results["policies"])
 
 
 def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:

@@ -23,6 +23,8 @@ from gpuplan.cli.formats.units import (
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
+from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
@@ -48,7 +50,9 @@ def simulate(
     choice: TraceChoice,
     replay: ReplayChoice,
     market: MarketChoice,
+    lending: LendingChoice,
     cluster: ClusterChoice,
+    gpu_types: GpuTypeChoice,
     priced: GpuPriceChoice,
     window: WindowChoice,
     policy: Annotated[
@@ -77,14 +81,13 @@ def simulate(
 
     chosen = read_contender(
         policy,
-        with_limit_factor(settings, limit_factor),
+        lending.settings([policy], gpu_types.settings(with_limit_factor(settings, limit_factor))),
         cluster.size(),
         is_priced=market.prices is not None,
     )
-    request = SimulateRequest(
-        replay.request(trace, choice, market), chosen, priced.prices(), window.window.value
-    )
-    return Study(request, _answer)
+    jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
+    request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
+    return Study(request, _lent)
 
 
 COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
@@ -93,6 +96,14 @@ COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
     COMMAND.register(app)
+
+
+def _lent(request: SimulateRequest) -> Report:
+    """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.lending_tables import with_lending
+
+    report = _answer(request)
+    return with_lending(report, [{"label": request.policy.label, **report.results}])
 
 
 def _answer(request: SimulateRequest) -> Report:

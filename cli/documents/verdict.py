@@ -18,10 +18,10 @@ NOTHING_GAINED = 0.99
 
 def verdict_of(document: Document) -> str:
     """Return what the first study of each kind advises; empty where none advises anything."""
-    told = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
-    if not told:
+    clauses = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
+    if not clauses:
         return ""
-    sentence = "; ".join(told)
+    sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 

@@ -13,7 +13,8 @@ from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.registry import POLICIES, find_policy, policy_name
+from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -90,12 +91,13 @@ def read_contenders(
         if text in known:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
         names[text], known[text] = _named(text, "--policy")
+    stands_for = _beside_lending(names, known)
     shared = [text for text in settings if not _owner(text)]
     owned = [text for text in settings if _owner(text)]
     for text in shared:
         _check_known(text, known)
     for text in owned:
-        if _owner(text) not in names.values():
+        if stands_for.get(_owner(text), _owner(text)) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
     _check_size(size, shared, names, known)
     found = []
@@ -104,11 +106,26 @@ def read_contenders(
         for setting in sorted(shared, key=lambda one: _key(one) in policy.settings):
             given.take(taken(setting, policy), f"--set {setting}")
         for other in owned:
-            if _owner(other) == names[text]:
+            if stands_for.get(_owner(other), _owner(other)) == names[text]:
                 given.take([_unowned(other)], f"--set {other}")
         given.take(_own(text), f"--policy {text}")
         found.append(given.contender(text, are_priced=are_priced))
     return found
+
+
+def _beside_lending(names: dict[str, str], known: dict[str, Policy]) -> dict[str, str]:
+    """Replace policies that have a form with priorities where another one lends GPUs as spot.
+
+    Returns:
+        Replaced policy -> the one that it stands for; empty where no policy lends.
+    """
+    if not any(lends(one.settings) for one in known.values()):
+        return {}
+    for text, name in names.items():
+        if name in BESIDE_LENDING:
+            names[text] = BESIDE_LENDING[name]
+            known[text] = find_policy(names[text])
+    return BESIDE_LENDING
 
 
 def read_rival(

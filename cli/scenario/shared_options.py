@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.formats.units import NO_LIMIT
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
@@ -25,7 +26,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         if field.name not in OF_A_LOG
     }
     for name, groups in {
-        "workload": (TraceChoice, ReplayChoice),
+        "workload": (TraceChoice, ReplayChoice, GpuTypeChoice),
         "prices": (PriceChoice, MoneyChoice),
         "speedups": (ScalingChoice, WidthChoice),
     }.items()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.size_results import SizePoint, SizeResults
 
 SAME = 0.005
-"""Costs that differ by less are told as equal."""
+"""Costs that differ by less are shown as equal."""
 
 
 def show_dollars(value: float) -> str:

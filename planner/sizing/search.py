@@ -45,7 +45,7 @@ class Sizes:
         terms: what the replays share.
         step: candidates are its multiples.
         engine: where replays run.
-        progress: told of each replay.
+        progress: called after each replay.
     """
 
     jobs: TraceJobs

@@ -12,6 +12,8 @@ from gpuplan.planner.compare import Contender, PolicyComparison
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.studies.lending import placeable
 from gpuplan.planner.studies.policy_prices import (
     PricedPolicies,
     backlog_note,
@@ -131,8 +133,14 @@ def compare(
     """
     request.check_checkpoints()
     check_price(request.policies, request.price)
-    by_class = any(needs_classes(one.effective()) for one in request.policies)
-    read = request.replay.read(by_class=by_class, window=request.window)
+    effective = [one.effective() for one in request.policies]
+    read = request.replay.read(
+        by_class=any(map(needs_classes, effective)),
+        by_tenant=any(map(lends, effective)),
+        window=request.window,
+        rates=request.replay.rates(values for values in effective if not lends(values)),
+    )
+    read = placeable(read, request.policies)
     priced = price_policies(request.policies, request.price, request.replay, read)
     found = run_all(
         read.jobs,

@@ -9,7 +9,9 @@ from typing import Any
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.planner.compare import Contender, common_results
 from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.studies.lending import placeable
 from gpuplan.planner.studies.policy_prices import (
     PricedPolicies,
     backlog_note,
@@ -123,7 +125,14 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
     replay, policy = request.replay, request.policy
     replay.check_checkpoints({policy.label: policy.effective()})
     check_price((policy,), request.price)
-    read = replay.read(by_class=needs_classes(policy.effective()), window=request.window)
+    values = policy.effective()
+    read = replay.read(
+        by_class=needs_classes(values),
+        by_tenant=lends(values),
+        window=request.window,
+        rates=None if lends(values) else replay.rates([values]),
+    )
+    read = placeable(read, [policy])
     priced = price_policies((policy,), request.price, replay, read)
     run = priced.policies[0].run(read.jobs, read.draws, is_alone=True)
     return SimulateStudy(request, read, run, priced)

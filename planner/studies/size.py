@@ -193,22 +193,22 @@ def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
 def _warnings(
     request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
 ) -> list[str]:
-    told = list(trace.notes)
+    notes = list(trace.notes)
     if len(pools) > 1:
         kinds = ", ".join(one.name for one in answers)
-        told.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
+        notes.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
     by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
     for pool in pools:
-        told += pool.jobs.notes
+        notes += pool.jobs.notes
         if by_deadlines and pool.jobs.deadline_note:
-            told.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
+            notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
     for one in answers:
         today = one.today()
         if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
-            told.append(
+            notes.append(
                 f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
                 f"{today.cluster_gpus:,} of --cluster"
             )
     if any(pool.seen.waits == 0 for pool in pools):
-        told.append("the log records no waits, so today's waits are unknown")
-    return list(dict.fromkeys(told))
+        notes.append("the log records no waits, so today's waits are unknown")
+    return list(dict.fromkeys(notes))
