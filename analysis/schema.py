@@ -53,6 +53,12 @@ SOURCE = "source"
 LIMIT_COLUMN = "limit_s"
 """Column that only a trace of ``ingest --twin`` has: the time limit of each job."""
 
+STEPS = "steps"
+"""Column of the traces of logs that record training steps: what a job has to do."""
+
+OWN_COLUMNS: dict[str, pl.DataType] = {STEPS: pl.Float64()}
+"""Columns that only the traces of some log formats have, by name; after the canonical ones."""
+
 REQUIRED = ("submit_time", "duration_s", "num_gpus")
 """Columns that a canonical file from another tool must have; `DEFAULTS` fills the rest."""
 

@@ -27,6 +27,7 @@ from gpuplan.analysis.schema import (
     LEAST_S,
     LIMIT_COLUMN,
     METADATA_KEY,
+    OWN_COLUMNS,
     REQUIRED,
     SCHEMA_VERSION,
     SOURCE,
@@ -261,6 +262,9 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
                 is_short = (column > 0) & (column < LEAST_S)
                 column = pl.when(is_short).then(LEAST_S).otherwise(column).alias(name)
             columns.append(column.fill_null(DEFAULTS[name]) if name in DEFAULTS else column)
+    for name, kind in OWN_COLUMNS.items():
+        has_it = name in found and found[name].is_numeric()
+        columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
     if found.get(SOURCE) == pl.String():  # for --where
         columns.append(pl.col(SOURCE))
     if found.get(LIMIT_COLUMN) == pl.Float64():
@@ -375,17 +379,25 @@ def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
         if LIMIT_COLUMN in jobs.columns:
             jobs = jobs.with_columns(pl.col(LIMIT_COLUMN) * selection.scale_duration)
     if selection.scale_interarrival != 1:
-        submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-        span = float(submit[-1] - submit[0])
-        if float(submit[0]) + span * selection.scale_interarrival > LAST_INSTANT_US:
-            raise UsageError(
-                f"--scale-interarrival {selection.scale_interarrival:g} moves the last submission "
-                "past the year 9999"
-            )
-        gap = np.rint((submit - submit[0]) * selection.scale_interarrival)
-        moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
-        jobs = jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
+        jobs = scale_arrivals(jobs, selection.scale_interarrival)
     return jobs
+
+
+def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
+    """Return jobs with every gap between submissions times a factor; the first one stays.
+
+    Raises:
+        UsageError: the last submission would be past the year 9999.
+    """
+    submit = jobs["submit_time"].dt.epoch("us").to_numpy()
+    span = float(submit[-1] - submit[0])
+    if float(submit[0]) + span * factor > LAST_INSTANT_US:
+        raise UsageError(
+            f"--scale-interarrival {factor:g} moves the last submission past the year 9999"
+        )
+    gap = np.rint((submit - submit[0]) * factor)
+    moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
+    return jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
 
 
 def _scaled_durations(durations: pl.Series, scale: float) -> pl.Series:

@@ -178,7 +178,7 @@ def price(
 
     found: list[Contender] = []
     gpus = {} if beside is None else dict([beside])
-    told: dict[str, list[str]] = {}
+    labels_of: dict[str, list[str]] = {}
     for one in contenders:
         known = find_policy(one.policy).settings
         with one.blamed(is_alone=len(contenders) == 1):
@@ -187,7 +187,7 @@ def price(
         if priced.gpu:
             gpus.setdefault(priced.gpu, one.label)
         for note in priced.notes:
-            told.setdefault(note, []).append(one.label)
+            labels_of.setdefault(note, []).append(one.label)
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
@@ -196,7 +196,7 @@ def price(
         )
     notes = (
         note if len(labels) == len(found) else f"{', '.join(labels)}: {note}"
-        for note, labels in told.items()
+        for note, labels in labels_of.items()
     )
     return found, tuple(notes)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from gpuplan.analysis.lookup import find_named
 from gpuplan.analysis.plugins import Registry
 from gpuplan.planner.policies import allpass_policies, backfill, cluster_policies
+from gpuplan.planner.policies.mixed import allox, fft, gavel, pal, sia, tiresias
+from gpuplan.planner.policies.mixed.ranked import on_several_types
 from gpuplan.planner.policies.policy import Baseline, Policy, checked
 from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
 from gpuplan.planner.policies.spot.policies import LENDING
@@ -26,7 +28,7 @@ POLICIES = Registry(
     (
         allpass_policies.ALLPASS,
         *allpass_policies.VARIANTS,
-        *cluster_policies.SCHEDULERS,
+        *map(on_several_types, cluster_policies.SCHEDULERS),
         backfill.EASY,
         backfill.CONSERVATIVE,
         recorded.POLICY,
@@ -34,6 +36,12 @@ POLICIES = Registry(
         equal.POLICY,
         pollux.POLICY,
         pollux_autoscaling.POLICY,
+        fft.POLICY,
+        gavel.POLICY,
+        allox.POLICY,
+        tiresias.POLICY,
+        pal.POLICY,
+        sia.POLICY,
         *LENDING,
     ),
     calls={"run": Simulation, "defaults": Mapping},

@@ -296,7 +296,7 @@ def test_checkpoints_by_class(tmp_path):
 
 def test_a_table_of_checkpoints_that_is_no_text_does_not_spill(tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0], [600.0])
-    with pytest.raises(InputError, match=r"t.parquet: is no text; expected a CSV table\n  next: "):
+    with pytest.raises(InputError, match=r"t.parquet: is not text; expected a CSV table\n  next: "):
         read_checkpoints(path)
     path = tmp_path / "c.csv"
     path.write_text("job_class," + "x" * 500 + "\na,1\n")

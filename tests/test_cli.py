@@ -241,11 +241,14 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(gpuplan, tmp_pat
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--scale-duration", "two"], "'--scale-duration': is no number"),
-        (["--seed", "1.5"], "'--seed': is no whole number"),
+        (["--scale-duration", "two"], "'--scale-duration': must be a number"),
+        (["--seed", "1.5"], "'--seed': must be a whole number"),
         (["--top", "0"], "'--top': must be at least 1"),
         (["--output-format", "foo"], "'--output-format': 'foo' is not one of 'table'"),
-        (["--since", "May"], "'May' is no time; expected one of '2026-01-31', '2026-01-31T08:30"),
+        (
+            ["--since", "May"],
+            "'May' is not a valid time; expected one of '2026-01-31', '2026-01-31T08:30",
+        ),
     ],
 )
 def test_a_wrong_value_is_told_in_plain_words(gpuplan, trace, options, says):

@@ -17,7 +17,7 @@ from support_schedulers import (
     TIRESIAS,
 )
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
 
@@ -120,16 +120,15 @@ def test_gavel_durations_from_throughputs(tmp_path, rates):
 @pytest.mark.parametrize(
     ("rates", "worker", "error", "says"),
     [
-        (RATES, None, UsageError, "--worker-type: k80_unconsolidated, v100"),
         (RATES, "a100", InputError, "no worker type 'a100'"),
         (RATES + "v100,LM (batch size 10),1,9\n", "v100", InputError, "two throughputs"),
-        (TIRESIAS, "v100", InputError, "no table of throughputs"),
-        (RATES.replace("40.0", "fast"), "v100", InputError, "no table of throughputs"),
-        (RATES_JSON[:60], "v100", InputError, "no table of throughputs"),
-        ('{"v100": 1}', "v100", InputError, "no table of throughputs"),
-        ('{"v100": {"7": {"null": 1}}}', "v100", InputError, "no table of throughputs"),
-        ('{"v100": {"(1, 2)": {"null": []}}}', "v100", InputError, "no table of throughputs"),
-        (b"\xff\xfe", "v100", InputError, "no table of throughputs"),
+        (TIRESIAS, "v100", InputError, "not a table of throughputs"),
+        (RATES.replace("40.0", "fast"), "v100", InputError, "not a table of throughputs"),
+        (RATES_JSON[:60], "v100", InputError, "not a table of throughputs"),
+        ('{"v100": 1}', "v100", InputError, "not a table of throughputs"),
+        ('{"v100": {"7": {"null": 1}}}', "v100", InputError, "not a table of throughputs"),
+        ('{"v100": {"(1, 2)": {"null": []}}}', "v100", InputError, "not a table of throughputs"),
+        (b"\xff\xfe", "v100", InputError, "not a table of throughputs"),
         ("{}", None, InputError, "no worker type"),
     ],
 )
@@ -137,6 +136,13 @@ def test_bad_throughputs(tmp_path, rates, worker, error, says):
     with pytest.raises(error, match=says):
         gavel_with(tmp_path, GAVEL_SHORT, rates, worker)
     assert not (tmp_path / "t.parquet").exists()
+
+
+def test_steps_are_kept_where_no_worker_type_is_chosen(tmp_path):
+    jobs, told = gavel_with(tmp_path, GAVEL_SHORT, RATES, None)
+    assert jobs["duration_s"].to_list() == [None, None]
+    assert jobs["steps"].to_list() == [120_000.0, 48_000.0]
+    assert "--worker-type chooses" in told.notes[0]
 
 
 def test_throughputs_only_where_they_mean_something(gpuplan, tmp_path):
@@ -249,8 +255,8 @@ def event(name, action="start", time="2026-01-01 00:00:09", **more):
         (event("b", gpu_num=1, time=None), "missing", None),
         (event("b", gpu_num=1, time="noon"), "unreadable", "noon"),
         ("[1, 2]", "unreadable", "no event of an instance"),
-        ("__import__('os').abort()", "unreadable", "no Python literal"),
-        ("(" * 3000, "unreadable", "no Python literal"),
+        ("__import__('os').abort()", "unreadable", "not a Python literal"),
+        ("(" * 3000, "unreadable", "not a Python literal"),
         ("'" + "x" * 70_000 + "'", "unreadable", "a line longer than 64 KB"),
     ],
 )

@@ -187,7 +187,7 @@ def test_types_are_priced_each_by_its_own_and_said(gpuplan, tmp_path):
     today = found["results"]["today"]
     assert today["mean_gpus"] == 2  # GPU-hours over the window, as all come at once
     assert today["usd_per_month"] == pytest.approx((1 * 1 + 1 * 3) * MONTH_H)
-    assert "50% of the GPU-hours are on H100, not on A100" in err
+    assert "50% of the GPU-hours ran on A100, not on H100" in err
     assert "at $2 per GPU-hour" in err
 
 

@@ -16,6 +16,7 @@ import polars as pl
 from gpuplan.analysis.bill import GpuPrices, month_usd, recorded_window_s
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.jobs import JobArrays, job_arrays
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.steps import time_weighted_quantiles
 from gpuplan.analysis.time_units import HOUR_S, MICROS
 from gpuplan.analysis.trace import Trace
@@ -105,22 +106,68 @@ class Today:
             usage = replace(types[0], gpu_type=None)
         return replace(self, types=types, usage=usage)
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
+    def results(self) -> TodayResults:
+        """Return the numbers as JSON has them."""
         whole = asdict(self.usage)
         del whole["gpu_type"]
-        return {
+        return TodayResults(
             **whole,
-            "span_s": self.span_s,
-            "window_s": self.window_s,
-            "mean_wait_s": self.mean_wait_s,
-            "p95_wait_s": self.p95_wait_s,
-            "jobs_with_wait": self.waits,
-            "mean_run_s": self.mean_run_s,
-            "mean_jct_s": self.mean_jct_s,
-            "p95_jct_s": self.p95_jct_s,
-            "gpu_types": [asdict(each) for each in self.types],
-        }
+            span_s=self.span_s,
+            window_s=self.window_s,
+            mean_wait_s=self.mean_wait_s,
+            p95_wait_s=self.p95_wait_s,
+            jobs_with_wait=self.waits,
+            mean_run_s=self.mean_run_s,
+            mean_jct_s=self.mean_jct_s,
+            p95_jct_s=self.p95_jct_s,
+            gpu_types=self.types,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        found: dict[str, Any] = plain(self.results())
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class TodayResults:
+    """What a log shows, as JSON has it.
+
+    Attributes:
+        jobs: jobs with a run time that hold GPUs.
+        gpu_h: GPU-hours they held.
+        mean_gpus: GPU-hours over the hours from the first submission to the last.
+        p95_gpus: GPUs held at most for 95% of that time.
+        peak_gpus: most GPUs held at once.
+        usd_per_gpu_h: price of a GPU-hour, the mean over the types; null without one.
+        usd_per_month: dollars per month for these GPU-hours; null without a price.
+        span_s: seconds from the first submission to the last.
+        window_s: seconds from the first submission to the last recorded end.
+        mean_wait_s: mean recorded wait in seconds; null where the log records none.
+        p95_wait_s: the 95th percentile of recorded waits in seconds.
+        jobs_with_wait: jobs whose wait is recorded.
+        mean_run_s: mean run time in seconds.
+        mean_jct_s: mean wait + run in seconds, of jobs whose wait is recorded; null without any.
+        p95_jct_s: the 95th percentile of wait + run in seconds.
+        gpu_types: one per GPU type, most GPU-hours first.
+    """
+
+    jobs: int
+    gpu_h: float
+    mean_gpus: float
+    p95_gpus: float
+    peak_gpus: float
+    usd_per_gpu_h: float | None
+    usd_per_month: float | None
+    span_s: float
+    window_s: float
+    mean_wait_s: float | None
+    p95_wait_s: float | None
+    jobs_with_wait: int
+    mean_run_s: float
+    mean_jct_s: float | None
+    p95_jct_s: float | None
+    gpu_types: tuple[GpuUsage, ...]
 
 
 def today(
@@ -133,7 +180,9 @@ def today(
         usd_per_gpu_h: one price for every GPU, or one by GPU type; the bill of all is None where a
             type has none.
     """
-    frame = trace.jobs.sort("submit_time", maintain_order=True)
+    frame = trace.jobs.select(COLUMNS)
+    if not frame["submit_time"].is_sorted():
+        frame = frame.sort("submit_time", maintain_order=True)
     jobs = job_arrays(frame, include_running=False)
     counted = jobs.timed_gpu()
     if not counted.any():

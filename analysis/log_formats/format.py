@@ -103,10 +103,13 @@ class LogFormat:
         takes_zone: whether its times may be local, so that ``--time-zone`` applies.
         takes_columns: whether the user names its columns with ``--map``.
         takes_throughputs: whether it has steps, which ``--throughputs`` turns into durations.
+        keeps: columns of `OWN_COLUMNS` that its traces have.
         has_durations: whether it has durations besides starts and ends, for ``--duration``.
         jobs_table: name of the table with the jobs, in a log of several tables.
         side_table: returns the side table that a source is; None where its rows are jobs.
         columns: required columns of a CSV log, to suggest the nearest format; empty for others.
+        kept: columns of text that a trace keeps besides the canonical ones, where a source has
+            them.
     """
 
     name: str
@@ -118,10 +121,12 @@ class LogFormat:
     takes_zone: bool = False
     takes_columns: bool = False
     takes_throughputs: bool = False
+    keeps: tuple[str, ...] = ()
     has_durations: bool = False
     jobs_table: str | None = None
     side_table: Callable[[Head], SideTable | None] = no_side_table
     columns: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
 
 def has_columns(head: Head, names: Sequence[str]) -> str | None:

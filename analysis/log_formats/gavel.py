@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.gpu_names import gpu_name
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
 from gpuplan.analysis.reading.batch import Rows
@@ -28,6 +28,7 @@ from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, made_id, num
 from gpuplan.analysis.reading.source import Head, SourceStream, read_unpacked
 from gpuplan.analysis.reading.tally import Tally
 from gpuplan.analysis.reading.times import is_number, seconds
+from gpuplan.analysis.schema import CANONICAL, OWN_COLUMNS, STEPS
 
 COLUMNS = ("worker_type", "job_type", "scale_factor", "steps_per_second")
 ALONE = "null"
@@ -47,24 +48,35 @@ SCHEMA = pl.Schema(
 )
 
 
-def read_throughputs(path: Path, worker_type: str | None) -> tuple[str, pl.DataFrame]:
-    """Read the throughputs of jobs that run alone on one worker type; .gz and .zst are unpacked.
-
-    Returns:
-        The worker type, and a row per ``job_class`` and ``num_gpus`` with its ``steps_per_s``.
+def read_all_throughputs(path: Path) -> pl.DataFrame:
+    """Read the throughputs of jobs that run alone, columns `SCHEMA`; .gz and .zst are unpacked.
 
     Raises:
-        InputError: the file is not such a table, or lacks the worker type.
-        UsageError: it has several worker types, and none is chosen.
+        InputError: the file is not such a table.
     """
     data = read_unpacked(path)
     try:
-        rows = _json(data) if data.lstrip()[:1] == b"{" else _csv(data)
+        return _json(data) if data.lstrip()[:1] == b"{" else _csv(data)
     except DAMAGE as error:
-        raise InputError(path, "is no table of throughputs", expected=EXPECTED) from error
+        raise InputError(path, "is not a table of throughputs", expected=EXPECTED) from error
+
+
+def read_throughputs(
+    path: Path, worker_type: str | None
+) -> tuple[str, pl.DataFrame] | tuple[None, None]:
+    """Read the throughputs of one worker type.
+
+    Returns:
+        The worker type, and a row per ``job_class`` and ``num_gpus`` with its ``steps_per_s``; two
+        times None where there are several types, and none is chosen.
+
+    Raises:
+        InputError: the file is not such a table, or lacks the worker type.
+    """
+    rows = read_all_throughputs(path)
     workers = rows["worker_type"].unique().sort().to_list()
     if worker_type is None and len(workers) > 1:
-        raise UsageError(f"--throughputs {path}: choose one with --worker-type: {_few(workers)}")
+        return None, None
     chosen = worker_type or next(iter(workers), "")
     rates = rows.filter(pl.col("worker_type") == chosen).drop("worker_type")
     if rates.is_empty():
@@ -87,11 +99,11 @@ def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
     """Yield worker type, job type, scale factor and steps per second. Raises `ValueError`."""
     for worker, kinds in table.items():
         if not isinstance(kinds, dict):
-            raise ValueError("a worker type that is no object")
+            raise ValueError("a worker type that is not an object")
         for key, others in kinds.items():
             name, scale = ast.literal_eval(key)
             if not isinstance(others, dict):
-                raise ValueError("a job type that is no object")
+                raise ValueError("a job type that is not an object")
             if ALONE in others:
                 yield worker, str(name), float(scale), float(others[ALONE])
 
@@ -112,6 +124,12 @@ NUMBERS = ("needs_data_dir", "total_steps", "arrival_time", "scale_factor")
 LAYOUTS = {len(names): names for names in (SHORT, LONG)}
 UNCONSOLIDATED = "_unconsolidated"
 ARRIVAL = "seconds from the start of the trace"
+
+
+NO_DURATIONS = (
+    "the log has no durations: a job runs for its total_steps over the throughput of its type on a "
+    "GPU"
+)
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -136,8 +154,13 @@ def _plan(context: SourceContext) -> ReadingPlan:
     recorded = context.choices.throughputs
     if recorded is None:
         return _arrivals(context)
-    worker, rates = read_throughputs(recorded, context.choices.worker_type)
     plan = _arrivals(context)
+    worker, rates = read_throughputs(recorded, context.choices.worker_type)
+    if worker is None or rates is None:
+        return replace(plan, notes=(NO_DURATIONS + f"; {recorded.name} has several worker types, "
+            "so --worker-type chooses the one of the durations, or a replay on several types takes "
+            "the table",),
+        )  # fmt: skip
     return replace(
         plan,
         jobs={
@@ -178,10 +201,8 @@ def _arrivals(context: SourceContext) -> ReadingPlan:
         ),
         rules=(Rule("negative_duration", "total_steps", "at least 0", pl.col("steps") < 0),),
         jobs={"job_id": made_id("gavel", context.number)},
-        notes=(
-            "the log has no durations: a job runs for its total_steps over the throughput of its "
-            "type on a GPU, which --throughputs tells",
-        ),
+        schema=CANONICAL | {STEPS: OWN_COLUMNS[STEPS]},
+        notes=(NO_DURATIONS + ", which --throughputs gives",),
         relative_time=True,
         made_ids=True,
     )
@@ -206,4 +227,5 @@ GAVEL = LogFormat(
     plan=_plan,
     open=_open,
     takes_throughputs=True,
+    keeps=(STEPS,),
 )

@@ -16,6 +16,7 @@ COMMANDS = {
     "prices": "Read GPU price lists and histories into one price table.",
     "characterize": "Describe a workload: durations, GPU time, arrivals, load, groups, and cost.",
     "bill": "Show what a log costs a month, and who pays: by group, user, class, or GPU type.",
+    "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",
     "forecast": "Forecast the GPUs of each group, and how many to lend.",
     "pareto": "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.",
     "sweep": "Find when jobs should leave serverless GPUs: cost and completion time by threshold.",
@@ -38,7 +39,7 @@ COMMANDS = {
 GROUPS = {
     "Get data in": ("ingest", "prices", "synth"),
     "Understand a workload": ("characterize", "bill", "forecast"),
-    "Plan: how many GPUs, and which": ("pareto", "sweep", "profile", "share"),
+    "Plan: how many GPUs, and which": ("size", "pareto", "sweep", "profile", "share"),
     "Replay: what another scheduler would do": ("simulate", "compare", "calibrate", "whatif"),
     "Report, automate, track changes": ("report", "init", "run", "diff"),
     "Find out more": ("demo", "list"),

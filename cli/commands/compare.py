@@ -23,6 +23,7 @@ from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
@@ -52,6 +53,7 @@ def compare(
     engine: EngineChoice,
     lending: LendingChoice,
     cluster: ClusterListChoice,
+    gpu_types: GpuTypeChoice,
     priced: GpuPriceChoice,
     window: WindowChoice,
     policy: Annotated[
@@ -86,12 +88,13 @@ def compare(
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        lending.marked(replay.request(trace, choice, market)),
+        lending.marked(gpu_types.rated(replay.request(trace, choice, market))),
         tuple(
             read_sizes(
                 policy or DEFAULT_POLICIES,
                 lending.settings(
-                    policy or DEFAULT_POLICIES, with_limit_factor(settings, limit_factor)
+                    policy or DEFAULT_POLICIES,
+                    gpu_types.settings(with_limit_factor(settings, limit_factor)),
                 ),
                 cluster.sizes(),
                 are_priced=market.prices is not None,
@@ -154,6 +157,7 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
         },
         headline=answer_text(today, rows),
         warnings=study.warnings,
+        caveats=study.caveats,
         notes=price_notes(request.policies, has_price=request.price is not None)
         if request.replay.prices is None
         else (),

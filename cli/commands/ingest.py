@@ -52,7 +52,7 @@ def ingest(
         typer.Argument(
             help="Job logs: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
             ".zip or .tar, folders of them, or - for standard input. Several are joined in this "
-            "order; what is no log in a folder or archive is left out and told.",
+            "order; other files in a folder or archive are left out and listed.",
             metavar="SRC",
             show_default=False,
         ),
@@ -174,7 +174,7 @@ def _answer(request: IngestRequest) -> Report:
 def _report(result: IngestResult, request: IngestRequest) -> Report:
     summary = plain(result.results())
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
-    told = result.provenance
+    provenance = result.provenance
     facts = [
         (key, value)
         for key, value in summary.items()
@@ -184,8 +184,10 @@ def _report(result: IngestResult, request: IngestRequest) -> Report:
     if by_reason:
         reasons = (Column("reason", "reason"), Column("rows", "rows"))
         tables.append(Table("Rejected rows", reasons, list(by_reason.items())))
-    if told.notes:
-        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+    if provenance.notes:
+        tables.append(
+            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
+        )
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
     warnings = ((unused,) if rejected else ()) + result.warnings
     return Report(
@@ -194,9 +196,9 @@ def _report(result: IngestResult, request: IngestRequest) -> Report:
         tables=tuple(tables),
         inputs=tuple(
             InputFile(path=source.name, sha256=source.sha256, rows=rows)
-            for source, rows in zip(told.sources, result.rows_by_source, strict=True)
+            for source, rows in zip(provenance.sources, result.rows_by_source, strict=True)
         ),
         parameters=plain(request.parameters()),
-        headline=f"{counted(told.rows_kept, 'job')} in {result.output}",
+        headline=f"{counted(provenance.rows_kept, 'job')} in {result.output}",
         warnings=warnings,
     )

@@ -192,7 +192,7 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
     result, book, found = study.account, study.book, study.view
     results = plain(study.results)
     account = {name: results[name] for name in PriceAccount.__dataclass_fields__}
-    told = result.provenance
+    provenance = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
     tables.append(Table("Price table", (Column("field", "field"), Column("value", "value")), facts))
@@ -202,17 +202,18 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         Column("sampling", "sampling"),
         Column("rows", "rows"),
     )
-    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in told.sources]
+    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in provenance.sources]
     tables.append(Table("Sources", columns, rows))
-    if told.rows_rejected:
+    if provenance.rows_rejected:
         reasons = (Column("reason", "reason"), Column("rows", "rows"))
-        tables.append(Table("Rejected rows", reasons, list(told.rows_rejected.items())))
-    if told.notes:
-        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+        tables.append(Table("Rejected rows", reasons, list(provenance.rows_rejected.items())))
+    if provenance.notes:
+        tables.append(
+            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
+        )
     rejected, unpriced = account["rows_rejected"], account["rows_without_price"]
-    kept = [
-        f"{counted(told.rows_kept - unpriced, 'price')} of {counted(len(found.offers), 'source')}"
-    ]
+    priced = counted(provenance.rows_kept - unpriced, "price")
+    kept = [f"{priced} of {counted(len(found.offers), 'source')}"]
     if unpriced:
         kept.append(f"{counted(unpriced, 'count')} of availability without a price")
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
@@ -221,9 +222,9 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         command="prices",
         results=results,
         tables=tuple(tables),
-        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in told.sources),
+        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in provenance.sources),
         parameters=plain(request.parameters()),
-        headline=f"{' and '.join(kept[unpriced == told.rows_kept :])} in {result.output}",
+        headline=f"{' and '.join(kept[unpriced == provenance.rows_kept :])} in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),
     )

@@ -23,6 +23,7 @@ from gpuplan.cli.formats.units import (
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
 from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
@@ -51,6 +52,7 @@ def simulate(
     market: MarketChoice,
     lending: LendingChoice,
     cluster: ClusterChoice,
+    gpu_types: GpuTypeChoice,
     priced: GpuPriceChoice,
     window: WindowChoice,
     policy: Annotated[
@@ -79,11 +81,11 @@ def simulate(
 
     chosen = read_contender(
         policy,
-        lending.settings([policy], with_limit_factor(settings, limit_factor)),
+        lending.settings([policy], gpu_types.settings(with_limit_factor(settings, limit_factor))),
         cluster.size(),
         is_priced=market.prices is not None,
     )
-    jobs = lending.marked(replay.request(trace, choice, market))
+    jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
     request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
     return Study(request, _lent)
 
@@ -131,6 +133,7 @@ def _answer(request: SimulateRequest) -> Report:
         parameters=study.parameters(),
         headline=answer_text(today, [row]),
         warnings=study.warnings,
+        caveats=study.caveats,
         notes=price_notes([request.policy], has_price=request.price is not None)
         if request.replay.prices is None
         else (),

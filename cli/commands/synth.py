@@ -218,17 +218,18 @@ def _answer(request: SynthRequest) -> Report:
 
 def _report(study: SynthStudy, parameters: dict[str, Any]) -> Report:
     result = study.synthesis
-    told = plain(result.results())
+    summary = plain(result.results())
+    within, compared = summary["statistics_within"], summary["statistics_compared"]
     labels = ", ".join(row.statistic.label for row in result.outside)
-    few = told["statistics_too_few_data"]
+    few = summary["statistics_too_few_data"]
     return Report(
         command="synth",
-        results=told,
+        results=summary,
         tables=tuple(_tables(result)),
         inputs=study.inputs,
         parameters=parameters,
         headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
-        f"{result.output}: {told['statistics_within']} of {told['statistics_compared']} statistics "
+        f"{result.output}: {within} of {compared} statistics "
         f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
         warnings=((f"outside their tolerance: {labels}",) if labels else ())
         + result.model.warnings,

@@ -52,7 +52,8 @@ def emit(
     refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
-    _warn(report, output.full)
+    has_all = output.output_format in (ResultFormat.json, ResultFormat.csv)
+    _warn(report, output.full, hint=not has_all)
     to_write = [*_files_of(report, output), *files]
     paths = [path for path, _ in to_write]
     done = (path for path in written if path is not None)
@@ -66,8 +67,8 @@ def emit(
         _judge(report.shown(output.full), output.fail_if, output.allow_unchecked)
 
 
-def _warn(report: Report, full: bool) -> None:
-    """Say the warnings on standard error, and what ``--full`` would add."""
+def _warn(report: Report, full: bool, hint: bool) -> None:
+    """Say the warnings on standard error, and with a ``hint`` what ``--full`` would add."""
     every = (*report.warnings, *report.caveats)
     shown = every if full else report.warnings[:MOST_WARNINGS]
     for warning in shown:
@@ -76,7 +77,7 @@ def _warn(report: Report, full: bool) -> None:
     warnings = len(every) - len(shown)
     counted = ((tables, "table"), (warnings, "warning"))
     more = [f"{n} more {name}{'' if n == 1 else 's'}" for n, name in counted if n > 0]
-    if more:
+    if more and hint:
         messages.note(f"--full shows {' and '.join(more)}")
 
 

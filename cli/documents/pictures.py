@@ -25,7 +25,9 @@ TITLES = {
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "pareto": "Completion time against budget",
+    "share": "GPUs in use",
     "simulate": "The replay over time",
+    "size": "Waits against the bill of a month, by size",
     "sweep": "Cost against completion time by threshold",
     "whatif": "Effect on waits, with its error",
 }

@@ -52,6 +52,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.synth import SynthParameters
 
     return {
@@ -59,6 +60,7 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
         "prices": (PricesParameters, (PricesResults,)),
         "synth": (SynthParameters, (SynthResults,)),
         "bill": (BillParameters, (BillResults,)),
+        "size": (SizeParameters, (SizeResults,)),
         "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }

@@ -7,7 +7,7 @@ those of a command line are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -133,6 +133,17 @@ def words_of(options: Iterable[GivenOption]) -> tuple[str, ...]:
     return tuple(word for one in options for word in one.words)
 
 
+def takes_trace(command: str, keys: Collection[str]) -> bool:
+    """Return whether a study with these options, by key, reads a trace."""
+    other = _study_command(command).instead_of_trace
+    return not other or other not in keys
+
+
+def keys_of(options: Iterable[GivenOption]) -> list[str]:
+    """Return the names of options that are given."""
+    return [one.option.key for one in options]
+
+
 def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Study[Any]:
     """Return the study that these options make.
 
@@ -145,6 +156,9 @@ def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -
         GpuplanError: a value that cannot be meant; or an error of the parser of the command line.
     """
     reader = _reader(command)
+    options = tuple(options)
+    if not takes_trace(command, keys_of(options)):
+        arguments.pop("trace", None)
     values: dict[str, Any] = {}
     for one in options:
         name, value = one.option.parameter, one.value
@@ -193,7 +207,7 @@ def check_study(command: str, options: Iterable[GivenOption], **arguments: Any) 
 
 
 def _in_order(parameters: Iterable[Any], values: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the parameters that are given first, in their order: the first mistake is told."""
+    """Yield the parameters that are given first, in their order: the first mistake is reported."""
     by_name = {parameter.name: parameter for parameter in parameters}
     yield from (by_name.pop(name) for name in values)
     yield from by_name.values()

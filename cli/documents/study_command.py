@@ -71,6 +71,7 @@ class StudyCommand:
         has_rows: whether the report has rows for a Parquet file.
         draws_first: whether the pictures are drawn while the study writes its own files, so that
             either all files appear or none; its answer takes them as ``pictures``.
+        instead_of_trace: option that a study has in place of a trace; empty where it needs one.
     """
 
     name: str
@@ -80,6 +81,7 @@ class StudyCommand:
     has_picture: bool = True
     has_rows: bool = True
     draws_first: bool = False
+    instead_of_trace: str = ""
 
     def register(self, app: typer.Typer) -> None:
         """Add the command to the application."""

@@ -18,10 +18,10 @@ NOTHING_GAINED = 0.99
 
 def verdict_of(document: Document) -> str:
     """Return what the first study of each kind advises; empty where none advises anything."""
-    told = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
-    if not told:
+    clauses = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
+    if not clauses:
         return ""
-    sentence = "; ".join(told)
+    sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
@@ -106,6 +106,20 @@ def _bill(results: Results) -> str:
     return f"the jobs of the log cost {_dollars(results['usd_per_month'])} a month{of_idle}"
 
 
+def _size(results: Results) -> str:
+    """Return how many GPUs the jobs need, or how many to commit to."""
+    gpus, plan = results.get("gpus"), results.get("commitment")
+    if gpus is not None:
+        names = " and ".join(one["name"] for one in results["targets"])
+        usd = _dollars(results["usd_per_month"])
+        return f"{gpus:,} GPUs under {results['policy']} meet {names}, for {usd} a month"
+    if plan is None:
+        return ""
+    usd = _dollars(plan["usd_per_month"])
+    committed = f"{plan['committed_gpus']:,} GPUs"
+    return f"committing to {committed}, with the rest on demand, costs {usd} a month"
+
+
 def _dollars(value: float) -> str:
     """Return dollars, whole from 100 on: cents would hide the answer."""
     return f"${value:,.0f}" if value >= 100 else show_usd(value)
@@ -121,5 +135,6 @@ CLAUSES: dict[str, Callable[[Results], str]] = {
     "compare": _compare,
     "simulate": _simulate,
     "bill": _bill,
+    "size": _size,
 }
 """Command -> what it advises, as part of a sentence; empty where it has nothing to advise."""

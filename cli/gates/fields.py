@@ -1,8 +1,8 @@
 """The fields of a result, by the names used in gates and diffs.
 
 A field is a path in ``results`` of the JSON output: ``duration_s.p95``, ``points.cost_usd``. Where
-it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are told
-apart by what they are about (a policy, a threshold, a class) and never by their position. Curves
+it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are
+named by what they are about (a policy, a threshold, a class) and never by their position. Curves
 and lists of bare values (counts by hour, intervals) are not fields.
 """
 

@@ -48,8 +48,8 @@ class ClusterChoice:
         COMMON,
         typer.Option(
             help="GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as "
-            "needed), or A100=8x4 to name the GPU type. For a policy that rents, the "
-            "most workers. Default: no limit.",
+            "needed), A100=8x4 to name the GPU type, or A100=8x4,T4=12x4 for several. For a "
+            "policy that rents, the most workers. Default: no limit.",
             metavar=METAVAR,
             show_default=False,
         ),
@@ -181,7 +181,7 @@ def read_shape(text: str, option: str) -> ClusterShape:
     """Return the shape of a cluster; ``/`` may stand between its GPU types.
 
     Raises:
-        UsageError: the text is no shape; the message names the option and the forms.
+        UsageError: the text is not a shape; the message names the option and the forms.
     """
     from gpuplan.simkit.cluster_shape import ClusterShape
 

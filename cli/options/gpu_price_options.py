@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuplan.analysis.errors import UsageError, shortened
 from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.options.by_type import parse_usd
 
 if TYPE_CHECKING:
     from gpuplan.analysis.bill import GpuPrices
@@ -33,29 +32,10 @@ class GpuPriceChoice:
 
     def prices(self) -> GpuPrices | None:
         """Return the prices; None where none is given. Raises `UsageError`."""
-        return read_prices(self.price or ())
+        from gpuplan.analysis.bill import GpuPrices
 
-
-def read_prices(texts: Sequence[str]) -> GpuPrices | None:
-    """Return prices from ``1.29`` or ``H100=3.5``; None for no text. Raises `UsageError`."""
-    from gpuplan.analysis.bill import GpuPrices
-
-    found: dict[str, float] = {}
-    for text in texts:
-        name, _, number = (part.strip() for part in text.rpartition("="))
-        try:
-            usd = float(number)
-        except ValueError:
-            usd = float("nan")
-        if usd != usd or ("=" in text and not name):
-            raise UsageError(
-                f"--price must be dollars per GPU-hour such as 1.29, or TYPE=USD, got "
-                f"{shortened(text)!r}"
-            )
-        if name in found:
-            raise UsageError(f"--price: {name or 'the price of every GPU'} is given twice")
-        found[name] = usd
-    return GpuPrices(found) if found else None
+        found = parse_usd(self.price or [], "--price")
+        return GpuPrices(found) if found else None
 
 
 class BillingWindow(StrEnum):

@@ -31,7 +31,6 @@ class OwnedPriceChoice:
     ] = None
     prices: Annotated[
         str | None,
-        COMMON,
         typer.Option(
             help="Take the on-demand price of each GPU type from a table made by [bold]gpuplan "
             "prices[/bold] (.parquet), or [bold]builtin[/bold]: the median over providers.",
@@ -42,7 +41,6 @@ class OwnedPriceChoice:
     ] = None
     gpu: Annotated[
         str | None,
-        COMMON,
         typer.Option(
             help="GPU type of jobs that name none, such as A100-80GB.",
             metavar="NAME",

@@ -21,7 +21,7 @@ from gpuplan.simkit.cluster_shape import ClusterShape
 SAME = {"capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
 TRIED = ("capacity", "threshold_s")
-"""Settings of a sweep that are no circumstance: what it is set against does not share them."""
+"""Settings of a sweep that the policies it is compared with do not share."""
 
 
 def read_sizes(

@@ -185,7 +185,7 @@ def on_mix(mix: GpuMix | None, *, is_priced: bool) -> Iterator[str]:
     yield (
         f"{mix.other_share:.0%} of the GPU-hours ran on {others}, planned{priced} here as "
         f"{mix.planned}; --gpu {mix.planned} --gpu {mix.others[0]}=SPEED plans a mix, "
-        f"--where \"gpu_type == '{mix.planned}'\" one type"
+        f"--where \"gpu_type = '{mix.planned}'\" one type"
     )
 
 

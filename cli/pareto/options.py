@@ -46,7 +46,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScalingChoice:
-    """How jobs are told apart, and how each kind gains from GPUs."""
+    """Which classes of jobs there are, and how each gains from GPUs."""
 
     speedup: Annotated[
         str | None,

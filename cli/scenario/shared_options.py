@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuplan.cli.documents.studies import study_options
 from gpuplan.cli.formats.units import NO_LIMIT
+from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
 from gpuplan.cli.options.log_choice import LogChoice
 from gpuplan.cli.options.replays import ReplayChoice
 from gpuplan.cli.options.shared_options import PriceChoice, TraceChoice
@@ -25,7 +26,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         if field.name not in OF_A_LOG
     }
     for name, groups in {
-        "workload": (TraceChoice, ReplayChoice),
+        "workload": (TraceChoice, ReplayChoice, GpuTypeChoice),
         "prices": (PriceChoice, MoneyChoice),
         "speedups": (ScalingChoice, WidthChoice),
     }.items()
@@ -33,11 +34,12 @@ SECTIONS: dict[str, dict[str, str]] = {
 """Section -> its key -> the option that a study takes it as."""
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 
-PRICED = ("bill", "characterize", "pareto")
+PRICED = ("bill", "characterize", "pareto", "size")
 """What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
 
 ONLY_WITH = {
     "bill": {"provider": "prices"},
+    "size": {"provider": "prices"},
     "characterize": {"gpu": "prices", "reference": "prices", "as_of": "prices"},
     "pareto": {"prices": "gpu", "provider": "prices"},
 }

@@ -43,15 +43,15 @@ def price_notes(
             if names[0] in values and (rents or tier != "marketplace"):
                 texts[tier][_tier(names, priced_values(values, one.settings))] = None
                 were_set |= {name in one.settings for name in names}
-    told = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
-    if not told:
+    parts = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
+    if not parts:
         return ()
     whose = f"{USUAL_GPU} prices"
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
     others = "(--price USD for others)" if owns else "(--prices FILE or builtin for others)"
-    return (f"{whose}: {', '.join(told)} per GPU-hour{scaled} {others}",)
+    return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {others}",)
 
 
 def _tier(names: tuple[str, ...], values: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ class Scheduler:
                 "numbers", "GPU-s at which a job falls one queue; 3250/7200 with reference"
             )
         elif self.order == "gittins":
-            own["levels"] = Setting("count", "steps in which GPU time so far is told apart")
+            own["levels"] = Setting("count", "steps that attained GPU time is divided into")
         if self.order in ("attained", "attained_gpu", "gittins"):
             own["starvation"] = Setting(
                 "number", "waiting time / run time at which a stopped job is new", unlimited=True

@@ -188,7 +188,7 @@ def _simulate(
     refuse_choice(given)
     terms = terms_of(values)
     model = _speedup(values)
-    scaled, told = _scaled(jobs, model, values, policy)
+    scaled, notes = _scaled(jobs, model, values, policy)
     try:
         found = run(scaled)
     except TimeOverflow as error:
@@ -204,7 +204,7 @@ def _simulate(
         results=measure(jobs, found, bill, scaled.gpus if standing else None),
         rows=partial(job_frame, jobs, found, bill),
         warnings=(
-            *told,
+            *notes,
             *model.notes,
             *_assumed(model, policy, given),
             *(
@@ -259,10 +259,10 @@ def _scaled(
         max_width=values["max_width"], rescale_s=values["rescale_s"], unmeasured_rescale_s=0.0
     )
     standing = policy.baseline is not None and policy.baseline.is_standing
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if standing and gpus is None:
         gpus = -(-_peak_gpus(jobs) // each) * each
-        told = (
+        notes = (
             f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
             "waits on its recorded GPUs; set cluster for another size",
         )
@@ -277,7 +277,7 @@ def _scaled(
     scaled = ScaledJobs(_workload(jobs, model, options), gpus, cluster, values)
     least = max(int(np.ceil(c.widths.min())) for c in scaled.workload.classes)
     scaled.check_fits(least)
-    return scaled, told
+    return scaled, notes
 
 
 def _peak_gpus(jobs: TraceJobs) -> int:

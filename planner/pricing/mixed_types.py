@@ -1,11 +1,13 @@
-"""What to say where a plan for one GPU type meets a log of several."""
+"""What to say where a replay on one GPU type meets a log of several."""
 
 from __future__ import annotations
 
 from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.words import listed
+
+MOST_NAMED = 3
 
 
 def mixed_types_note(
@@ -15,22 +17,16 @@ def mixed_types_note(
 
     Args:
         today: usage of the log by type; jobs that name no type count for none.
-        planned: the type that is planned for; None for the one of the most GPU-hours.
+        planned: the type of the cluster; None for the one of the most GPU-hours.
         prices: where given, the mean price that a GPU then has is named.
     """
-    hours = {} if today is None else today.gpu_h_by_type()
-    named = {name: gpu_h for name, gpu_h in hours.items() if name is not None and gpu_h > 0}
-    if not named:
+    mix = gpu_mix(today, planned)
+    if today is None or mix is None:
         return ()
-    main = planned or max(named, key=lambda name: named[name])
-    others = [name for name in named if not same_gpu(gpu_name(main), gpu_name(name))]
-    if not others:
-        return ()
-    share = sum(named[name] for name in others) / sum(named.values())
-    percent = f"{share:.0%}" if share >= 0.01 else "under 1%"
-    mean = None if prices is None or planned is not None else prices.mean(dict(hours))
+    share = f"{mix.other_share:.0%}" if mix.other_share >= 0.01 else "under 1%"
+    mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
     priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
     return (
-        f"{percent} of the GPU-hours are on {listed(others)}, not on {main}; the replay treats all "
-        f"GPUs as one type{priced}",
+        f"{share} of the GPU-hours ran on {listed(mix.others, MOST_NAMED)}, not on {mix.planned}; "
+        f"the replay treats all GPUs as one type{priced}",
     )

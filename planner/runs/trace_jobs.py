@@ -15,6 +15,7 @@ from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
+from gpuplan.planner.runs.job_rates import JobRates, RateSource
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
@@ -64,6 +65,8 @@ class TraceJobs:
             is charged for; None where each is charged until its own last finish.
         deadline_note: what to say to those who read deadlines, where they are assumed.
         has_deadlines: whether deadlines are the log's own or were requested.
+        rates: how fast each runs on each GPU type; None where that was not asked. Durations are
+            then those on the fastest type.
         tenants: priorities, groups and GPU types; None where they were not read.
     """
 
@@ -76,6 +79,7 @@ class TraceJobs:
     window_us: int | None = None
     deadline_note: str = ""
     has_deadlines: bool = True
+    rates: JobRates | None = None
     tenants: Tenants | None = None
 
     @property
@@ -93,6 +97,7 @@ def jobs_of(
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
     to_last_end: bool = False,
+    rates: RateSource | None = None,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
 
@@ -110,13 +115,19 @@ def jobs_of(
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
         to_last_end: charge every policy from the first submission to the last recorded end; the
             trace then needs `OF_WINDOW`.
+        rates: where the rates on several GPU types come from; the trace then needs the columns of
+            `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
-        UsageError: the bounds are no bounds, or of no use.
+        UsageError: the bounds do not ascend, or nothing uses them.
     """
     rule = check_factor(deadlines, deadline_factor)
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
+    rated = None
+    if rates is not None:
+        rated = rates.apply(trace.path, jobs)
+        jobs = rated.jobs
     timeless, gpuless = jobs["duration_s"].is_null(), jobs["num_gpus"] == 0
     if timeless.all():
         raise InputError(
@@ -146,7 +157,7 @@ def jobs_of(
             if nothing_timed
             else "--include-running takes the time that jobs have run so far",
         )
-    deadline_s, told = soft_deadlines(trace, kept, rule, deadline_factor)
+    deadline_s, deadline_notes = soft_deadlines(trace, kept, rule, deadline_factor)
     slack = kept.select("job_id", "duration_s", deadline_s)
     for column in ("duration_s", "deadline_s"):
         _check_unit(trace, slack, column)
@@ -183,14 +194,16 @@ def jobs_of(
         job_class=kept.get_column("job_class", default=None),
         tenants=_tenants(kept),
         limit_us=_limits(kept),
+        rates=None if rated is None else rated.of(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
         window_us=window_us,
-        deadline_note=" ".join(told) if are_assumed else "",
+        deadline_note=" ".join(deadline_notes) if are_assumed else "",
         has_deadlines=not are_assumed,
         notes=tuple(
             [
+                *(() if rated is None else rated.notes),
                 *_left_out(without_gpus, "they use no GPU", "it uses no GPU"),
                 *_left_out(
                     without_time,
@@ -198,7 +211,7 @@ def jobs_of(
                     "it has no duration",
                 ),
                 *_running(still_running, include_running),
-                *(() if are_assumed else told),
+                *(() if are_assumed else deadline_notes),
             ]
         ),
     )

@@ -357,26 +357,26 @@ def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
 
 def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
     hours = found.hours
-    told = list(trace.notes)
+    notes = list(trace.notes)
     named = [name for name in hours.names if UNKNOWN not in name]
     if not named:
-        told.append(f"the log names no {request.by} for any job; choose another --by")
+        notes.append(f"the log names no {request.by} for any job; choose another --by")
     for place, gpus in enumerate(found.cluster):
         peak = hours.peak_gpus[place] if place < hours.peak_gpus.size else 0
         if peak > gpus:
-            told.append(
+            notes.append(
                 f"jobs held up to {peak:,.0f} {found.gpu_types[place] or 'GPUs'} at once, more "
                 f"than the {gpus:,} of --cluster"
             )
     if hours.window_us < MONTH_H * HOUR_US / 4:
-        told.append(
+        notes.append(
             f"the log covers {hours.window_us / HOUR_US / 24:.2g} days, and the bill of a month "
             "assumes that the rest of the month is like them"
         )
     running = trace.jobs["state"] == "running"
     if (count := int(running.sum())) and not request.include_running:
-        told.append(
+        notes.append(
             f"{counted(count, 'job')} still running: not billed (--include-running bills the time "
             "so far)"
         )
-    return told
+    return notes

@@ -100,17 +100,21 @@ class CompareStudy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
+        """What would change the reader's decision."""
         outcomes = self.found.outcomes
         own = (f"{one.label}: {warning}" for one in outcomes for warning in one.warnings)
         return (
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes(self.request.policies),
-            *backlog_note([(one.label, one.results) for one in self.found.outcomes]),
+            *backlog_note([(one.label, one.results) for one in outcomes]),
             *own,
-            *self.priced.notes,
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Where prices come from."""
+        return self.priced.notes
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as JSON has them."""
@@ -129,9 +133,13 @@ def compare(
     """
     request.check_checkpoints()
     check_price(request.policies, request.price)
-    by_class = any(needs_classes(one.effective()) for one in request.policies)
-    by_tenant = any(lends(one.effective()) for one in request.policies)
-    read = request.replay.read(by_class=by_class, by_tenant=by_tenant, window=request.window)
+    effective = [one.effective() for one in request.policies]
+    read = request.replay.read(
+        by_class=any(map(needs_classes, effective)),
+        by_tenant=any(map(lends, effective)),
+        window=request.window,
+        rates=request.replay.rates(values for values in effective if not lends(values)),
+    )
     read = placeable(read, request.policies)
     priced = price_policies(request.policies, request.price, request.replay, read)
     found = run_all(

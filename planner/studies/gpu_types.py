@@ -102,11 +102,14 @@ class PricedTypes:
         return replace(self, quotes={"": self.quotes[main], **self.quotes})
 
     def todays_prices(self, named: Sequence[str]) -> dict[str, float]:
-        """Return the price of each GPU type of a log, each by its own where one is known."""
-        found: dict[str, float] = {}
-        for gpu_type in named:
-            if (one := self._price_of(gpu_type)) is not None:
-                found[gpu_type] = one.usd_per_gpu_h
+        """Return the price of each GPU type of a log, each by its own where one is known.
+
+        Jobs without a type have the empty name.
+        """
+        priced = {gpu_type: self._price_of(gpu_type) for gpu_type in named}
+        found = {name: one.usd_per_gpu_h for name, one in priced.items() if one is not None}
+        if len(found) == len(priced) and UNNAMED in found:
+            found[""] = found.pop(UNNAMED)
         return found
 
     def _price_of(self, gpu_type: str) -> Quote | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,13 @@ from gpuplan.analysis.prices.view import BUILT_IN
 from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
+from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
 from gpuplan.analysis.words import listed
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
+from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
+from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
 
@@ -104,6 +107,8 @@ class ReplayRequest:
         prices: a price table, or ``builtin`` for the list that comes with gpuplan; None for the
             prices in the settings of the policies.
         checkpoints: a table of what it takes to save and load jobs, by class.
+        throughputs: a table of the rates of jobs on each GPU type.
+        gpu_speed: relative speed of each GPU type, where there is no table.
     """
 
     trace: Path
@@ -113,11 +118,13 @@ class ReplayRequest:
     include_running: bool = False
     prices: str | None = None
     checkpoints: Path | None = None
+    throughputs: Path | None = None
+    gpu_speed: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads."""
-        return (self.trace, self.prices, self.checkpoints)
+        return (self.trace, self.prices, self.checkpoints, self.throughputs)
 
     def check(self) -> None:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
@@ -148,10 +155,44 @@ class ReplayRequest:
         if self.prices is not None and self.prices != BUILT_IN:
             book = read_prices(Path(self.prices))
             inputs = (*inputs, InputFile(str(book.path), book.sha256, book.rows))
+        if self.throughputs is not None:
+            rows = read_gpu_rates(self.throughputs).height
+            digest = sha256_of(self.throughputs)
+            inputs = (*inputs, InputFile(str(self.throughputs), digest, rows))
         return ReplayFiles(inputs, book, overheads)
 
+    def rates(self, settings: Iterable[Mapping[str, Any]]) -> RateSource | None:
+        """Return where rates on GPU types come from; None where no policy needs them.
+
+        Args:
+            settings: the value of every setting, of each policy.
+
+        Raises:
+            UsageError: rates are given, and no cluster has GPU types; or the clusters have
+                different ones.
+        """
+        shapes = [shape for one in settings if (shape := one.get("cluster")) is not None]
+        types = dict.fromkeys(shape.gpu_types for shape in shapes)
+        given = self.throughputs is not None or bool(self.gpu_speed)
+        if not given and all(len(names) < 2 for names in types):
+            return None
+        option = "--throughputs" if self.throughputs is not None else "--gpu-speed"
+        named = [names for names in types if names]
+        if not named:
+            raise UsageError(
+                f"{option}: needs the GPU types of the cluster\n  next: --cluster V100=8x4,T4=8x4"
+            )
+        if len({frozenset(names) for names in types}) > 1:
+            raise UsageError("--cluster: all policies need the same GPU types to be compared")
+        return RateSource(self.throughputs, self.gpu_speed, named[0])
+
     def read(
-        self, *, by_class: bool = False, by_tenant: bool = False, window: str = OWN_WINDOW
+        self,
+        *,
+        by_class: bool = False,
+        by_tenant: bool = False,
+        window: str = OWN_WINDOW,
+        rates: RateSource | None = None,
     ) -> ReplayInputs:
         """Return the jobs and the files; the same for every study with the same fields.
 
@@ -159,6 +200,7 @@ class ReplayRequest:
             by_class: read the classes of jobs, for a policy that needs them.
             by_tenant: read their priorities, groups and GPU types, for a policy that lends.
             window: what policies are charged for, one of `WINDOWS`.
+            rates: gives their rates on GPU types.
 
         Raises `InputError` or `UsageError` where the trace, a file or a field cannot be used.
         """
@@ -169,6 +211,7 @@ class ReplayRequest:
             *COLUMNS,
             LIMIT_COLUMN,
             *(INFERRED_FROM if rule == "inferred" else ()),
+            *(RATE_COLUMNS if rates is not None else ()),
             *(OF_TENANTS if by_tenant else ()),
             *(("job_class",) if by_class or files.overheads is not None else ()),
             *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
@@ -181,10 +224,13 @@ class ReplayRequest:
             include_running=self.include_running,
             checkpoints=files.overheads,
             to_last_end=window == LOG_WINDOW,
+            rates=rates,
         )
         parameters = {
             "prices": self.prices,
             "checkpoints": self.checkpoints and str(self.checkpoints),
+            "throughputs": self.throughputs and str(self.throughputs),
+            "gpu_speed": dict(self.gpu_speed) or None,
             "deadline": rule,
             "deadline_factor": factor and list(factor),
             "include_running": self.include_running,

@@ -89,15 +89,19 @@ class SimulateStudy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
+        """What would change the reader's decision."""
         return (
             *self.priced.mixed,
             *self.replayed.notes,
             *self.replayed.deadline_notes((self.request.policy,)),
             *backlog_note([(self.run.policy, self.summary())]),
             *self.run.warnings,
-            *self.priced.notes,
         )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Where prices come from."""
+        return self.priced.notes
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers as JSON has them."""
@@ -123,7 +127,10 @@ def simulate(request: SimulateRequest) -> SimulateStudy:
     check_price((policy,), request.price)
     values = policy.effective()
     read = replay.read(
-        by_class=needs_classes(values), by_tenant=lends(values), window=request.window
+        by_class=needs_classes(values),
+        by_tenant=lends(values),
+        window=request.window,
+        rates=None if lends(values) else replay.rates([values]),
     )
     read = placeable(read, [policy])
     priced = price_policies((policy,), request.price, replay, read)

@@ -251,8 +251,8 @@ def growth(found: WhatIf, strict: bool) -> list[dict[str, Any]]:
                 if strict:
                     counted = effect + error
                 values[kind] = counted / max(base, LEAST_WAIT_S)
-            told = ["any team", f"any {found.by}"] if group is not change.groups[0] else []
-            for name in dict.fromkeys([*told, group.name]):
+            aliases = ["any team", f"any {found.by}"] if group is not change.groups[0] else []
+            for name in dict.fromkeys([*aliases, group.name]):
                 row = rows.setdefault(name, {"name": name})
                 for kind in names:
                     key = f"{kind}_wait_growth"

@@ -180,14 +180,14 @@ def _changed(
     log: SiteLog, document: SiteDocument, change: SiteChange, level: str, warmup_s: int | None,
     limit_factor: float,
 ) -> tuple[SiteCluster, SchedulerConfig, SiteJobs]:  # fmt: skip
-    told = deepcopy(document)
+    changed = deepcopy(document)
     if change.document is not None:
-        change.document(told)
+        change.document(changed)
         for name in document.tables.get("partition", {}):
-            if told.get("partition", name) is None:  # its jobs are refused, and so told
-                told.put("ALL", "partition", name, "Nodes")
-                told.put(0, "partition", name, "MaxNodes")
-    site, full, work = prepared(log, told, warmup_s, limit_factor)
+            if changed.get("partition", name) is None:  # its jobs are refused, and so told
+                changed.put("ALL", "partition", name, "Nodes")
+                changed.put(0, "partition", name, "MaxNodes")
+    site, full, work = prepared(log, changed, warmup_s, limit_factor)
     if change.site is not None:
         site = change.site(site)
     jobs = work.jobs if change.jobs is None else change.jobs(work.jobs)
@@ -329,11 +329,11 @@ def set_value(text: str) -> SiteChange:
     Raises:
         UsageError: it is not written so.
     """
-    key, equals, told = text.partition("=")
+    key, equals, changed = text.partition("=")
     keys = [part.strip() for part in key.split(".")]
     if not equals or len(keys) < 2 or not all(keys):
         raise UsageError(f"--set must be like priority.PriorityWeightFairshare=0, got {text!r}")
-    value: Any = told.strip()
+    value: Any = changed.strip()
     for kind in (int, float):
         try:
             value = kind(value)
@@ -384,10 +384,10 @@ def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
 def combined(changes: list[SiteChange]) -> SiteChange:
     """Return all changes as one."""
 
-    def document(told: SiteDocument) -> None:
+    def document(changed: SiteDocument) -> None:
         for change in changes:
             if change.document is not None:
-                change.document(told)
+                change.document(changed)
 
     def site(cluster: SiteCluster) -> SiteCluster:
         for change in changes:

@@ -25,10 +25,10 @@ FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"
 Schema = dict[str, Any]
 
 MAPS = re.compile(
-    r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights)"
+    r".*\.(settings|references|(rejected|skipped)_by_reason|limits_gpus|require_s|weights|gpu_speed)"
     r"|(calibrate|whatif)\..*\.(excluded|left_out|rejected|base_rejected|skipped_levels|by)"
     r"|pareto\.(parameters\.price_usd_per_gpu_h|results\.prices|results\.(knee|points)\.used_gpus)"
-    r"|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
+    r"|.*\.utilization_by_type|.*\.price_choice|profile\.parameters\.map|share\.parameters\.loads"
 )
 """Objects whose keys are names from the input or of other things, not fields."""
 
@@ -70,6 +70,8 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
     yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
+    yield "size", [one, "--gpus=8,16", "--cluster=x4"]
     yield "bill", [trace, "--prices=builtin", "--gpu=A100", "--by=class"]
     yield "characterize", [one]
     for command in ("pareto", "sweep", "simulate", "compare"):
@@ -104,6 +106,9 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "sweep", [one, "--against=fifo:gpus=64"]  # too few jobs for an interval
     yield "simulate", some
     yield "simulate", [*some, "--policy=hpa"]
+    types = ["--cluster=A100=16x8,T4=32x4", "--gpu-speed=A100=1,T4=0.4", "--round=1h"]
+    yield "simulate", [*some, *types, "--policy=fft", "--estimate-error=30%"]
+    yield "compare", [*some, *types, "--policy=fft"]
     yield "simulate", [*some, "--prices=builtin", "--set=gpu=A100"]
     yield "simulate", [*some, "--policy=fifo", "--gpus=32", "--deadline-factor=3"]
     overheads = folder / "overheads.csv"

@@ -33,7 +33,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
+class ProgramSolution:
     """What HiGHS found.
 
     Attributes:
@@ -53,7 +53,7 @@ class Solved:
 
 def solve(
     program: Program, *, whole: bool = False, gap: float = 0.0, most_nodes: int | None = None
-) -> Solved | None:
+) -> ProgramSolution | None:
     """Solve a program; None where no solution was found.
 
     Args:
@@ -88,7 +88,7 @@ def solve(
     if status not in ENOUGH or info.primal_solution_status != 2:
         return None
     found = h.getSolution()
-    return Solved(
+    return ProgramSolution(
         x=np.array(found.col_value),
         objective=info.objective_function_value,
         bound=info.mip_dual_bound if whole else info.objective_function_value,

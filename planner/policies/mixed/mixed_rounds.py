@@ -30,6 +30,8 @@ class RoundState:
         left: work left, as estimated.
         last: type that each ran on last, -1 before its first start.
         now_on: type in the last round, -1 where it waited.
+        starts: how often each started.
+        ran: rounds in which each had GPUs.
         has_changed: whether a job came or ended since the last round.
     """
 
@@ -41,6 +43,8 @@ class RoundState:
     left: FloatArray
     last: IntArray
     now_on: IntArray
+    starts: IntArray
+    ran: IntArray
     has_changed: bool
 
     @property
@@ -111,7 +115,7 @@ def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose) -> MixedRun:
         RuntimeError: the policy leaves all jobs waiting.
     """
     hosts = cluster.gpus_per_host or (0,) * len(cluster.gpus)
-    driver = _Driver(jobs, cluster, choose, np.array(hosts, np.int64))
+    driver = _MixedDriver(jobs, cluster, choose, np.array(hosts, np.int64))
     shape = RoundsCluster(cluster.gpus, hosts, cluster.round_s)
     run = run_decisions(jobs.rounds_jobs(cluster.round_s), shape, driver.decide)
     driver.close()
@@ -133,7 +137,7 @@ def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose) -> MixedRun:
 
 
 @dataclass(slots=True)
-class _Driver:
+class _MixedDriver:
     jobs: RatedJobs
     cluster: MixedCluster
     choose: Choose
@@ -146,6 +150,8 @@ class _Driver:
     pause_us: IntArray = field(init=False)
     since: IntArray = field(init=False)
     on: IntArray = field(init=False)
+    spread: BoolArray = field(init=False)
+    ran: IntArray = field(init=False)
     finished: int = 0
     rounds: list[list[int]] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -157,6 +163,7 @@ class _Driver:
         self.switches, self.type_changes, self.upward, self.lost_us, self.pause_us = (
             np.zeros(n, np.int64) for _ in range(5)
         )
+        self.spread, self.ran = np.zeros(n, bool), np.zeros(n, np.int64)
         self.since, self.on = np.zeros(n, np.int64), np.full(n, -1, np.int64)
         self.first_round = np.ceil(self.jobs.submit_s / self.cluster.round_s).astype(np.int64)
 
@@ -176,6 +183,8 @@ class _Driver:
             left=np.maximum(seen - done, seen * LEAST_LEFT),
             last=last,
             now_on=now_on,
+            starts=view.starts,
+            ran=self.ran[running],
             has_changed=arrived,
         )
         kind = self.choose(state)
@@ -214,6 +223,9 @@ class _Driver:
         spread = np.zeros(kind.size, bool)
         if not self.hosts.any():
             return None, spread
+        if not changed and (kind == now_on).all():  # everyone stays
+            stay = view.hosts * (kind >= 0)[:, None]
+            return stay, self.spread[view.running] & (kind >= 0)
         found = np.zeros(view.hosts.shape, np.int64)
         host_type = view.cluster.host_type
         for i, each in enumerate(self.hosts.tolist()):
@@ -234,6 +246,7 @@ class _Driver:
             )
             found[np.ix_(on, here)] = placed
             spread[on] = (placed > 0).sum(axis=1) > -(-width[on] // each)
+        self.spread[view.running] = spread
         return found, spread
 
     def _note(
@@ -241,6 +254,7 @@ class _Driver:
     ) -> None:
         jobs, running, number = self.jobs, view.running, view.number
         runs = kind >= 0
+        self.ran[running[runs]] += 1
         self.switches[running[again]] += 1
         self.type_changes[running[changes]] += 1
         rate, last = jobs.rate[running], view.gpu_type

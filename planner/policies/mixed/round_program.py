@@ -67,11 +67,41 @@ def solve_round(
         exact: to proven optimality; else within `FAST_GAP`.
         prices: of the last round, to start from.
     """
+    cheapest = cost.argmin(axis=1) if cost.size else np.zeros(0, np.int64)
+    rows = np.arange(width.size)
+    if np.isfinite(each := cost[rows, cheapest]).all():
+        taken = np.bincount(cheapest, weights=width, minlength=gpus.size)
+        if (taken <= gpus).all():  # all jobs run, each where it costs least
+            value, none = float(each.sum()), np.zeros(gpus.size + 1)
+            return RoundAnswer(cheapest, int(width.sum()), value, value, none, True)
     allowed = np.isfinite(cost)
     packing = pack_gangs(width, allowed, gpus)
     cost = np.where(allowed & (width[:, None] <= gpus), cost, np.inf)
-    problem = _Problem(cost, width, gpus, packing)
+    problem = _RoundProblem(cost, width, gpus, packing)
     return problem.solve(EXACT_GAP if exact else FAST_GAP, exact, prices)
+
+
+def assign_types(cost: FloatArray, width: IntArray, gpus: IntArray) -> tuple[IntArray, bool]:
+    """Return the types at least total cost, where a job that waits costs nothing, and the proof.
+
+    Only jobs with a type of negative cost run. Arguments are those of `solve_round`; the second
+    value is whether the optimum is proven.
+    """
+    cost = np.where((cost < 0) & (width[:, None] <= gpus), cost, np.inf)
+    kind = np.full(width.size, -1, np.int64)
+    useful = np.isfinite(cost).any(axis=1)
+    cheapest = np.where(useful, cost.argmin(axis=1) if cost.size else 0, -1)
+    taken = np.bincount(cheapest[useful], weights=width[useful], minlength=gpus.size)
+    if (taken <= gpus).all():
+        return cheapest, True
+    none = Packing(0, width[:0], np.zeros((0, gpus.size), bool), width[:0], width[:0])
+    problem = _RoundProblem(cost, width, gpus, none)
+    free = _program_of(problem, np.flatnonzero(useful), np.isfinite(cost), gpus, -np.inf)
+    room = FAST_GAP * float(-cost[useful].min(axis=1).sum())
+    found = solve(free.program, whole=True, gap=room, most_nodes=MOST_NODES)
+    if found is None:
+        return kind, False
+    return free.kinds(found.x, kind), found.is_optimal
 
 
 def lagrangian_bound(
@@ -84,7 +114,7 @@ def lagrangian_bound(
 
 
 @dataclass(frozen=True, slots=True)
-class _Problem:
+class _RoundProblem:
     cost: FloatArray
     width: IntArray
     gpus: IntArray
@@ -203,7 +233,7 @@ class _Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class _JobColumns:
     program: Program
     job: IntArray
     kind: IntArray
@@ -217,14 +247,14 @@ class _Columns:
 
 
 def _program_of(
-    problem: _Problem,
+    problem: _RoundProblem,
     jobs: IntArray,
     columns: BoolArray,
     gpus: FloatArray | IntArray,
     least: float,
     *,
     spare: bool = False,
-) -> _Columns:
+) -> _JobColumns:
     """Return the program of some jobs on some of their types.
 
     Rows: a job runs once, for each; GPUs of each type; GPUs in use. ``spare`` adds a column that
@@ -247,4 +277,4 @@ def _program_of(
     least_rows = np.full(alone + types + 1, -np.inf)
     least_rows[-1] = least
     most_rows = np.concatenate((np.ones(alone), gpus, [np.inf]))
-    return _Columns(Program(cost, upper, start, index, value, least_rows, most_rows), job, kind)
+    return _JobColumns(Program(cost, upper, start, index, value, least_rows, most_rows), job, kind)

@@ -1,0 +1,200 @@
+"""Gavel's linear programs, and how its fractions of time become rounds.
+
+Source: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning
+Workloads", OSDI 2020, and the behavior of its simulator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuplan.planner.policies.mixed.linear_program import Program, solve
+from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
+from gpuplan.planner.policies.mixed.rated_jobs import RatedJobs
+from gpuplan.simkit.arrays import FloatArray, IntArray
+
+BISECTIONS = 30
+CLOSE = 1e-3
+
+
+def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> FloatArray:
+    """Return fractions of time whose least weighted sum is greatest; shape (m, T).
+
+    Args:
+        weight: of each job's time on each type, 0 where it cannot run; shape (m, T).
+        width: GPUs of each job.
+        gpus: of each type.
+    """
+    m, types = weight.shape
+    job, kind = np.nonzero(weight > 0)
+    # Columns: fractions, then the least sum. Rows: each job's time, each type's GPUs, each sum.
+    cost = np.append(np.zeros(job.size), -1.0)
+    row = np.column_stack((job, m + kind, m + types + job)).reshape(-1)
+    value = np.column_stack((np.ones(job.size), width[job], weight[job, kind])).reshape(-1)
+    row = np.concatenate((row, m + types + np.arange(m)))
+    value = np.concatenate((value, np.full(m, -1.0)))
+    start = np.append(np.arange(0, 3 * job.size + 1, 3), 3 * job.size + m)
+    least = np.concatenate((np.full(m + types, -np.inf), np.zeros(m)))
+    most = np.concatenate((np.ones(m), gpus, np.full(m, np.inf)))
+    upper = np.append(np.ones(job.size), np.inf)
+    found = solve(Program(cost, upper, start, row, value, least, most))
+    fractions = np.zeros((m, types))
+    if found is not None:
+        fractions[job, kind] = found.x[:-1]
+    return fractions
+
+
+def weighted_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> FloatArray:
+    """Return fractions of time with the greatest weighted sum; arguments as `max_min_fractions`."""
+    m, types = weight.shape
+    job, kind = np.nonzero(weight > 0)
+    program = Program(
+        cost=-weight[job, kind],
+        upper=np.ones(job.size),
+        start=np.arange(0, 2 * job.size + 1, 2),
+        row=np.column_stack((job, m + kind)).reshape(-1),
+        value=np.column_stack((np.ones(job.size), width[job])).reshape(-1),
+        least=np.full(m + types, -np.inf),
+        most=np.concatenate((np.ones(m), gpus)),
+    )
+    found = solve(program)
+    fractions = np.zeros((m, types))
+    if found is not None:
+        fractions[job, kind] = found.x
+    return fractions
+
+
+@dataclass(slots=True)
+class GavelRounds:
+    """Gavel as `gpuplan.planner.policies.mixed.mixed_rounds.play` calls it.
+
+    Attributes:
+        objective: ``max-min``, ``finish-time`` or ``sjf``.
+        resolve_s: least time between two solutions.
+        jobs: all jobs.
+        round_s: length of a round.
+    """
+
+    objective: str
+    resolve_s: float
+    jobs: RatedJobs
+    round_s: float
+    share: FloatArray = field(init=False)
+    received: FloatArray = field(init=False)
+    deficit: FloatArray = field(init=False)
+    isolated: FloatArray = field(init=False)
+    alone_rate: FloatArray = field(init=False)
+    left: FloatArray = field(init=False)
+    solved_at: float = -np.inf
+    is_due: bool = False
+
+    def __post_init__(self) -> None:
+        shape = self.jobs.rate.shape
+        self.share, self.received, self.deficit = (np.zeros(shape) for _ in range(3))
+        self.isolated, self.alone_rate = np.zeros(shape[0]), np.zeros(shape[0])
+        self.left = self.jobs.seen_work.copy()
+
+    def __call__(self, state: RoundState) -> IntArray:
+        """Return the type of each job in a round."""
+        now = state.number * self.round_s
+        self.is_due |= state.has_changed
+        if self.is_due and now - self.solved_at >= self.resolve_s:
+            self._restart(state)
+            self.share[state.running] = self._fractions(state)
+            self.solved_at, self.is_due = now, False
+        kind = self._rounded(state)
+        runs = np.flatnonzero(kind >= 0)
+        self.received[state.running[runs], kind[runs]] += 1.0
+        return kind
+
+    def _restart(self, state: RoundState) -> None:
+        """Count what jobs did not get of their fractions, and begin to count anew."""
+        running = state.running
+        total = self.received[running].sum(axis=0)
+        self.deficit[running] += self.share[running] * total - self.received[running]
+        self.received[running] = 0.5
+
+    def _fractions(self, state: RoundState) -> FloatArray:
+        rate, width, gpus = state.rate, state.width, state.gpus
+        usable = np.where(width[:, None] <= gpus, rate, 0.0)
+        if self.objective == "sjf":
+            fastest = usable.max(axis=1)
+            rank = np.argsort(np.argsort(state.left / fastest, kind="stable"))
+            weight = (rank.size - rank)[:, None] * usable / fastest[:, None]
+            return weighted_fractions(weight, width, gpus)
+        if self.objective == "max-min":
+            equal = usable @ (gpus / gpus.sum())
+            return max_min_fractions(usable / equal[:, None] * width[:, None], width, gpus)
+        return self._fair_ends(state, usable)
+
+    def _fair_ends(self, state: RoundState, usable: FloatArray) -> FloatArray:
+        """Return fractions whose greatest (time shared / time alone) is least, by bisection."""
+        running, width, gpus = state.running, state.width, state.gpus
+        part = gpus / running.size / width[:, None]
+        part = part / np.maximum(part.sum(axis=1), 1.0)[:, None]
+        alone = (usable * part).sum(axis=1)
+        before = self.alone_rate[running]
+        done = self.left[running] - state.left
+        self.isolated[running] += np.where(before > 0, done / np.maximum(before, 1e-300), 0.0)
+        self.alone_rate[running], self.left[running] = alone, state.left
+        age, left = state.age.astype(np.float64), state.left
+        isolated = self.isolated[running] + left / alone
+        # The greatest ratio r needs the rate left / (r isolated - age) of every job.
+        low = float((age / isolated).max())
+        high = max(2 * low, 1.0)
+        best = np.zeros_like(usable)
+        while True:
+            best, least = self._with_ends(left, isolated, age, high, usable, width, gpus)
+            if least >= 1 or high > 1e9:
+                break
+            low, high = high, 2 * high
+        for _ in range(BISECTIONS):
+            if high - low <= CLOSE * high:
+                break
+            middle = (low + high) / 2
+            found, least = self._with_ends(left, isolated, age, middle, usable, width, gpus)
+            if least >= 1:
+                best, high = found, middle
+            else:
+                low = middle
+        return best
+
+    @staticmethod
+    def _with_ends(
+        left: FloatArray,
+        isolated: FloatArray,
+        age: FloatArray,
+        ratio: float,
+        usable: FloatArray,
+        width: IntArray,
+        gpus: IntArray,
+    ) -> tuple[FloatArray, float]:
+        """Return fractions for a ratio, and the least share of the rate needed that they give."""
+        spare = ratio * isolated - age
+        if (spare <= 0).any():
+            return np.zeros_like(usable), 0.0
+        weight = usable * (spare / left)[:, None]
+        found = max_min_fractions(weight, width, gpus)
+        return found, float((found * weight).sum(axis=1).min())
+
+    def _rounded(self, state: RoundState) -> IntArray:
+        """Return types by how little of its fraction each job received."""
+        running, rate, width = state.running, state.rate, state.width
+        share, received = self.share[running], self.received[running]
+        total = received.sum(axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(total > 0, received / total, 0.0)
+            rank = np.where(part > 0, share / part, share * 1e9)
+        kind = np.full(running.size, -1, np.int64)
+        able = np.where(rate > 0, rate, np.nan)
+        speed = np.nan_to_num(np.nanmean(able, axis=0)) if running.size else np.zeros(0)
+        for i in np.argsort(-speed, kind="stable").tolist():
+            free = int(state.gpus[i])
+            order = np.lexsort((-share[:, i], -self.deficit[running, i], -rank[:, i]))
+            for j in order.tolist():
+                if kind[j] < 0 and rate[j, i] > 0 and width[j] <= free:
+                    kind[j] = i
+                    free -= int(width[j])
+        return kind

@@ -1,0 +1,327 @@
+"""Policies of a cluster of several GPU types: settings, jobs, and what a run measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InfeasibleError, UsageError
+from gpuplan.analysis.words import counted
+from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
+from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
+from gpuplan.planner.policies.cluster_settings import RENTED, SHARED
+from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.policies.scaled_jobs import PAID_BY, job_frame, measure
+from gpuplan.planner.runs.cluster_setting import SIZES, shape_of
+from gpuplan.planner.runs.panels import GPUS, Panel, TimeLines, usage_lines
+from gpuplan.planner.runs.settings import (
+    FEWER_JOBS,
+    OF_PRICES,
+    Setting,
+    SettingError,
+    refuse_choice,
+)
+from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.timelines import usage_frame
+from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
+from gpuplan.simkit.run import Run
+from gpuplan.simkit.time import MICROS, TimeOverflow
+
+if TYPE_CHECKING:
+    from gpuplan.planner.policies.mixed.mixed_rounds import Choose, MixedRun
+    from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.runs.trace_jobs import TraceJobs
+
+ANY = "GPU"
+"""What GPUs are called in results where their type is not named."""
+
+ROUNDS: dict[str, Setting] = {
+    "round_s": Setting("duration", "time between decisions"),
+    "state_gb": Setting("number", "state of a job that moves with it, GB; assumed for every job"),
+    "gbps": Setting("number", "rate at which the state moves, Gb/s"),
+    "restart_s": Setting("duration", "pause of any start but the first, on top of the move"),
+    "cross_host": Setting(
+        "number", "factor on the rate of a gang on more nodes than it needs, at most 1", at_most=1
+    ),
+    "estimate_error": Setting(
+        "number", "work that the policy sees is wrong by up to this share, at random", at_most=0.99
+    ),
+}
+"""Settings of rounds on several GPU types."""
+
+USUAL: dict[str, Any] = {
+    "cluster": None,
+    "gpus": None,
+    "usd_per_gpu_h": None,
+    "round_s": 300.0,
+    "state_gb": 2.0,
+    "gbps": 10.0,
+    "restart_s": 30.0,
+    "cross_host": 0.9,
+    "estimate_error": 0.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A policy for one run, and what it knows after it.
+
+    Attributes:
+        choose: decides each round.
+        results: more numbers, after the run.
+        warnings: what a reader must know, after the run.
+    """
+
+    choose: Choose
+    results: Callable[[], dict[str, Any]] = dict
+    warnings: Callable[[], tuple[str, ...]] = tuple
+
+
+Prepare = Callable[["RatedJobs", "MixedCluster", Mapping[str, Any], np.random.Generator], Decided]
+"""Makes a policy for the jobs, the cluster, the value of every setting, and what is random."""
+
+
+def mixed_policy(
+    name: str,
+    about: str,
+    source: str,
+    prepare: Prepare,
+    *,
+    own: Mapping[str, Setting] | None = None,
+    usual: Mapping[str, Any] | None = None,
+) -> Policy:
+    """Return a policy that decides in rounds, on one GPU type or several.
+
+    Args:
+        name, about, source: of `Policy`.
+        prepare: makes its decisions.
+        own: settings that others do not have.
+        usual: their defaults.
+    """
+    size = {key: SHARED[key] for key in SIZES}
+    settings = {**size, **ROUNDS, **(own or {}), **{key: SHARED[key] for key in PAID_BY}}
+
+    def defaults() -> dict[str, Any]:
+        known = default_settings() | USUAL | dict(usual or {})
+        return {key: value for key, value in known.items() if key in settings}
+
+    def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+        return simulate(jobs, defaults() | dict(given), given, name, prepare, rng)
+
+    return Policy(name, about, source, settings, defaults, run, takes_gpu_types=True)
+
+
+def simulate(
+    jobs: TraceJobs,
+    values: Mapping[str, Any],
+    given: Mapping[str, Any],
+    name: str,
+    prepare: Prepare,
+    rng: np.random.Generator,
+) -> Simulation:
+    """Replay jobs in rounds under a policy and complete settings.
+
+    Raises:
+        InfeasibleError: a gang that no type of the cluster can hold.
+        UsageError: settings that no run can have.
+    """
+    from gpuplan.planner.policies.mixed.mixed_rounds import play
+
+    refuse_choice(given)
+    terms = terms_of(values)
+    shape, told = _shape(jobs, values)
+    gpu_types = shape.gpu_types or (ANY,)
+    errors, draws = rng.spawn(2)
+    cluster = _cluster(shape, values)
+    rated = _rated(jobs, shape, cluster, values, errors)
+    _check_fits(jobs, rated, gpu_types, shape)
+    decided = prepare(rated, cluster, values, draws)
+    try:
+        found = play(rated, cluster, decided.choose)
+    except TimeOverflow as error:
+        raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
+    return _simulation(jobs, found, decided, name, values, given, shape, told, terms)
+
+
+def _simulation(
+    jobs: TraceJobs,
+    found: MixedRun,
+    decided: Decided,
+    name: str,
+    values: Mapping[str, Any],
+    given: Mapping[str, Any],
+    shape: ClusterShape,
+    told: tuple[str, ...],
+    terms: Any,
+) -> Simulation:
+    from gpuplan.planner.policies.mixed.fairness_metrics import fairness_results
+
+    gpu_types = shape.gpu_types or (ANY,)
+    share = jobs.workload.billed_gpus / jobs.workload.gpus  # of a GPU, where a job has a fraction
+    run = replace(found.run, held_us=np.rint(found.run.held_us * share).astype(np.int64))
+    bill = bill_of(run, terms)
+    hidden = {*OF_PRICES, *RENTED, "cluster", "gpus"}
+    plain = {key: value for key, value in values.items() if key not in hidden}
+    state = () if "state_gb" in given else (_state_note(values),)
+    return Simulation(
+        policy=name,
+        settings={k: v for k, v in plain.items() if k in given or k in _known(values)}
+        | {"cluster": str(shape), "gpus": shape.gpus}
+        | terms.effective(),
+        results=measure(jobs, run, bill) | fairness_results(found, gpu_types) | decided.results(),
+        rows=partial(_rows, jobs, found, run, bill, gpu_types),
+        warnings=(
+            *told,
+            *decided.warnings(),
+            *state,
+            *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
+        ),
+        timeline=partial(_timeline, found, gpu_types),
+        run=run,
+        lines=partial(_lines, found, gpu_types),
+    )
+
+
+def _known(values: Mapping[str, Any]) -> set[str]:
+    return values.keys() - default_settings().keys() | {"usd_per_gpu_h"}
+
+
+def _state_note(values: Mapping[str, Any]) -> str:
+    return (
+        f"every job is assumed to have {values['state_gb']:g} GB of state, which moves with it; "
+        "set state_gb for another size"
+    )
+
+
+def _shape(jobs: TraceJobs, values: Mapping[str, Any]) -> tuple[ClusterShape, tuple[str, ...]]:
+    """Return the cluster, and what to know of its size."""
+    shape = shape_of(values)
+    if shape is not None and shape.gpus is not None:
+        return shape, ()
+    if shape is not None and len(shape.pools) > 1:
+        raise SettingError(["cluster"], "needs the number of GPUs of each type", "V100=8x4,T4=8x4")
+    from gpuplan.simkit.cluster.parameters import Cluster
+    from gpuplan.simkit.cluster.simulator import enough_gpus
+
+    pool = None if shape is None else shape.pools[0]
+    each = (None if pool is None else pool.gpus_per_node) or 1
+    gpus = -(-enough_gpus(jobs.workload, Cluster(order="arrival", gpus=1)) // each) * each
+    told = (
+        f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
+        "waits; set cluster for another size",
+    )
+    per_node = None if pool is None else pool.gpus_per_node
+    return ClusterShape((GpuPool(gpus, per_node, pool.gpu_type if pool else None),)), told
+
+
+def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
+    from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster
+
+    for name in ("round_s", "gbps", "cross_host"):
+        if not 0 < values[name] < float("inf"):
+            raise SettingError([name], f"must be above 0, got {values[name]:g}")
+    for name in ("state_gb", "estimate_error", "restart_s"):
+        if not 0 <= values[name] < float("inf"):
+            raise SettingError([name], f"must be at least 0, got {values[name]:g}")
+    return MixedCluster(
+        gpus=tuple(int(pool.gpus or 0) for pool in shape.pools),
+        gpus_per_host=tuple(pool.gpus_per_node or 0 for pool in shape.pools),
+        round_s=values["round_s"],
+        gbps=values["gbps"],
+        restart_s=values["restart_s"],
+        cross_host=(values["cross_host"], 1.0),
+    )
+
+
+def _rated(
+    jobs: TraceJobs,
+    shape: ClusterShape,
+    cluster: MixedCluster,
+    values: Mapping[str, Any],
+    rng: np.random.Generator,
+) -> RatedJobs:
+    """Return the jobs with work in rounds on the fastest type of the cluster."""
+    from gpuplan.planner.policies.mixed.rated_jobs import RatedJobs
+
+    work = jobs.workload
+    n = work.size
+    if jobs.rates is None and len(shape.pools) > 1:
+        raise SettingError(
+            ["cluster"],
+            f"rates on {', '.join(shape.gpu_types)} are needed, and there are none here",
+            "replay with gpuplan simulate or compare, --throughputs or --gpu-speed",
+        )
+    rate, rounds = np.ones((n, 1)), np.maximum(work.service_us, 1) / MICROS / cluster.round_s
+    if jobs.rates is not None:
+        measured = jobs.rates.on(shape.gpu_types)
+        fastest = measured.max(axis=1)
+        rate = measured / fastest[:, None]
+        rounds = np.maximum(jobs.rates.work / fastest, 1 / MICROS) / cluster.round_s
+    error = values["estimate_error"]
+    return RatedJobs(
+        submit_s=work.submit_us / MICROS,
+        gpus=work.gpus,
+        work=rounds,
+        rate=rate,
+        state_gb=np.full(n, float(values["state_gb"])),
+        is_pipeline=np.zeros(n, bool),
+        estimate=1 + rng.uniform(-error, error, n) if error else None,
+    )
+
+
+def _check_fits(
+    jobs: TraceJobs, rated: RatedJobs, gpu_types: tuple[str, ...], shape: ClusterShape
+) -> None:
+    """Raise `InfeasibleError` where a gang fits on no type of the cluster."""
+    gpus = np.array([pool.gpus for pool in shape.pools])
+    fits = ((rated.rate > 0) & (rated.gpus[:, None] <= gpus)).any(axis=1)
+    if fits.all():
+        return
+    j = int(np.flatnonzero(~fits)[0])
+    able = [name for name, rate in zip(gpu_types, rated.rate[j], strict=True) if rate > 0]
+    many = int((~fits).sum())
+    more = f", and {many - 1:,} other jobs do not fit either" if many > 1 else ""
+    on = f" on {' or '.join(able)}" if shape.gpu_types else ""
+    raise InfeasibleError(
+        f"job {jobs.job_id[j]} needs {rated.gpus[j]} GPUs of one type{on}, and the cluster is "
+        f"{shape}{more}\n  next: a larger --cluster, or leave wide jobs out with --where "
+        f"'num_gpus <= {int(gpus.max())}'"
+    )
+
+
+def _rows(
+    jobs: TraceJobs, found: MixedRun, run: Run, bill: ClusterBill, gpu_types: tuple[str, ...]
+) -> pl.DataFrame:
+    from gpuplan.planner.policies.mixed.fairness_metrics import fairness_columns
+
+    frame = job_frame(jobs, run, bill)
+    return frame.with_columns(**fairness_columns(found, gpu_types))
+
+
+def _timeline(found: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
+    from gpuplan.planner.policies.mixed.fairness_metrics import types_frame
+
+    whole, each = usage_frame(found.run), types_frame(found, gpu_types)
+    return whole.sort("time_s").join_asof(each.sort("time_s"), on="time_s").fill_null(0)
+
+
+def _lines(found: MixedRun, gpu_types: tuple[str, ...]) -> TimeLines:
+    """Return GPUs in use by type, and jobs waiting."""
+    from gpuplan.planner.policies.mixed.fairness_metrics import types_frame
+
+    lines = usage_lines(found.run)
+    if len(gpu_types) == 1:
+        return lines
+    each = types_frame(found, gpu_types)
+    at = np.searchsorted(each["time_s"].to_numpy() * MICROS, lines.time_us + 0.5, side="right")
+    series = {name: np.append(0, each[f"used_{name}"].to_numpy())[at] for name in gpu_types}
+    first, *others = lines.panels
+    title = f"GPUs held by type, of {sum(found.cluster.gpus):,}"
+    panel = Panel(title, GPUS, series, first.limit)
+    rows = tuple((f"GPUs held, {name}", GPUS, values) for name, values in series.items())
+    return TimeLines(lines.time_us, lines.end_us, (panel, *others), (*rows, *lines.rows))

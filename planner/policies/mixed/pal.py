@@ -1,0 +1,43 @@
+"""Least attained service on several GPU types, where a job keeps its type while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.runs.settings import Setting
+
+if TYPE_CHECKING:
+    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
+    from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.simkit.arrays import IntArray
+
+
+def _prepare(
+    jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
+) -> Decided:
+    from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+
+    limits = np.array(values["limits_gpu_s"], np.float64) / cluster.round_s
+
+    def choose(state: RoundState) -> IntArray:
+        queue = np.searchsorted(limits, state.ran * state.width, side="right")
+        order = np.argsort(queue, kind="stable")
+        return fastest_free(order, state.rate, state.width, state.gpus, keeps=state.now_on)
+
+    return Decided(choose)
+
+
+POLICY = mixed_policy(
+    "pal",
+    "several GPU types: least GPU time first, type kept while running",
+    "after Jain et al., PAL, SC 2024; its order as FFT's evaluation runs it, assumed",
+    _prepare,
+    own={
+        "limits_gpu_s": Setting("numbers", "GPU-s at which a job falls one queue"),
+    },
+    usual={"limits_gpu_s": (3250.0,)},
+)

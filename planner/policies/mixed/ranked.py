@@ -1,0 +1,82 @@
+"""The classic orders on several GPU types: the best jobs run on the fastest free type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, USUAL, Decided, simulate
+from gpuplan.planner.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
+    from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.runs.simulation import Simulation
+    from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import FloatArray, IntArray
+
+ORDERS = ("fifo", "srtf", "las")
+
+
+def prepare(
+    name: str,
+    jobs: RatedJobs,
+    cluster: MixedCluster,
+    values: Mapping[str, Any],
+    _: np.random.Generator,
+) -> Decided:
+    """Make one of `ORDERS`: ``srtf`` by the time left on the fastest type, ``las`` by run time.
+
+    Where it may stop jobs, all jobs get types anew in each round; otherwise those that run stay.
+    """
+    preemptive, skipping = values["preemptive"], values["skipping"]
+    limits = np.array(values.get("limits_s", ()), np.float64) / cluster.round_s
+
+    def choose(state: RoundState) -> IntArray:
+        order = np.argsort(_rank(name, state, limits), kind="stable")
+        stays = state.now_on >= 0
+        if preemptive:
+            return fastest_free(order, state.rate, state.width, state.gpus, skipping=skipping)
+        first = np.concatenate((np.flatnonzero(stays), order[~stays[order]]))
+        return fastest_free(
+            first, state.rate, state.width, state.gpus, keeps=state.now_on, skipping=skipping
+        )
+
+    return Decided(choose)
+
+
+def _rank(name: str, state: RoundState, limits: FloatArray) -> FloatArray:
+    if name == "srtf":
+        left: FloatArray = state.left / state.rate.max(axis=1)
+        return left
+    if name == "las":
+        return np.searchsorted(limits, state.ran, side="right").astype(np.float64)
+    return np.zeros(state.running.size)
+
+
+def on_several_types(classic: Policy) -> Policy:
+    """Return a scheduler of one cluster that runs on several GPU types too, if it is of `ORDERS`.
+
+    On one type it is what it was; on several it decides in rounds.
+    """
+    if classic.name not in ORDERS:
+        return classic
+
+    def defaults() -> dict[str, Any]:
+        return {**classic.defaults(), **{key: USUAL[key] for key in ROUNDS}}
+
+    def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
+        shape = given.get("cluster")
+        if shape is None or len(shape.pools) == 1:
+            plain = {key: value for key, value in given.items() if key not in ROUNDS}
+            return classic.run(jobs, plain, rng)
+        decide = partial(prepare, classic.name)
+        return simulate(jobs, defaults() | dict(given), given, classic.name, decide, rng)
+
+    settings = {**classic.settings, **ROUNDS}
+    return replace(classic, settings=settings, defaults=defaults, run=run, takes_gpu_types=True)

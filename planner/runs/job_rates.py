@@ -1,0 +1,208 @@
+"""How fast each job runs on each GPU type of a cluster: measured, or assumed by GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.gpu_names import gpu_name
+from gpuplan.analysis.schema import STEPS
+from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
+from gpuplan.analysis.words import counted
+from gpuplan.simkit.arrays import FloatArray
+
+COLUMNS = ("job_class", "gpu_type", STEPS)
+"""What rates need of a trace besides GPUs and durations."""
+LISTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class JobRates:
+    """Rates of the jobs of a replay.
+
+    Attributes:
+        gpu_types: the types.
+        rate: work per second of each job on each type, 0 where it cannot run; shape (n, T).
+        work: of each job; shape (n,).
+    """
+
+    gpu_types: tuple[str, ...]
+    rate: FloatArray
+    work: FloatArray
+
+    def on(self, gpu_types: tuple[str, ...]) -> FloatArray:
+        """Return the rates on some of the types, in their order; shape (n, len(gpu_types))."""
+        found: FloatArray = self.rate[:, [self.gpu_types.index(name) for name in gpu_types]]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RateSource:
+    """Where rates come from.
+
+    Attributes:
+        throughputs: a table of measured rates; see `read_gpu_rates`. None for ``speeds``.
+        speeds: relative speed of each GPU type, the same for every job.
+        gpu_types: the types of the cluster.
+    """
+
+    throughputs: Path | None
+    speeds: Mapping[str, float]
+    gpu_types: tuple[str, ...]
+
+    def apply(self, path: Path, jobs: pl.DataFrame) -> RatedRows:
+        """Return the jobs that can run on a type, their rates, and what to know of both.
+
+        The work of a job is its steps where the trace has them, else its duration times its rate
+        where it ran. Durations become those on the fastest type.
+
+        Raises:
+            UsageError: neither a table nor speeds are given, or they lack a type of the cluster.
+            InputError: the table cannot be used, or no job can run.
+        """
+        if self.throughputs is not None:
+            rate, ran, told = self._measured(jobs)
+        else:
+            rate, ran, told = self._assumed(jobs)
+        notes = list(told)
+        fastest = rate.max(axis=1, initial=0.0)
+        duration = jobs["duration_s"].to_numpy().astype(np.float64)
+        steps = jobs[STEPS].to_numpy().astype(np.float64)
+        by_steps = np.isfinite(steps) & (self.throughputs is not None)
+        unknown = ~by_steps & np.isfinite(duration) & ~(ran > 0) & (fastest > 0)
+        work = np.where(by_steps, steps, duration * np.where(ran > 0, ran, fastest))
+        if unknown.any():
+            notes.append(
+                f"{counted(int(unknown.sum()), 'job')} recorded no GPU type with a known rate and "
+                f"{'is' if unknown.sum() == 1 else 'are'} assumed to have run on the fastest type "
+                "of the cluster"
+            )
+        lost = ~(fastest > 0)
+        if lost.any():
+            notes.append(_left_out(jobs.filter(pl.Series(lost))))
+        if lost.all():
+            raise InputError(
+                self.throughputs or path,
+                "no job of the trace has a rate on any GPU type of the cluster",
+                expected=f"rates on {', '.join(self.gpu_types)} of the classes and GPUs of jobs",
+                hint="add rows to --throughputs, or give --gpu-speed instead",
+            )
+        keep = ~lost
+        with np.errstate(divide="ignore", invalid="ignore"):
+            takes = work / fastest
+        rows = jobs.with_columns(
+            pl.Series("duration_s", takes).fill_nan(None),
+            pl.Series("row_of_rates", np.arange(jobs.height)),
+        ).filter(pl.Series(keep))
+        return RatedRows(rows, JobRates(self.gpu_types, rate, work), tuple(notes))
+
+    def _measured(self, jobs: pl.DataFrame) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+        assert self.throughputs is not None
+        table = read_gpu_rates(self.throughputs)
+        known = table["gpu_type"].unique().sort().to_list()
+        gpus = jobs["num_gpus"].ceil()
+        rows = jobs.select("job_class", gpus.alias("gpus"), pl.col("gpu_type").alias("recorded"))
+        columns = []
+        for name in self.gpu_types:
+            if (found := _same(name, known)) is None:
+                raise UsageError(
+                    f"--throughputs {self.throughputs}: has no rates on {name}, a GPU type of the "
+                    f"cluster; it has {', '.join(known[:12])}\n"
+                    f"  next: --cluster with its types, or add rows of {name}"
+                )
+            one = table.filter(pl.col("gpu_type") == found).select("job_class", "gpus", "rate")
+            joined = rows.join(one, on=["job_class", "gpus"], how="left", maintain_order="left")
+            columns.append(joined["rate"].fill_null(0.0).to_numpy())
+        names = {one: _same(one, known) for one in rows["recorded"].unique() if one is not None}
+        recorded = rows.with_columns(
+            pl.col("recorded").replace_strict(names, default=None, return_dtype=pl.String)
+        ).join(
+            table.rename({"gpu_type": "recorded"}),
+            on=["job_class", "gpus", "recorded"],
+            how="left",
+            maintain_order="left",
+        )
+        return np.column_stack(columns), recorded["rate"].fill_null(0.0).to_numpy(), ()
+
+    def _assumed(self, jobs: pl.DataFrame) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+        types = ", ".join(self.gpu_types)
+        if not self.speeds:
+            raise UsageError(
+                f"--cluster: how fast do jobs run on {types}? Nothing says so\n  next: "
+                "--throughputs FILE with measured rates, or --gpu-speed "
+                + ",".join(f"{name}=1" for name in self.gpu_types)
+                + " with your factors"
+            )
+        known = list(self.speeds)
+        found = {name: _same(name, known) for name in self.gpu_types}
+        if lacking := [name for name, one in found.items() if one is None]:
+            raise UsageError(
+                f"--gpu-speed: has no speed of {', '.join(lacking)}, a GPU type of the cluster\n"
+                f"  next: add {','.join(f'{name}=1' for name in lacking)} with your factors"
+            )
+        each = np.array([self.speeds[str(one)] for one in found.values()])
+        names = {one: _same(one, known) for one in jobs["gpu_type"].unique() if one is not None}
+        ran = np.array(
+            [
+                0.0 if one is None or names[one] is None else self.speeds[str(names[one])]
+                for one in jobs["gpu_type"]
+            ]
+        )
+        told = (
+            "relative GPU speeds are assumed the same for every job: "
+            + ", ".join(f"{name} {self.speeds[name]:g}" for name in known),
+        )
+        return np.tile(each, (jobs.height, 1)), ran, told
+
+
+@dataclass(frozen=True, slots=True)
+class RatedRows:
+    """Jobs of a trace with rates.
+
+    Attributes:
+        jobs: those that can run, with their durations on the fastest type and ``row_of_rates``.
+        rates: of all jobs of the trace.
+        notes: what to know, one sentence each.
+    """
+
+    jobs: pl.DataFrame
+    rates: JobRates
+    notes: tuple[str, ...]
+
+    def of(self, kept: pl.DataFrame) -> JobRates:
+        """Return the rates of the jobs that are kept in the end."""
+        at = kept["row_of_rates"].to_numpy()
+        return JobRates(self.rates.gpu_types, self.rates.rate[at], self.rates.work[at])
+
+
+def _same(name: str, known: list[str]) -> str | None:
+    """Return the known name of a GPU type, in whatever spelling; None where there is none."""
+    if name in known:
+        return name
+    canonical = gpu_name(name)
+    return next((one for one in known if gpu_name(one) == canonical), None)
+
+
+def _left_out(jobs: pl.DataFrame) -> str:
+    """Return what jobs are left out as no type can run them."""
+    kinds = (
+        jobs.group_by("job_class", pl.col("num_gpus").ceil().cast(pl.Int64).alias("gpus"))
+        .len()
+        .sort(["len", "job_class", "gpus"], descending=[True, False, False])
+    )
+    named = [
+        f"{name or 'no class'} on {counted(gpus, 'GPU')} ({many:,})"
+        for name, gpus, many in kinds.head(LISTED).rows()
+    ]
+    more = ", ..." if kinds.height > LISTED else ""
+    one = jobs.height == 1
+    return (
+        f"{counted(jobs.height, 'job')} {'is' if one else 'are'} left out because "
+        f"{'it has' if one else 'they have'} no rate on any GPU type of the cluster: "
+        f"{', '.join(named)}{more}"
+    )

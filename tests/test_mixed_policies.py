@@ -1,0 +1,190 @@
+"""Policies on several GPU types: rates of jobs, metrics, and laws that hold for all of them."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from support_document import write_trace
+
+from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
+from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
+from gpuplan.planner.policies.mixed.greedy_types import fastest_free
+from gpuplan.planner.registry import POLICIES
+from gpuplan.planner.runs.job_rates import JobRates, RateSource
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.cluster_shape import ClusterShape
+from gpuplan.simkit.workload import Workload
+
+MIXED = [name for name, policy in POLICIES.items() if policy.takes_gpu_types]
+RATES = """job_class,gpu_type,gpus,rate
+A,V100,1,2
+A,T4,1,1
+A,V100,2,3
+"""
+SHAPE = ClusterShape.parse("V100=2x2,T4=1x4")
+
+
+def jobs_of(submit_s, duration_s, gpus, rate):
+    """Jobs whose durations are those on the fastest type."""
+    n = len(gpus)
+    submit = np.array(submit_s, np.int64) * 1_000_000
+    work = Workload(
+        submit_us=submit,
+        service_us=np.array(duration_s, np.int64) * 1_000_000,
+        gpus=np.array(gpus, np.int64),
+        deadline_us=submit + 10**12,
+        billed_gpus=np.array(gpus, float),
+    )
+    rates = np.array(rate, float)
+    own = JobRates(("V100", "T4"), rates, np.array(duration_s) * rates.max(axis=1))
+    ids = pl.Series([f"j{i}" for i in range(n)])
+    return TraceJobs(work, ids, (), None, None, own)
+
+
+def some_jobs(n=14, seed=3):
+    rng = np.random.default_rng(seed)
+    rate = np.column_stack((np.ones(n), rng.uniform(0.3, 0.9, n)))
+    rate[rng.uniform(size=n) < 0.2, 1] = 0
+    return jobs_of(
+        np.sort(rng.integers(0, 6000, n)), rng.integers(60, 9000, n), rng.choice([1, 2, 4], n), rate
+    )
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_laws_of_every_policy(name):
+    jobs = some_jobs()
+    settings = {"cluster": SHAPE, "usd_per_gpu_h": 1.0}
+    runs = [POLICIES[name].run(jobs, settings, np.random.default_rng(5)) for _ in range(2)]
+    first, again = (run.frame for run in runs)
+    assert first.equals(again)
+    results = runs[0].results
+    assert results["jobs"] == 14
+    assert (first["start_s"] >= first["submit_s"]).all()
+    held = first["gpu_s"].to_numpy() / jobs.workload.gpus
+    assert (held >= jobs.workload.service_us / 1e6 - 1e-3).all()
+    assert results["starvation_mean_s"] == pytest.approx(first["starvation_s"].mean())
+    assert results["ftf_mean"] == pytest.approx(first["ftf"].mean())
+    assert results["switches"] == first["switches"].sum() >= results["migrations"]
+    assert set("/".join(first["gpu_types"]).split("/")) <= {"V100", "T4"}
+    time = runs[0].timeline()
+    assert (time["used_V100"] <= 4).all() and (time["used_T4"] <= 4).all()
+    assert json.dumps(results)
+
+
+def test_a_wide_gang_waits_for_one_type():
+    # 4 GPUs of each type; the gang of 4 cannot be split over both.
+    kind = fastest_free(
+        np.array([0, 1]), np.array([[1.0, 0.5], [1.0, 0.5]]), np.array([2, 4]), np.array([4, 4])
+    )
+    assert kind.tolist() == [0, 1]
+    blocked = fastest_free(
+        np.array([0, 1, 2]),
+        np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.5]]),
+        np.array([2, 4, 1]),
+        np.array([4, 4]),
+        skipping=False,
+    )
+    assert blocked.tolist() == [0, -1, -1]
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_alone_no_job_is_faster_than_its_share(name):
+    jobs = jobs_of([0], [3000], [2], [[1.0, 0.5]])
+    run = POLICIES[name].run(jobs, {"cluster": SHAPE}, np.random.default_rng(0))
+    assert run.results["ftf_max"] == pytest.approx(1.0)
+    assert run.results["ftf_below_one_share"] == 0
+
+
+def test_a_gang_that_fits_on_no_type_is_named():
+    jobs = jobs_of([0, 0], [100, 100], [1, 8], [[1.0, 0.5], [1.0, 0.0]])
+    with pytest.raises(InfeasibleError, match="job j1 needs 8 GPUs of one type on V100"):
+        POLICIES["fft"].run(jobs, {"cluster": SHAPE}, np.random.default_rng(0))
+
+
+def test_estimates_may_be_wrong():
+    jobs = some_jobs()
+    exact, wrong = (
+        POLICIES["fft"].run(
+            jobs, {"cluster": SHAPE, "estimate_error": error}, np.random.default_rng(1)
+        )
+        for error in (0.0, 0.9)
+    )
+    assert exact.results["mean_jct_s"] != wrong.results["mean_jct_s"]
+
+
+def rows(classes, gpus, duration=None, gpu_type=None, steps=None):
+    n = len(classes)
+    return pl.DataFrame(
+        {
+            "job_class": pl.Series(classes, dtype=pl.String),
+            "num_gpus": pl.Series(gpus, dtype=pl.Float64),
+            "duration_s": pl.Series(duration or [None] * n, dtype=pl.Float64),
+            "gpu_type": pl.Series(gpu_type or [None] * n, dtype=pl.String),
+            "steps": pl.Series(steps or [None] * n, dtype=pl.Float64),
+        }
+    )
+
+
+def test_rates_of_a_table(tmp_path):
+    path = tmp_path / "rates.csv"
+    path.write_text(RATES)
+    source = RateSource(path, {}, ("V100", "T4"))
+    found = source.apply(path, rows(["A", "A", "B"], [1, 2, 1], steps=[600, 600, 600]))
+    assert found.jobs["duration_s"].to_list() == [300.0, 200.0]
+    rates = found.of(found.jobs)
+    assert rates.rate.tolist() == [[2.0, 1.0], [3.0, 0.0]]
+    assert rates.work.tolist() == [600.0, 600.0]
+    assert rates.on(("T4", "V100")).tolist() == [[1.0, 2.0], [0.0, 3.0]]
+    assert found.notes == (
+        "1 job is left out because it has no rate on any GPU type of the cluster: B on 1 GPU (1)",
+    )
+    timed = source.apply(path, rows(["A", "A"], [1, 1], [100, 100], ["Tesla T4", "A100"]))
+    assert timed.jobs["duration_s"].to_list() == [50.0, 100.0]
+    assert "assumed to have run on the fastest type" in timed.notes[0]
+    with pytest.raises(InputError, match="no job of the trace has a rate"):
+        source.apply(path, rows(["B"], [1], steps=[5]))
+    with pytest.raises(UsageError, match=r"has no rates on A100.*T4, V100"):
+        RateSource(path, {}, ("A100",)).apply(path, rows(["A"], [1], steps=[5]))
+
+
+def test_assumed_speeds(tmp_path):
+    source = RateSource(None, {"V100": 1.0, "T4": 0.25}, ("V100", "T4"))
+    found = source.apply(tmp_path, rows(["A", None], [1, 2], [100, 100], ["T4", None]))
+    assert found.jobs["duration_s"].to_list() == [25.0, 100.0]
+    assert "assumed the same for every job: V100 1, T4 0.25" in found.notes[0]
+    with pytest.raises(UsageError, match="--gpu-speed: has no speed of A100"):
+        RateSource(None, {"T4": 1.0}, ("A100", "T4")).apply(tmp_path, rows(["A"], [1], [5]))
+    with pytest.raises(UsageError, match="how fast do jobs run on A100"):
+        RateSource(None, {}, ("A100", "T4")).apply(tmp_path, rows(["A"], [1], [5]))
+
+
+def test_tables_of_rates(tmp_path):
+    path = tmp_path / "rates.csv"
+    path.write_text(RATES)
+    assert read_gpu_rates(path).row(0) == ("A", "V100", 1.0, 2.0)
+    path.write_text("worker_type,job_type,scale_factor,steps_per_second\nk80,A,1,4\nk80,B,1,0\n")
+    assert read_gpu_rates(path).rows() == [("A", "k80", 1.0, 4.0)]
+    path.write_text(RATES + "A,T4,1,1\n")
+    with pytest.raises(InputError, match="one row per class, GPU type and number of GPUs"):
+        read_gpu_rates(path)
+    path.write_text(RATES.replace("T4,1,1", "T4,1,fast"))
+    with pytest.raises(InputError, match=r"rates.csv:3: column 'rate'"):
+        read_gpu_rates(path)
+
+
+def test_compare_on_several_types(gpuplan, tmp_path):
+    write_trace(tmp_path / "t.parquet")
+    common = ("--cluster", "V100=4x4,T4=4x4", "--gpu-speed", "V100=1,T4=0.4", "--sample", "30")
+    args = ("compare", tmp_path / "t.parquet", *common, "--output-format", "json")
+    policies = ("--policy", "fft", "--policy", "gavel:objective=max-min", "--policy", "srtf")
+    code, out, err = gpuplan(*args, *policies, "--round", "10m")
+    assert code == 0, err
+    found = json.loads(out)["results"]["policies"]
+    assert [one["name"] for one in found] == ["fft", "gavel:objective=max-min", "srtf"]
+    wanted = "ftf_below_one_share ftf_mean ftf_max starvation_mean_s switches upward_share"
+    for one in found:
+        assert set(wanted.split()) <= one.keys()
+    code, _, err = gpuplan(*args[:2], "--cluster", "V100=4x4,T4=4x4", "--policy", "fft")
+    assert code == 2
+    assert "--gpu-speed V100=1,T4=1" in err
