@@ -8,9 +8,11 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; 
 
 # Where this is set, every worker and every command that a test starts compiles all sources anew.
 unexport PYTHONDONTWRITEBYTECODE
+# Tests of kernels that are quick as plain Python, where an index out of bounds is an error.
+PLAIN := 'kernels and not compiled and not slow'
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-ray test-browser docs check typing format fuzz mutants bench dist samples clean
+.PHONY: help install demo test coverage test-slow test-ray test-browser docs check typing format fuzz mutants bench dist samples clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,15 +34,19 @@ install: $(VENV)/.installed  ## install gpuplan in .venv
 demo: $(VENV)/.installed  ## run the main job end to end on the shipped sample traces
 	$(BIN)/gpuplan demo
 
-test: $(VENV)/.installed-dev  ## run all tests but the slow ones, with line coverage
+test: $(VENV)/.installed-dev  ## run all tests but the slow ones
+	$(BIN)/python -m pytest -q -rs -n 2 -m 'not slow'
+
+coverage: $(VENV)/.installed-dev  ## run the tests of make test with line coverage; fail below 90%
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m pytest -q -rs -n 2 -m 'not slow' --cov --cov-report=
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m 'kernels and not compiled and not slow' \
-		--cov --cov-append --cov-report= `grep -l 'mark\.kernels' tests/test_*.py`
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m $(PLAIN) --cov --cov-append --cov-report= \
+		`grep -l 'mark\.kernels' tests/test_*.py`
 	$(BIN)/python -m coverage report --fail-under=90
 
-test-slow: $(VENV)/.installed-dev  ## run the slow tests: laws on many examples, long replays
+test-slow: $(VENV)/.installed-dev  ## run the slow tests: many examples, long replays, kernels as plain Python
 	$(BIN)/python -m pytest -q -rs -n 2 -m slow --timeout 300 `grep -l 'mark\.slow' tests/test_*.py`
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m $(PLAIN) `grep -l 'mark\.kernels' tests/test_*.py`
 
 test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[ray]'

@@ -19,7 +19,12 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from gpuplan.analysis.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, files_named_in, sha256_of
+from gpuplan.analysis.files import (
+    atomic_output,
+    files_named_in,
+    sha256_of,
+    without_missing_parents,
+)
 from gpuplan.analysis.plugins import installed_packages
 from gpuplan.analysis.temporary import temporary_folder
 from gpuplan.analysis.version import gpuplan_version
@@ -58,7 +63,7 @@ def chosen_folder(folder: Path | None, *, no_cache: bool) -> Path | None:
 def open_cache(folder: Path | None) -> Iterator[Cache]:
     """Yield the cache in a folder, or one that lasts no longer than the block for None."""
     if folder is not None:
-        yield Cache(folder.absolute())
+        yield Cache(without_missing_parents(folder.absolute()))
         return
     try:
         temporary = temporary_folder()
@@ -76,8 +81,8 @@ def open_cache(folder: Path | None) -> Iterator[Cache]:
 def key_of(kind: str, **parts: Any) -> str:
     """Return the name of what depends on these parts, and on the versions of all that runs."""
     versions = [gpuplan_version(), *installed_packages()]
-    told = json.dumps([versions, kind, parts], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = json.dumps([versions, kind, parts], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def hashes_of(*texts: str) -> dict[str, str]:

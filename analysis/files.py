@@ -14,6 +14,8 @@ from gpuplan.analysis.temporary import Held, tempfile_folder, temporary_file
 
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
+LONGEST_PATH = 4096  # of Linux; other systems allow no more characters
+LONGEST_NAME = 255
 PARQUET_MAGIC = b"PAR1"
 MOST_SMALL_BYTES = 1 << 26
 """Size of a file that is read as a whole: scenarios, results, models and tables written by hand."""
@@ -129,13 +131,37 @@ def files_named_in(*texts: str, folder: Path = Path()) -> list[Path]:
     """Return possible files named in arguments, relative to a folder.
 
     A file may stand in any part of an argument (``--speedup=table:FILE``); none of them need exist.
+    Names longer than any file system allows are left out, so the work grows with the text alone.
     """
-    names = {
-        text[start:]
-        for text in texts
-        for start in (0, *(i + 1 for i, sign in enumerate(text) if sign in "=:,"))
-    }
-    return [folder / name for name in sorted(names - {""})]
+    names = set()
+    for text in texts:
+        for start in (0, *(i + 1 for i, sign in enumerate(text) if sign in "=:,")):
+            if 0 < len(text) - start <= LONGEST_PATH:
+                names.add(text[start:])
+    return [folder / name for name in sorted(names) if _can_be_a_path(name)]
+
+
+def _can_be_a_path(name: str) -> bool:
+    return all(len(part) <= LONGEST_NAME for part in name.split("/"))
+
+
+def without_missing_parents(path: Path) -> Path:
+    """Return a path without each ``missing/..`` in it, which leads back to where it began.
+
+    What makes the folders of the path then makes none beside it. ``..`` after a folder or link that
+    exists stays, since a link may lead elsewhere.
+    """
+    kept = Path(path.anchor)
+    for part in path.parts[len(kept.parts) :]:
+        kept = kept.parent if part == ".." and _is_missing(kept) else kept / part
+    return kept
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        return not os.path.lexists(path)
+    except ValueError:  # a name that no file has
+        return True
 
 
 def refuse_overwrite(written: Iterable[Path], read: Iterable[Path]) -> None:

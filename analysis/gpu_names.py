@@ -46,7 +46,7 @@ MODELS: dict[str, tuple[int, ...]] = {
     **{"GTX1060": (3, 6), "GTXTitanX": (12,)},
     **{"TitanRTX": (24,), "TitanV": (12,), "TitanXp": (12,), "TitanX": (12,)},
 }
-"""Model -> memory per GPU, in GB, of the variants sold; several are told apart in the name."""
+"""Model -> memory per GPU, in GB, of the variants sold; the name says which of several."""
 
 SEPARATORS = re.compile(r"[-_ /().]+")
 NOISE = re.compile(

@@ -2,7 +2,7 @@
 
 A package adds one through an entry point, whose name is the name of the thing and whose value is
 the thing itself. Entry points are looked up when a registry is read, and each is loaded only when
-it is needed. One that cannot be used is told in one message with its package; the rest goes on.
+it is needed. One that cannot be used is reported with its package; the rest still works.
 Docs: docs/extend.md.
 """
 
@@ -37,18 +37,18 @@ class PluginWarning(UserWarning):
 
 
 class _RefusalLog:
-    """Who is told about entry points that are left out; each problem is told once."""
+    """Receives the problems of entry points that are left out, each once."""
 
     tell: Callable[[str], None] | None = None
-    told: set[str]
+    seen: set[str]
 
     def __init__(self) -> None:
-        self.told = set()
+        self.seen = set()
 
     def hear(self, problem: str) -> None:
-        if problem in self.told:
+        if problem in self.seen:
             return
-        self.told.add(problem)
+        self.seen.add(problem)
         if self.tell is None:
             warnings.warn(problem, PluginWarning, stacklevel=3)
         else:
@@ -61,7 +61,7 @@ _listener = _RefusalLog()
 def tell_problems_to(tell: Callable[[str], None] | None) -> None:
     """Tell what is left out to a function, from now on; for None it is a Python warning."""
     _listener.tell = tell
-    _listener.told = set()
+    _listener.seen = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class GuardedCall:
-    """A function of a package, whose failures are told as those of the package.
+    """A function of a package; its failures are reported as failures of the package.
 
     Attributes:
         call: the function.
         does: what it is, for messages.
         plugin: where it comes from.
         returns: types of its result.
-        is_optional: whether a failure is told and the result is None, instead of an error.
+        is_optional: whether a failure is a warning and the result None, instead of an error.
     """
 
     call: Callable[..., Any]
@@ -160,7 +160,7 @@ class Registry(Mapping[str, Value]):
             built_in: those built in.
             calls: attributes that are functions -> types of their results; a failure of one is an
                 error of the package.
-            optional_calls: the same; a failure of one is told, and the result is None.
+            optional_calls: the same; a failure of one is a warning, and the result None.
             reserved: names that no package may take, besides those built in.
             prepare: what is done to one that a package adds.
         """
@@ -201,7 +201,7 @@ class Registry(Mapping[str, Value]):
         return name in self.built_in or (name in self._added() and not self._is_taken(str(name)))
 
     def __iter__(self) -> Iterator[str]:
-        """Go through the names of what can be used; what cannot be is told."""
+        """Go through the names of what can be used; report what cannot be."""
         yield from self.built_in
         for name in self._added():
             self._tell_taken(name)

@@ -50,6 +50,9 @@ CANONICAL: dict[str, pl.DataType] = {
 SOURCE = "source"
 """Column that only a trace of several log formats has: the format of each job."""
 
+LIMIT_COLUMN = "limit_s"
+"""Column that only a trace of ``ingest --twin`` has: the time limit of each job."""
+
 STEPS = "steps"
 """Column of the traces of logs that record training steps: what a job has to do."""
 

@@ -25,6 +25,7 @@ from gpuplan.analysis.schema import (
     DEFAULTS,
     LAST_SUBMIT,
     LEAST_S,
+    LIMIT_COLUMN,
     METADATA_KEY,
     OWN_COLUMNS,
     REQUIRED,
@@ -58,6 +59,8 @@ class Selection:
         scale_interarrival: factor on every gap between submissions; the first one stays.
         seed: seed of the draw.
         log: how to read a log that is given in place of a trace.
+        spot: a predicate as ``where``; the jobs that match are spot and all others have high
+            priority. None keeps the priorities of the trace.
     """
 
     where: str | None = None
@@ -68,6 +71,7 @@ class Selection:
     scale_interarrival: float = 1.0
     seed: int = 0
     log: LogOptions = field(default_factory=LogOptions)
+    spot: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("scale_duration", "scale_interarrival"):
@@ -87,6 +91,7 @@ class Selection:
             "scale_duration": self.scale_duration,
             "scale_interarrival": self.scale_interarrival,
             "seed": self.seed,
+            **({} if self.spot is None else {"spot": self.spot}),
         }
 
 
@@ -144,6 +149,7 @@ def read_trace(
         path: the trace, written by ``gpuplan ingest`` or by any tool that keeps the schema.
         selection: which jobs, and how scaled; default all, as recorded.
         columns: canonical columns to read; default all. ``submit_time`` always comes along.
+            `LIMIT_COLUMN` may be among them and is left out where the trace has none.
         categories: those of them that hold names which many jobs share, to be kept as codes: a
             quarter of the memory.
         named: what messages call it; default its path.
@@ -162,6 +168,8 @@ def read_trace(
             raw = pl.scan_parquet(path, glob=False)
             scan = _as_canonical(path, raw)
             rows = _check_values(path, raw, scan)
+            if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
+                wanted.remove(LIMIT_COLUMN)
             jobs = _matching(scan, selection, list(dict.fromkeys([*wanted, *of_load])), categories)
     except UNREADABLE as error:
         raise _damaged(path, error) from error
@@ -259,6 +267,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
         columns.append((pl.col(name) if has_it else pl.lit(None)).cast(kind).alias(name))
     if found.get(SOURCE) == pl.String():  # for --where
         columns.append(pl.col(SOURCE))
+    if found.get(LIMIT_COLUMN) == pl.Float64():
+        columns.append(pl.col(LIMIT_COLUMN))
     return scan.select(columns)
 
 
@@ -286,6 +296,10 @@ def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> int:
 def _matching(
     scan: pl.LazyFrame, selection: Selection, wanted: list[str], categories: Sequence[str]
 ) -> pl.DataFrame:
+    if selection.spot is not None:
+        is_spot = _predicate(selection.spot, scan, "--spot").fill_null(False)
+        kind = pl.when(is_spot).then(pl.lit("spot")).otherwise(pl.lit("hp"))
+        scan = scan.with_columns(kind.cast(CANONICAL["priority"]).alias("priority"))
     if selection.where is not None:
         scan = scan.filter(_predicate(selection.where, scan))
     if selection.since is not None:
@@ -294,10 +308,12 @@ def _matching(
         scan = scan.filter(pl.col("submit_time") < selection.until)
     try:
         jobs = scan.select(wanted).with_columns(pl.col(categories).cast(pl.Categorical)).collect()
-    except pl.exceptions.PolarsError as error:
-        if selection.where is None:
-            raise
-        raise _bad_predicate(selection.where, error) from error  # such as a cast of a value
+    except pl.exceptions.PolarsError as error:  # such as a cast of a value
+        if selection.where is not None:
+            raise _bad_predicate(selection.where, error) from error
+        if selection.spot is not None:
+            raise _bad_predicate(selection.spot, error, "--spot") from error
+        raise
     if not jobs["submit_time"].is_sorted():  # ingest writes it sorted
         jobs = jobs.sort("submit_time", maintain_order=True)
     columns = jobs.get_columns()
@@ -307,23 +323,23 @@ def _matching(
     return pl.DataFrame(columns)
 
 
-def _predicate(where: str, scan: pl.LazyFrame) -> pl.Expr:
-    """Return a checked polars expression for the text of ``--where``."""
+def _predicate(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
+    """Return a checked polars expression for the text of an option."""
     try:
         predicate = read_predicate(where)
         terms = [term.alias(str(number)) for number, term in enumerate(predicate.terms)]
         kinds = scan.head(0).select(terms).collect().dtypes
     except pl.exceptions.PolarsError as error:
-        raise _bad_predicate(where, error) from error
+        raise _bad_predicate(where, error, option) from error
     except PredicateTooLarge as error:
-        raise UsageError(f"--where {shortened(where)!r}: {error}\n  next: {error.hint}") from error
+        raise UsageError(f"{option} {shortened(where)!r}: {error}\n  next: {error.hint}") from error
     for kind in kinds:
         if kind != pl.Boolean():
-            raise _bad_predicate(where, f"gives {kind}, not true or false")
+            raise _bad_predicate(where, f"gives {kind}, not true or false", option)
     return predicate.whole
 
 
-def _bad_predicate(where: str, problem: object) -> UsageError:
+def _bad_predicate(where: str, problem: object, option: str = "--where") -> UsageError:
     reason = str(problem).strip().partition("\n")[0]
     bare = QUOTED.sub("", where)
     if (word := SQL_WORDS.search(bare)) is not None:
@@ -337,7 +353,7 @@ def _bad_predicate(where: str, problem: object) -> UsageError:
         "a time as DATE '2026-01-31' or '2026-01-31T12:00:00Z'::timestamptz, or by --since, --until"
     )
     return UsageError(
-        f"--where {shortened(where, 400)!r}: {shortened(reason, 400)}\n  next: {hint}"
+        f"{option} {shortened(where, 400)!r}: {shortened(reason, 400)}\n  next: {hint}"
     )
 
 
@@ -360,18 +376,28 @@ def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tu
 def _scaled(jobs: pl.DataFrame, selection: Selection) -> pl.DataFrame:
     if selection.scale_duration != 1 and "duration_s" in jobs.columns:
         jobs = jobs.with_columns(_scaled_durations(jobs["duration_s"], selection.scale_duration))
+        if LIMIT_COLUMN in jobs.columns:
+            jobs = jobs.with_columns(pl.col(LIMIT_COLUMN) * selection.scale_duration)
     if selection.scale_interarrival != 1:
-        submit = jobs["submit_time"].dt.epoch("us").to_numpy()
-        span = float(submit[-1] - submit[0])
-        if float(submit[0]) + span * selection.scale_interarrival > LAST_INSTANT_US:
-            raise UsageError(
-                f"--scale-interarrival {selection.scale_interarrival:g} moves the last submission "
-                "past the year 9999"
-            )
-        gap = np.rint((submit - submit[0]) * selection.scale_interarrival)
-        moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
-        jobs = jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
+        jobs = scale_arrivals(jobs, selection.scale_interarrival)
     return jobs
+
+
+def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
+    """Return jobs with every gap between submissions times a factor; the first one stays.
+
+    Raises:
+        UsageError: the last submission would be past the year 9999.
+    """
+    submit = jobs["submit_time"].dt.epoch("us").to_numpy()
+    span = float(submit[-1] - submit[0])
+    if float(submit[0]) + span * factor > LAST_INSTANT_US:
+        raise UsageError(
+            f"--scale-interarrival {factor:g} moves the last submission past the year 9999"
+        )
+    gap = np.rint((submit - submit[0]) * factor)
+    moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))
+    return jobs.with_columns(moved.cast(CANONICAL["submit_time"]))
 
 
 def _scaled_durations(durations: pl.Series, scale: float) -> pl.Series:

@@ -26,6 +26,7 @@ NAMES = (
     "pareto",
     "allpass",
     "cluster",
+    "size",
     "report",
 )
 

@@ -42,7 +42,7 @@ class Pool:
         self.release: list[int] = []
         self.is_idle: list[bool] = []
         self.cheapest: list[tuple[float, int]] = []
-        self.dearest: list[tuple[float, int]] = []
+        self.most_expensive: list[tuple[float, int]] = []
         self.ready = self.starting = self.idle = 0
 
     def rent(self, now: int) -> int:
@@ -63,7 +63,7 @@ class Pool:
         self.idle += 1
         price = self.prices[self.offer[worker]]
         heappush(self.cheapest, (price, worker))
-        heappush(self.dearest, (-price, -worker))
+        heappush(self.most_expensive, (-price, -worker))
 
     def take(self, order: list[tuple[float, int]]) -> int:
         while True:
@@ -74,7 +74,7 @@ class Pool:
                 return worker
 
     def let_go(self, now: int) -> None:
-        worker = self.take(self.dearest)
+        worker = self.take(self.most_expensive)
         self.release[worker] = now
         self.ready -= 1
         if self.offer[worker] >= 0:

@@ -28,9 +28,9 @@ from gpuplan.planner.sharing.coscaling_study import (
 from gpuplan.planner.sharing.placement_study import PlacementRequest, study_placement
 from gpuplan.planner.sharing.profile_search import search_service
 from gpuplan.planner.sharing.request_load import RequestProcess, even_arrivals
-from gpuplan.simkit.sharing.coscaling import DILU_HORIZONTAL, Profile, Service, TrainingJob
 from gpuplan.simkit.sharing.horizontal import HorizontalRules, decide
 from gpuplan.simkit.sharing.policies import PlacementSettings
+from gpuplan.simkit.sharing.services import DILU_HORIZONTAL, Profile, Service, TrainingJob
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "dilu"
 REFERENCE = PlacementSettings(reference=True)

@@ -22,6 +22,8 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 PARTIAL = re.compile(r"(^|/)\.gpuplan\.[^/]*\.partial")
 INTERNAL = re.compile(r"internal error \((.*?)\)?\s*$", re.M)
 
+CACHE = re.compile(r"cache|^(studies|traces)(/|$)")
+
 Failure = tuple[str, str]
 """Which rule is broken, and how."""
 
@@ -155,7 +157,9 @@ def _may_stay(name: str, err: bytes) -> bool:
     """Return whether a file may be there after a failure, as rejected rows that the error names."""
     if _is_written(err):
         return True
-    return (name.endswith(".rejects.parquet") and b".rejects.parquet" in err) or "cache" in name
+    return (name.endswith(".rejects.parquet") and b".rejects.parquet" in err) or CACHE.search(
+        name
+    ) is not None
 
 
 def _is_written(err: bytes) -> bool:

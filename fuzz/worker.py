@@ -46,12 +46,13 @@ def warm(place: Place) -> None:
     from fuzz.kinds.commands import material
     from fuzz.kinds.files import USES
     from fuzz.kinds.tables import LINES
+    from gpuplan.planner.registry import POLICIES
 
     job_logs()
     price_lists()
     files = {**material(), "t.parquet": material()["rich.parquet"]}
     place.lay_out(Case("", "", files=files))
-    policies = ("allpass", "fixed", "hpa", "fifo", "srtf", "edf", "las", "2d-las", "gittins")
+    policies = sorted(POLICIES)
     lines = [
         *LINES,
         *(line for _, line in USES if line[0] not in ("ingest", "diff")),

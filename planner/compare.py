@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.book import PriceBook
 from gpuplan.planner.engine import THREADS, Engine, run_all
@@ -20,6 +21,7 @@ from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.window import window_results
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.time import MICROS
@@ -33,13 +35,22 @@ class Contender:
         label: its name in the comparison; no other has it.
         policy: name in `gpuplan.planner.registry.POLICIES`.
         settings: what is set of the policy's settings.
-        given: setting -> the option that set it, for what is told of errors.
+        given: setting -> the option that set it, for messages about errors.
+        name: what was typed; empty for the label.
     """
 
     label: str
     policy: str
     settings: Mapping[str, Any]
     given: Mapping[str, str] = field(default_factory=dict, compare=False)
+    name: str = field(default="", compare=False)
+
+    @property
+    def gpu_type(self) -> str | None:
+        """The only GPU type of its cluster; None where none is named, or several are."""
+        shape = self.settings.get("cluster")
+        types = () if shape is None else shape.gpu_types
+        return types[0] if len(types) == 1 else None
 
     def effective(self) -> dict[str, Any]:
         """Return the value of every setting, as set or as it is by default."""
@@ -71,7 +82,7 @@ class PolicyOutcome:
     """What one policy made of the trace.
 
     Attributes:
-        label, policy: of the `Contender`.
+        label, name, policy: of the `Contender`.
         settings: the effective value of every setting.
         results: the headline numbers of its `Simulation`, and those that all policies have.
         jct_s: job completion times, ascending; shape (n,).
@@ -86,6 +97,7 @@ class PolicyOutcome:
     jct_s: FloatArray
     warnings: tuple[str, ...]
     timeline: pl.DataFrame | None = field(default=None, compare=False)
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,7 @@ class PolicyComparison:
             "cheapest": self.outcomes[self.cheapest].label,
             "fastest": self.outcomes[self.fastest].label,
             "policies": [
-                {"name": one.label, "label": one.label, "policy": one.policy}
+                {"name": one.name, "label": one.label, "policy": one.policy}
                 | dict(one.results)
                 | {
                     "cost_over_first": _ratio(one.results["cost_usd"], first["cost_usd"]),
@@ -166,7 +178,7 @@ def price(
 
     found: list[Contender] = []
     gpus = {} if beside is None else dict([beside])
-    told: dict[str, list[str]] = {}
+    labels_of: dict[str, list[str]] = {}
     for one in contenders:
         known = find_policy(one.policy).settings
         with one.blamed(is_alone=len(contenders) == 1):
@@ -175,7 +187,7 @@ def price(
         if priced.gpu:
             gpus.setdefault(priced.gpu, one.label)
         for note in priced.notes:
-            told.setdefault(note, []).append(one.label)
+            labels_of.setdefault(note, []).append(one.label)
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
@@ -184,9 +196,55 @@ def price(
         )
     notes = (
         note if len(labels) == len(found) else f"{', '.join(labels)}: {note}"
-        for note, labels in told.items()
+        for note, labels in labels_of.items()
     )
     return found, tuple(notes)
+
+
+def own_price(
+    contenders: Sequence[Contender], prices: GpuPrices, gpu_h: Mapping[str | None, float]
+) -> list[Contender]:
+    """Return contenders whose GPUs have one price, where their settings give none.
+
+    The price is that of the GPU types of the cluster. Where it names none, it is the mean of the
+    prices of the log's types by GPU-hours.
+
+    Args:
+        contenders: the policies; those that only rent keep the prices of their settings.
+        prices: of a GPU-hour.
+        gpu_h: GPU-hours of the log by type.
+
+    Raises:
+        UsageError: no policy has GPUs of one price, or a type has no price.
+    """
+    found: list[Contender] = []
+    for one in contenders:
+        if not has_own_price(one):
+            found.append(one)
+            continue
+        shape = one.settings.get("cluster")
+        pools = {} if shape is None else {p.gpu_type: float(p.gpus or 1) for p in shape.pools}
+        hours = gpu_h if shape is None or None in pools else pools
+        usd = prices.mean(hours)
+        if usd is None:
+            missing = [name for name in hours if prices.of(name) is None]
+            named = ", ".join(name or "jobs without a GPU type" for name in missing)
+            next_one = next((name for name in missing if name), "")
+            raise UsageError(
+                f"--price: no price of {named}\n  next: --price "
+                + (f"{next_one}=USD" if next_one else "USD for every GPU")
+            )
+        given = {**one.given, "usd_per_gpu_h": "--price"}
+        found.append(replace(one, settings={**one.settings, "usd_per_gpu_h": usd}, given=given))
+    return found
+
+
+def has_own_price(contender: Contender) -> bool:
+    """Return whether ``--price`` is for this policy: its GPUs may have one, and none is set."""
+    return (
+        "usd_per_gpu_h" in find_policy(contender.policy).settings
+        and contender.settings.get("usd_per_gpu_h") is None
+    )
 
 
 def compare(
@@ -233,27 +291,35 @@ def _replayed(
         jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
+        name=contender.name or contender.label,
     )
 
 
 def common_results(jobs: TraceJobs, run: Simulation, frame: pl.DataFrame) -> dict[str, Any]:
     """Return the numbers that follow from ``frame``, the rows of any policy.
 
-    ``mean_wait_s`` is JCT less run time: queues, start-ups, checkpoints and restores.
-    ``paid_gpu_h`` is the GPU time paid for, where the policy tells its utilization.
+    ``mean_wait_s`` and ``p95_wait_s`` are of JCT less run time: queues, start-ups, checkpoints and
+    restores. ``paid_gpu_h`` is the GPU time paid for, where the policy has a utilization. What the
+    bill covers is described in `window_results`.
     """
     jct_s, work = frame["jct_s"].to_numpy(), jobs.workload
     finish_us = np.rint(frame["finish_s"].to_numpy() * MICROS)
     used, gpu_h = run.results.get("utilization"), float(frame["gpu_s"].sum() / 3600)
+    cost_usd = float(frame["cost_usd"].sum())
+    wait_s = jct_s - work.service_us / MICROS
+    # The sum over jobs rounds; equal clusters have equal bills.
+    billed_usd = run.results.get("cost_usd", cost_usd)
     return {
         "jobs": work.size,
         **distribution(jct_s, "jct", "s"),
-        "mean_wait_s": float((jct_s - work.service_us / MICROS).mean()),
+        "mean_wait_s": float(wait_s.mean()),
+        "p95_wait_s": float(np.percentile(wait_s, 95)),
         "deadline_miss_share": float((finish_us > work.deadline_us).mean()),
         "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
-        "cost_usd": float(frame["cost_usd"].sum()),
+        "cost_usd": cost_usd,
         "gpu_h": gpu_h,
         "paid_gpu_h": gpu_h / used if used else None,
+        **window_results(run.run, jobs.window_us, billed_usd, run.results.get("gpus")),
     }
 
 

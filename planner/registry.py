@@ -14,6 +14,7 @@ from gpuplan.planner.policies.mixed import allox, fft, gavel, pal, sia, tiresias
 from gpuplan.planner.policies.mixed.ranked import on_several_types
 from gpuplan.planner.policies.policy import Baseline, Policy, checked
 from gpuplan.planner.policies.rounds import equal, pollux, pollux_autoscaling
+from gpuplan.planner.policies.spot.policies import LENDING
 from gpuplan.planner.policies.widths import fixed_width, recorded
 from gpuplan.planner.runs.simulation import Simulation
 
@@ -41,6 +42,7 @@ POLICIES = Registry(
         tiresias.POLICY,
         pal.POLICY,
         sia.POLICY,
+        *LENDING,
     ),
     calls={"run": Simulation, "defaults": Mapping},
     reserved=("all", *(name for names in RENAMED.values() for name in names)),
@@ -66,6 +68,10 @@ class _Baselines(Mapping[str, Baseline]):
 
 BASELINES = _Baselines()
 """The policies that ``gpuplan pareto --baseline`` takes."""
+
+
+BESIDE_LENDING = {"first-fit": "spot-first-fit"}
+"""Policies that stand for others where GPUs are lent: these know of priorities and evict."""
 
 
 def policy_name(text: str, option: str = "--policy") -> str:

@@ -20,17 +20,16 @@ import numpy as np
 
 from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable, read_profile
 from gpuplan.planner.sharing.profile_search import search_service, search_training, traverse
-from gpuplan.simkit.sharing.coscaling import (
+from gpuplan.simkit.sharing.coscaling import SharingRun, run_sharing
+from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules, decide
+from gpuplan.simkit.sharing.services import (
     DILU_HORIZONTAL,
     DILU_VERTICAL,
     Profile,
     Service,
     SharingRules,
-    SharingRun,
     TrainingJob,
-    run_sharing,
 )
-from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules, decide
 
 CLOSE = 1e-9
 STATES = ("NONE", "RECOVERY", "CONTENTION", "EMERGENCY")

@@ -21,25 +21,25 @@ def agree(workload, rules):
 
 
 @pytest.mark.kernels
-def test_a_run_that_needs_more_room_begins_again_and_is_the_same(monkeypatch):
+def test_a_run_that_needs_larger_buffers_begins_again_and_is_the_same(monkeypatch):
     # One overdue job of 10 days under the published rules: 481 rentals, a tick each minute.
     workload = Workload.from_seconds([0], [864_000], [1], [60])
     rules = Allpass(controller="fixed", threshold_s=0, scaling="literal", tick_s=600)
     whole = run_allpass(workload, rules, np.random.default_rng(0))
-    rooms = []
+    sizes = []
 
     def counted(*arguments):
-        rooms.append(arguments[-1].bills.size)
+        sizes.append(arguments[-1].bills.size)
         return replay(*arguments)
 
     replay = module.replay
     monkeypatch.setattr(module, "replay", counted)
-    monkeypatch.setattr(module, "LEAST_ROOM", 1)
+    monkeypatch.setattr(module, "LEAST_SIZE", 1)
     again = run_allpass(workload, rules, np.random.default_rng(0))
     assert as_lists(again) == as_lists(whole)
     assert whole.rentals.offer.size > 256
-    assert rooms[:3] == [2, 8, 32]
-    assert rooms[-1] >= max(whole.rentals.offer.size, whole.timeline.time_us.size)
+    assert sizes[:3] == [2, 8, 32]
+    assert sizes[-1] >= max(whole.rentals.offer.size, whole.timeline.time_us.size)
 
 
 @pytest.mark.kernels

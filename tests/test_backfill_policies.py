@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import UsageError
@@ -24,7 +25,9 @@ def workload(rows):
 
 
 def starts(policy, rows, gpus=4, each=None, factor=1.0):
-    run = backfill_run(workload(rows), Cluster(gpus, gpus_per_node=each), policy, factor)
+    jobs = workload(rows)
+    limits = np.ceil(jobs.service_us * factor).astype(np.int64)
+    run = backfill_run(jobs, Cluster(gpus, gpus_per_node=each), policy, limits)
     return (run.start_us / MICROS).tolist()
 
 
@@ -55,7 +58,7 @@ def test_nothing_waits_where_everything_fits_and_fifo_agrees():
     rows = [(i, 50, 1 + i % 3) for i in range(20)]
     fifo = run_cluster(workload(rows), Cluster(64))
     for policy in ("easy", "conservative"):
-        run = backfill_run(workload(rows), Cluster(64), policy, 1.0)
+        run = backfill_run(workload(rows), Cluster(64), policy, workload(rows).service_us)
         assert run.start_us.tolist() == fifo.start_us.tolist()
         assert (run.used.max(), run.waiting.max()) == (fifo.used.max(), 0)
 
@@ -86,3 +89,43 @@ def test_they_are_listed():
         assert policy.settings.keys() == policy.defaults().keys()
     with pytest.raises(UsageError):
         find_policy("easier")
+
+
+def with_limits(lab, path, limits):
+    """Write the trace with a column of time limits, as ``ingest --twin`` does."""
+    jobs = pl.read_parquet(lab)
+    limit_s = pl.Series("limit_s", [limits(i, s) for i, s in enumerate(jobs["duration_s"])])
+    jobs.with_columns(limit_s.cast(pl.Float64)).write_parquet(path)
+    return path
+
+
+def replayed(gpuplan, trace, *options):
+    code, out, err = gpuplan(
+        "simulate", trace, "--policy=easy", "--gpus=32", "--output-format=json", "--full", *options
+    )
+    assert code == 0, err
+    document = json.loads(out)
+    return document["results"]["mean_queue_s"], document["parameters"]["settings"], err
+
+
+def test_recorded_limits_count_and_it_is_said_which(gpuplan, lab, tmp_path):
+    exact = with_limits(lab, tmp_path / "exact.parquet", lambda _, run_s: run_s)
+    some = with_limits(lab, tmp_path / "some.parquet", lambda i, run_s: run_s if i % 2 else None)
+    wait, settings, err = replayed(gpuplan, exact)
+    assert "time limits are those that the trace recorded" in err
+    assert settings["limit_factor"] is None
+    by_option, settings, err = replayed(gpuplan, exact, "--limit-factor=1")
+    assert by_option == wait == replayed(gpuplan, lab, "--set=limit_factor=1")[0]
+    assert settings["limit_factor"] == 1 and "assumed: 1 times" in err
+    _, settings, err = replayed(gpuplan, some)
+    assert settings["limit_factor"] == 2 and "jobs without one they are assumed: 2 times" in err
+    assert replayed(gpuplan, exact, "--scale-duration=2")[0] == pytest.approx(
+        replayed(gpuplan, lab, "--scale-duration=2", "--limit-factor=1")[0]
+    )
+
+
+def test_a_policy_without_limits_takes_no_factor(gpuplan, lab):
+    code, _, err = gpuplan("simulate", lab, "--policy=fifo", "--gpus=32", "--limit-factor=2")
+    assert code == 2 and "limit_factor" in err
+    code, _, err = gpuplan("compare", lab, "--gpus=32", "--policy=fifo", "--limit-factor=2")
+    assert code == 2 and "limit_factor" in err

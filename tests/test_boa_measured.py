@@ -55,6 +55,7 @@ def test_a_plan_takes_what_was_measured_at_its_width(gpuplan, jobs, table, width
     # 1,333.33 x 2 / 3,600 = 0.741 GPUs.
     found = results(
         *(gpuplan, jobs(), "--speedup", table(SUPERLINEAR), "--widths", width, "--horizon", "20h"),
+        *("--rescale", "0"),
         *("--no-replay", "--method", method, "--budget", "9gpu"),
     )
     (point,) = found["points"]
@@ -69,7 +70,7 @@ def test_a_replay_of_the_recorded_widths_takes_the_recorded_times(jobs, table, t
     for gpus in (1.0, 3.0, 4.0, 8.0):
         trace = read_trace(jobs(gpus), columns=COLUMNS)
         for widths in ((2,), (2, 8), None):
-            workload = workload_of(trace, speedup, ClassOptions(widths=widths))
+            workload = workload_of(trace, speedup, ClassOptions(widths=widths, rescale_s=0))
             run = BASELINES["recorded"].run(
                 workload, RentedCluster(provision_s=0, release_s=0), 0.0
             )

@@ -18,6 +18,7 @@ from gpuplan.planner.speedup.registry import load_speedup
 
 def study(path, speedup, cluster, **choices):
     read = read_trace(path, columns=COLUMNS)
+    choices = {"unmeasured_rescale_s": 0.0} | choices
     return study_frontier(read, load_speedup(speedup), ClassOptions(**choices), cluster=cluster)
 
 

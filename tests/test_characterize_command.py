@@ -49,7 +49,7 @@ def test_json_is_the_contract(gpuplan, trace):
     assert list(document["results"]) == [
         "jobs", "cpu_only_jobs", "censored_jobs", "users", "span_s", "first_submit", "last_submit",
         "duration_s", "short_jobs", "duration_cdf", "gpu_time", "interarrival", "arrivals", "load",
-        "gpu_counts", "states", "queue_s", "groups",
+        "gpu_counts", "states", "queue_s", "groups", "today",
     ]  # fmt: skip
     results = document["results"]
     assert results["jobs"] == 500 and results["users"] == 30
@@ -83,7 +83,7 @@ def test_csv_is_the_statistics_by_their_path_in_the_json(gpuplan, trace):
 
 
 def test_text_has_every_table_and_fits_a_page(gpuplan, trace):
-    code, out, _ = gpuplan("characterize", trace, "--top", "3")
+    code, out, _ = gpuplan("characterize", trace, "--top", "3", "--full")
     assert code == 0
     for title in ("What the workload is", "Over time (Europe/Berlin)", "GPUs per job", "States",
                   "Job classes: 2, by GPU time", "Users: 30, by GPU time"):  # fmt: skip
@@ -104,7 +104,7 @@ def test_text_has_every_table_and_fits_a_page(gpuplan, trace):
 def test_many_gpu_counts_are_folded(gpuplan, tmp_path):
     size = 40
     jobs = frame(range(size), duration_s=[36.0] * size, num_gpus=[1 + i / 100 for i in range(size)])
-    out = gpuplan("characterize", write(tmp_path / "t.parquet", jobs))[1]
+    out = gpuplan("characterize", write(tmp_path / "t.parquet", jobs), "--full")[1]
     assert "29 other counts" in out
     found = json.loads(
         gpuplan("characterize", tmp_path / "t.parquet", "--output-format", "json")[1]
@@ -122,6 +122,31 @@ def test_the_headline_says_what_the_workload_is():
     assert headline(characterize(in_memory(brief))).endswith("at most 2 GPUs busy at once")
     alone = frame([0], duration_s=[None], num_gpus=[1.0])
     assert headline(characterize(in_memory(alone))) == "1 job"
+
+
+def test_each_gpu_type_has_a_row_and_its_own_price(gpuplan, tmp_path):
+    # 1 GPU-hour on the A100 and 3 on the H100 within the hour in which jobs come.
+    jobs = frame([0, 3600], duration_s=[3600.0, 5400.0], num_gpus=[1.0, 2.0],
+                 gpu_type=["A100", "H100"])  # fmt: skip
+    path = write(tmp_path / "t.parquet", jobs)
+    both = ("--price", "A100=1", "--price", "H100=4")
+    code, out, err = gpuplan("characterize", path, *both)
+    assert code == 0, err
+    assert "75% of the GPU-hours are on H100, 25% on A100." in " ".join(out.split())
+    assert out.count("\n") <= 45 and "GPUs held today, by type" in out
+    today = json.loads(gpuplan("characterize", path, *both, "--output-format", "json")[1])[
+        "results"
+    ]["today"]
+    assert [one["gpu_type"] for one in today["gpu_types"]] == ["H100", "A100"]
+    assert [one["usd_per_month"] for one in today["gpu_types"]] == pytest.approx(
+        [3 * 4 * 730.5, 730.5]
+    )
+    assert today["usd_per_month"] == pytest.approx(13 * 730.5)
+    assert today["mean_wait_s"] is None and "the log has no waits" in out
+    code, out, err = gpuplan("characterize", path, "--prices", "builtin", "--output-format", "json")
+    assert code == 0, err
+    a100, h100 = sorted(json.loads(out)["results"]["today"]["gpu_types"], key=lambda x: x["gpu_h"])
+    assert 0 < a100["usd_per_gpu_h"] < h100["usd_per_gpu_h"]
 
 
 def test_the_selection_and_the_options_take_effect(gpuplan, trace):
@@ -143,7 +168,7 @@ def test_jobs_still_running_are_told_and_can_be_counted(gpuplan, tmp_path):
     jobs = frame([0, 60], duration_s=[60.0, 7200.0], num_gpus=[1.0, 4.0],
                  state=["completed", "running"])  # fmt: skip
     path = write(tmp_path / "t.parquet", jobs)
-    _, out, err = gpuplan("characterize", path)
+    _, out, err = gpuplan("characterize", path, "--full")
     assert "1 still running, with 8 GPU-hours so far" in err and "still running" in out
     (line,) = (line for line in lines_of(out) if line.split()[:1] == ["running"])
     assert line.split()[-2:] == ["-", "-"]
@@ -161,9 +186,9 @@ def test_gates_read_the_statistics(gpuplan, trace):
 def test_a_trace_without_durations_says_what_supplies_them(gpuplan, tmp_path):
     jobs = frame([0, 60, 90], duration_s=[None] * 3, num_gpus=[1.0] * 3, job_class=["bert"] * 3)
     path = write(tmp_path / "t.parquet", jobs, Provenance(source_format="sia", relative_time=True))
-    code, out, err = gpuplan("characterize", path, "--plot", tmp_path / "p.svg")
+    code, out, err = gpuplan("characterize", path, "--plot", tmp_path / "p.svg", "--full")
     assert code == 0 and "gpuplan pareto --speedup profile:..." in err
-    assert lines_of(out)[0] == "3 jobs over 90 s"
+    assert lines_of(out)[0] == "3 jobs over 90 s."
     assert "Job classes: 1, by jobs" in lines_of(out)
     assert "P50 duration" not in out  # no row of dashes for what is not known
     drawn = (tmp_path / "p.svg").read_text()
@@ -176,7 +201,7 @@ def test_a_trace_without_gpus_has_no_table_of_them(gpuplan, tmp_path):
 
 
 def test_the_row_of_gpus_held_says_that_it_is_a_mean(gpuplan, trace):
-    _, out, _ = gpuplan("characterize", trace)
+    _, out, _ = gpuplan("characterize", trace, "--full")
     assert "GPUs held, mean per " in out and "too many for chance" in out
     assert "of the change in arrivals repeats daily" in out
 
@@ -197,7 +222,7 @@ DEGENERATE = {
 def test_a_degenerate_trace_is_shown_in_every_form(gpuplan, tmp_path, name):
     path = write(tmp_path / "t.parquet", DEGENERATE[name])
     for form in ("table", "json", "md", "csv"):
-        code, out, err = gpuplan("characterize", path, "--output-format", form)
+        code, out, err = gpuplan("characterize", path, "--output-format", form, "--full")
         assert (code, err) == (0, ""), err
         assert out and "nan" not in out.lower()
     code, _, err = gpuplan("characterize", path, "-q", "--plot", tmp_path / "p.png")
@@ -205,7 +230,7 @@ def test_a_degenerate_trace_is_shown_in_every_form(gpuplan, tmp_path, name):
 
 
 def test_the_picture_names_its_axes_and_curves(gpuplan, trace, tmp_path):
-    code, _, err = gpuplan("characterize", trace, "--plot", tmp_path / "p.svg")
+    code, _, err = gpuplan("characterize", trace, "--plot", tmp_path / "p.svg", "--full")
     assert (code, err) == (0, f"wrote {tmp_path / 'p.svg'}\n")
     drawn = (tmp_path / "p.svg").read_text()
     for text in ("How long jobs run", "duration", "jobs", "GPU time", "P50 ", "P90 ",
@@ -264,9 +289,11 @@ def test_philly_reads_well(gpuplan, shared, tmp_path):
     ).write_parquet(path)
     out = gpuplan("characterize", path)[1]
     assert " ".join(out.split()).startswith(
+        "Today: 193 GPUs on average (peak 817), 3.37 h of run time per job; the log has no waits. "
         "55,009 jobs over 106 d: half finish within 30 min, the longest 10% take 93% of the GPU "
-        "time, 193 GPUs busy on average"
+        "time. "
     )
+    assert out.count("\n") <= 45
 
 
 def test_the_plain_command_does_without_scipy(trace):

@@ -91,7 +91,7 @@ def test_prices_that_cannot_be_are_refused():
     for bad, problem in (
         ({"usd_per_gpu_h": -1.0}, "a price is at least 0"),
         ({"usd_per_gpu_h": 1e308}, "usd_per_gpu_h: a price is .* at most 500"),
-        ({"marketplace_min_usd_per_gpu_h": 9.0}, "dearest offer must ascend"),
+        ({"marketplace_min_usd_per_gpu_h": 9.0}, "most expensive offer must ascend"),
         ({"conventional_usd_per_gpu_h": -1.0}, "conventional_usd_per_gpu_h must be"),
         ({"minimum_billing_s": -1.0}, "minimum_billing_s must be"),
         ({"provider": "vast"}, "--set provider: needs --prices"),
@@ -160,7 +160,8 @@ def test_what_is_not_rented_has_no_tiers_in_the_rows(gpuplan, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0.0], [3600.0], [2.0])
     out = tmp_path / "rows.parquet"
     code, _, err = gpuplan(
-        *("compare", path, "--policy", "fifo:usd_per_gpu_h=2", "--policy", "fifo", "-o", out)
+        *("compare", path, "--policy", "fifo:usd_per_gpu_h=2", "-o", out),
+        *("--policy", "fifo:marketplace_offers=50"),
     )
     assert code == 0, err
     rows = pl.read_parquet(out)

@@ -80,7 +80,7 @@ def test_a_sweep_gives_it_to_what_it_is_set_against(gpuplan, trace):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--cluster", "2x4"], "next: --against fifo --cluster 2x4, or --capacity 8"),
+        (["--cluster", "x4"], "next: --cluster 8x4, or --against fifo --cluster x4"),
         (["--against", "fifo:gpus=9", "--cluster", "8"], "--cluster 8 and --against fifo:gpus=9"),
         (["--against", "serverless-only", "--cluster", "8"], "serverless-only has no cluster"),
         (["--set", "cluster=2x4"], "next: --against NAME --cluster 2x4 for a cluster"),
@@ -104,7 +104,7 @@ def test_what_a_sweep_refuses(gpuplan, trace, arguments, said):
     ],
 )
 def test_pareto_rents_whole_nodes_up_to_the_limit(gpuplan, trace, given, rented):
-    found = document(gpuplan, "pareto", trace, "--budget", "1.5x", *given)
+    found = document(gpuplan, "pareto", trace, "--budget", "1.5x", "--rescale", "0", *given)
     cluster = found["results"]["cluster"]
     told = (cluster["node_gpus"], cluster["max_gpus"], found["parameters"]["cluster"])
     assert told == rented

@@ -17,7 +17,7 @@ from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
 SEVERAL = ("allpass", "fixed:threshold_s=60", "serverless-only", "serverful-only", "hpa", "fifo")
-GPUS_8 = ClusterChoice(gpus=8).size()
+GPUS_8 = ClusterChoice(gpus="8").size()
 
 
 def given(policies):
@@ -42,6 +42,7 @@ def test_each_row_is_what_simulate_finds(gpuplan, lab, tmp_path):
         code, out, err = gpuplan("simulate", lab, "--policy", name, *chosen, *sets)
         assert code == 0, err
         alone = json.loads(out)
+        del alone["results"]["today"]
         assert alone["results"] == {key: row[key] for key in alone["results"]}
         assert alone["parameters"]["settings"] == effective[text]
     code, elsewhere, err = gpuplan(
@@ -147,8 +148,9 @@ def test_gpus_mean_the_same_to_simulate_and_compare(gpuplan, lab, policy):
     code, out, err = gpuplan("simulate", *arguments)
     assert code == 0, err
     alone = json.loads(out)["results"]
+    del alone["today"]
     assert alone == {key: row[key] for key in alone}
-    assert max(alone.get("workers_peak", 0), alone.get("gpus", 0)) <= 6
+    assert alone.get("workers_peak", 0) <= 6 and (policy != "fifo" or alone["gpus"] == 6)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_usage_errors_name_the_setting(policies, settings, problem):
 def test_table_picture_and_gates(gpuplan, lab, tmp_path):
     code, out, err = gpuplan("compare", lab, "--sample", 60, "--plot", tmp_path / "c.svg")
     assert code == 0, err
-    assert "the cheapest" in out
+    assert out.startswith("Today: ") and " a month, " in out
     assert max(map(len, out.splitlines())) <= 100
     picture = (tmp_path / "c.svg").read_text()
     for name in ("allpass", "serverless-only", "serverful-only", "hpa"):
@@ -181,12 +183,12 @@ def test_table_picture_and_gates(gpuplan, lab, tmp_path):
         assert picture.count(f">{name}</text>") == 2  # beside its curve and beside its bar
     long = given(["allpass", "fifo:preemptive=false,skipping=true"])
     code, told, _ = gpuplan("compare", lab, "--sample", 60, *long)
-    assert code == 0 and told.count("\n skipping=true") == 2  # in both tables
+    assert code == 0 and "skipping=true" in told
     code, out, _ = gpuplan("compare", lab, "--sample", 60, "--output-format", "csv")
     assert code == 0
     header, first, *_ = out.splitlines()
-    assert header.startswith("label,policy,cost_usd,cost_over_first,mean_jct_s")
-    assert header.endswith("paid_gpu_h,utilization,non_dominated")
+    assert header.startswith("label,policy,gpus,usd_per_month,cost_usd,cost_over_first,mean_jct_s")
+    assert header.endswith("utilization,backlog_jobs,backlog_gpu_h,non_dominated")
     assert first.startswith("allpass,allpass,")
     gate = ("--fail-if", "policies.cost_over_first < 0.99")
     code, _, err = gpuplan("compare", lab, *given(["serverless-only", "allpass"]), *gate)
@@ -200,7 +202,7 @@ def test_one_job_of_no_length_has_a_picture(gpuplan, tmp_path):
     both = given(["fifo", "serverful-only"])
     code, out, err = gpuplan("compare", path, *both, "--plot", tmp_path / "c.png")
     assert code == 0, err
-    assert out.startswith("1 job: ")
+    assert out.startswith("Today: 0 GPUs on average")
 
 
 def test_every_policy_has_a_look_of_its_own():
@@ -217,18 +219,23 @@ def test_every_policy_has_a_look_of_its_own():
 
 
 def test_what_more_money_buys(gpuplan, tmp_path):
-    # A cluster of 1 GPU at $1.80 an hour: 700 s, $0.35; the second job waits 90 s. Two at once at
-    # $9: 610 s, $3.05, and nobody waits, 45 s sooner on average.
+    # Both are charged for 610 s. A cluster of 1 GPU at $1.80: the second job waits 90 s, 6.58 min
+    # per job. Two at $9: nobody waits.
     trace = write_trace(tmp_path / "t.parquet", [0, 10], [100.0, 600.0])
     one, two = "fifo:gpus=1,usd_per_gpu_h=1.8", "fifo:gpus=2,usd_per_gpu_h=9"
+    cheap = "On 1 GPU ($1,310 a month at $1.8 per GPU-hour), "
     for policies, told in (
-        ((one,), f"2 jobs over 10 s under {one}: $0.35 for a mean JCT of 6.58 min."),
+        ((one,), f"{cheap}{one} takes 6.58 min per job (P95 wait 85.5 s)."),
         (
             (one, two),
-            "is the fastest, $3.05 for a mean JCT of 5.83 min: $2.70 more buys 45 s a job.",
+            f"{cheap}{one} takes 6.58 min per job (P95 wait 85.5 s); on 2 GPUs ($13,100 a month at "
+            f"$9 per GPU-hour), {two} takes 5.83 min per job (P95 wait 0 s).",
         ),
-        ((one, f"{two},preemptive=true", two), "$2.70 more buys 45 s a job."),
-        ((one, "sjf:gpus=1,usd_per_gpu_h=9"), f"{one} is the cheapest and the fastest, $0.35 for"),
+        (
+            (one, f"{two},preemptive=true", two),
+            "the scheduler hardly matters: 57% used, P95 waits differ by 0.0%",
+        ),
+        ((one, "sjf:gpus=1,usd_per_gpu_h=9"), "sjf:gpus=1,usd_per_gpu_h=9 costs more and is no"),
     ):
         code, out, err = gpuplan("compare", trace, *given(policies), "-q")
         assert code == 0, err

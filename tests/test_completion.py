@@ -1,8 +1,9 @@
 """Completion in the shells, by the protocol that their scripts speak."""
 
+import io
 import os
-import subprocess
-import sys
+from contextlib import redirect_stdout
+from unittest.mock import patch
 
 import pytest
 
@@ -17,16 +18,18 @@ from gpuplan.planner.speedup.registry import PROFILES, load_speedup
 
 
 def asked(variables, *words):
-    """Run gpuplan as the script of a shell does; returns what it offers."""
-    program = "import sys; from gpuplan.cli.app.main import app; app(prog_name='gpuplan')"
-    done = subprocess.run(
-        [sys.executable, "-c", program, *words],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    """Answer the script of a shell as a new process would; returns what is offered."""
+    from gpuplan.cli.app.main import app
+
+    printed = io.StringIO()
+    with (
+        patch.dict(os.environ, variables),
+        redirect_stdout(printed),
+        pytest.raises(SystemExit) as ended,
+    ):
+        app(args=list(words), prog_name="gpuplan")
+    assert ended.value.code in (0, None)
+    return printed.getvalue()
 
 
 def offered(shell, line):

@@ -16,6 +16,7 @@ import pytest
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the dev extra")
 ROOT = Path(__file__).parents[1]
 CI = ROOT / "docs" / "ci"
+SITE = ROOT / "sample_traces" / "slurm_site"
 SCENARIO = """
 workload.synth = {{ preset = "seren", jobs = {jobs}, days = 1, seed = 1 }}
 study.pareto = {{ no_replay = true }}
@@ -119,8 +120,8 @@ def value_of(text, variables):
     return variables.get(name.removeprefix("vars."), default or "")
 
 
-def github_steps(**variables):
-    workflow = yaml.safe_load((CI / "github.yml").read_text())
+def github_steps(file="github.yml", **variables):
+    workflow = yaml.safe_load((CI / file).read_text())
     (job,) = workflow["jobs"].values()
     # GitHub runs each step in a shell of its own that stops at the first error; later ones run
     # if they say so.
@@ -139,8 +140,8 @@ def github_steps(**variables):
     ]
 
 
-def gitlab_steps(**variables):
-    (job,) = yaml.safe_load((CI / "gitlab.yml").read_text()).values()
+def gitlab_steps(file="gitlab.yml", **variables):
+    (job,) = yaml.safe_load((CI / file).read_text()).values()
     # Variables of the settings come before those of the file.
     return [("\n".join(job["script"]), None, False, job["variables"] | VARIABLES | variables)]
 
@@ -353,3 +354,47 @@ def test_without_a_base_a_gate_trips_as_ever(project):
     scenarios(project, base_jobs=300, jobs=300, most=10)
     (project / "base/gpuplan.toml").unlink()
     assert [run(project, steps())[0] for steps in (github_steps, gitlab_steps)] == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory):
+    """The settings of the sample site."""
+    from gpuplan.cli.app.main import main
+
+    path = tmp_path_factory.mktemp("twin") / "twin.toml"
+    known = [f"--sacctmgr={SITE / name}.txt" for name in ("assoc", "qos", "events")]
+    files = [str(SITE / "sacct.txt"), f"--slurm-conf={SITE / 'slurm.conf'}", *known]
+    assert main(["calibrate", *files, "-o", str(path), "--quiet"]) == 0
+    return path
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["github", "gitlab"])
+def test_an_edit_of_slurm_conf_gets_one_comment_per_team(project, service, monkeypatch, twin, name):
+    if name == "github":
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        steps = github_steps("slurm-github.yml")
+    else:
+        monkeypatch.setenv("GITLAB_TOKEN", TOKEN)
+        steps = gitlab_steps("slurm-gitlab.yml")
+    for file in ("sacct.txt", "nodes.conf"):
+        shutil.copy(SITE / file, project)
+    shutil.copy(twin, project)
+    service.comments.append({"id": 999, "body": "<!-- gpuplan -->\n\nof another job"})
+    shutil.copy(SITE / "slurm.new.conf", project / "slurm.conf")
+    code, said = run(project, steps)
+    assert code == 1 and "gate tripped: p95_wait_growth[any team] > 20%" in said, said
+    assert "comment created" in said
+    ours = [one["body"] for one in service.comments if "gpuplan slurm.conf" in one["body"]]
+    (comment,) = ours
+    assert comment.startswith(
+        "<!-- gpuplan slurm.conf -->\n\n**slurm-conf slurm.conf: waits get longer"
+    )
+    for team in ("bio", "nlp", "vision"):
+        assert f"| {team} |" in comment
+    shutil.copy(SITE / "slurm.conf", project / "slurm.conf")
+    code, said = run(project, steps)
+    assert code == 0 and "comment is up to date" in said, said
+    ours = [one["body"] for one in service.comments if "gpuplan slurm.conf" in one["body"]]
+    assert len(ours) == 1 and "no effect beyond the error" in ours[0]
+    assert len(service.ours) == 1  # that of the other job is as it was

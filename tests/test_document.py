@@ -299,6 +299,14 @@ def test_a_document_is_written_whole(tmp_path):
     assert first == [path.read_bytes() for path in write_document(made.document(), folder)]
 
 
+def test_a_path_back_out_of_a_missing_folder_makes_no_folder(tmp_path):
+    roundabout = tmp_path / "in" / ".." / "report"
+    check_folder(roundabout)
+    assert list(tmp_path.iterdir()) == []
+    assert (tmp_path / "report" / "report.html") in write_document(made.document(), roundabout)
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
 def test_without_room_nothing_is_left(tmp_path, monkeypatch):
     write = Path.write_bytes
 
@@ -320,7 +328,7 @@ def test_without_room_nothing_is_left(tmp_path, monkeypatch):
     assert (kept / "report.html").read_text() == "before"
 
 
-def test_a_folder_is_tried_and_left_as_it_was(tmp_path):
+def test_a_folder_is_checked_and_left_as_it_was(tmp_path):
     check_folder(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")

@@ -7,7 +7,13 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.errors import InputError, OutputError
-from gpuplan.analysis.files import atomic_output, existing_file, sha256_of
+from gpuplan.analysis.files import (
+    atomic_output,
+    existing_file,
+    files_named_in,
+    sha256_of,
+    without_missing_parents,
+)
 from gpuplan.analysis.parquet import write_parquet
 from gpuplan.analysis.schema import Provenance, SourceFile
 
@@ -134,3 +140,37 @@ def test_a_link_that_leads_nowhere(tmp_path):
     with pytest.raises(InputError, match="the links at this path form a loop") as raised:
         existing_file(loop)
     assert "did you mean" not in str(raised.value)
+
+
+def test_files_may_stand_in_any_part_of_an_argument():
+    assert files_named_in("table:a.csv", "", "x=b,c") == [
+        Path(name) for name in ("a.csv", "b,c", "c", "table:a.csv", "x=b,c")
+    ]
+    assert files_named_in("a.csv", folder=Path("in")) == [Path("in/a.csv")]
+
+
+def test_an_argument_of_many_commas_names_few_files():
+    # Each of 100,000 suffixes was a name: 10 GB of text. No name of a file has 256 characters.
+    assert len(files_named_in("," * 100_000)) == 255
+    assert files_named_in("x" * 256) == []
+    assert len(files_named_in(f"{'x' * 255}/{'y' * 255}")) == 1
+    assert files_named_in("x/" * 2048 + "y") == []  # longer than any path
+
+
+def test_a_missing_folder_that_the_path_leaves_again_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("there").mkdir()
+    Path("elsewhere/deep").mkdir(parents=True)
+    Path("link").symlink_to("elsewhere/deep")
+    for path, expected in (
+        ("in/../x", "x"),
+        ("in/deep/../../x", "x"),
+        ("in/../../x", "../x"),
+        ("in/..", "."),
+        ("there/../x", "there/../x"),
+        ("link/../x", "link/../x"),  # is elsewhere/x
+        ("there/in/../x", "there/x"),
+        ("/in-no-root/../x", "/x"),
+        ("a/b", "a/b"),
+    ):
+        assert without_missing_parents(Path(path)) == Path(expected), path

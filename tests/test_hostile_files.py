@@ -126,7 +126,7 @@ def test_toml_without_measure_is_told(gpuplan, tmp_path, what):
     if what == "hex":  # Python takes it; what it means is another matter
         assert gpuplan("run", path)[0] in (2, 3)
         return
-    with pytest.raises(InputError, match=r"plan\.toml: no TOML that can be meant: "):
+    with pytest.raises(InputError, match=r"plan\.toml: TOML that cannot be used: "):
         read_source(path)
     assert gpuplan("run", path)[0] == 3
     path.write_text("[study.pareto]\n")

@@ -174,5 +174,5 @@ def test_a_long_whole_number_refuses_its_row_alone(tmp_path):
 def test_throughputs_of_hundreds_of_digits_are_told(tmp_path):
     rates = tmp_path / "rates.json"
     rates.write_text('{"v100": {"(\'a\', 1)": {"null": ' + "9" * 400 + "}}}")
-    with pytest.raises(InputError, match=r"rates\.json: is no table of throughputs"):
+    with pytest.raises(InputError, match=r"rates\.json: is not a table of throughputs"):
         read_throughputs(rates, None)

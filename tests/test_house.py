@@ -75,3 +75,9 @@ def test_a_class_name_occurs_once(found):
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_no_command_enters_the_command_line_again(found):
+    graph = imports(found)  # studies are functions: a command calls them
+    commands = [name for name in graph if name.startswith("gpuplan.cli.commands.")]
+    assert [name for name in commands if "gpuplan.cli.app.main" in graph[name]] == []

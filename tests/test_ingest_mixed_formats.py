@@ -152,3 +152,22 @@ def test_a_log_without_a_calendar_joins_none_with_dates(tmp_path):
     relative = "submit_time,duration_s,num_gpus\n0,60,1\n5,60,1\n"
     with pytest.raises(InputError, match="has times from the start of the log"):
         jobs_of(written(tmp_path, sacct_txt=SACCT, other_csv=relative), tmp_path)
+
+
+def test_a_trace_of_several_formats_keeps_them_when_it_is_ingested_again(tmp_path):
+    slurm, wandb = written(tmp_path, sacct_txt=SACCT, runs_csv=WANDB)
+    both = tmp_path / "both.parquet"
+    ingest([slurm, wandb], both)
+    before = pl.read_parquet(both)
+    assert jobs_of([both], tmp_path).equals(before)
+    before.write_csv(tmp_path / "both.csv", datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    assert jobs_of([tmp_path / "both.csv"], tmp_path).equals(before)
+    # Beside a trace of one log, whose jobs have no such column, and beside another log.
+    ingest([slurm], tmp_path / "one.parquet")
+    one = pl.read_parquet(tmp_path / "one.parquet").with_columns(job_id="n" + pl.col("job_id"))
+    one.write_csv(tmp_path / "one.csv", datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    jobs = jobs_of([both, tmp_path / "one.csv"], tmp_path)
+    assert jobs["source"].to_list() == [*before["source"], None, None]
+    other = written(tmp_path, other_csv=WANDB.replace('"7"', '"9"').replace('"xx"', '"yy"'))
+    jobs = jobs_of([both, *other], tmp_path)
+    assert jobs["source"].to_list() == [*before["source"], "wandb", "wandb"]

@@ -52,7 +52,7 @@ def test_four_tables_are_joined(tmp_path):
     assert any("Asia/Shanghai" in note for note in told.notes)
     counts = dict(note.rpartition(": ")[::2] for note in told.notes)
     assert counts["jobs without a start or an end (no duration)"] == "2"
-    assert counts["jobs whose tasks ask for several GPU types (none is told)"] == "1"
+    assert counts["jobs whose tasks ask for several GPU types (no type is kept)"] == "1"
 
 
 def test_the_order_and_the_names_of_the_files_do_not_matter(tmp_path):

@@ -34,7 +34,7 @@ def test_a_table(tmp_path, text):
         "jobs that never started (no duration)": "2",
         "jobs still running (their duration is a lower bound)": "1",
         "arrays that wait, one row for all their tasks": "1",
-        "jobs with GPUs of several types (none is told)": "1",
+        "jobs with GPUs of several types (no type is kept)": "1",
     }
     assert "--time-zone" in result.provenance.notes[0]
 
@@ -264,7 +264,7 @@ def test_several_gpu_types_are_told(tmp_path):
         ("5", 4.0, None),
         ("6", 10.0, None),
     ]
-    assert notes(result)["jobs with GPUs of several types (none is told)"] == "3"
+    assert notes(result)["jobs with GPUs of several types (no type is kept)"] == "3"
 
 
 def test_negative_elapsed_raw(tmp_path):

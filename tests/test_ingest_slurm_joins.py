@@ -48,7 +48,7 @@ def test_notes_count_jobs_after_rows_are_joined(tmp_path):
     assert dict(jobs.select("job_id", "gpu_type").rows()) == {
         "704": None, "8": None, "9": "T4", "10": None,
     }  # fmt: skip
-    assert notes(result)["jobs with GPUs of several types (none is told)"] == "2"
+    assert notes(result)["jobs with GPUs of several types (no type is kept)"] == "2"
     assert notes(result)["jobs that never started (no duration)"] == "1"
 
 

@@ -19,10 +19,12 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
+    "bill": {"trace"},
     "calibrate": {"log", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
     "characterize": {"trace"},
     "compare": {"trace", "checkpoints", "throughputs"},
     "diff": {"old", "new"},
+    "forecast": {"trace"},
     "ingest": {"sources", "throughputs"},
     "pareto": {"trace"},
     "prices": {"sources"},
@@ -31,16 +33,19 @@ READS = {
     "run": {"source", "cache"},
     "share": {"functions", "instances"},
     "simulate": {"trace", "checkpoints", "throughputs"},
+    "size": {"trace"},
     "sweep": {"trace", "checkpoints"},
     "synth": {"like", "model"},
     "whatif": {"after", "before", "log", "slurm_conf", "twin"},
 }
 WRITES = {
+    "bill": {"out", "plot"},
     "calibrate": {"out", "plot"},
     "characterize": {"out", "plot"},
     "compare": {"out", "plot", "timeline"},
     "demo": {"out"},
     "diff": {"out", "junit"},
+    "forecast": {"out", "plot"},
     "ingest": {"outs"},
     "init": {"path"},
     "list": {"out"},
@@ -51,6 +56,7 @@ WRITES = {
     "run": {"out"},
     "share": {"out", "plot"},
     "simulate": {"out", "plot", "timeline"},
+    "size": {"out", "plot"},
     "sweep": {"out", "plot", "timeline"},
     "synth": {"outs", "save_model"},
     "whatif": {"out", "plot"},

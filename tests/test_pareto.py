@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from support_pareto import NEWTRACE_1, results
+from support_pareto import FREE, NEWTRACE_1, results
 
 
 def test_newtrace_on_t4_as_documented(gpuplan, newtrace):
@@ -46,7 +46,7 @@ def test_newtrace_on_t4_with_dear_starts(gpuplan, newtrace):
 
 def test_one_class_with_a_law(gpuplan, hours):
     # b = 2 k^0.5: k = 4 needs 4 GPUs and halves the time; 3 GPUs in between.
-    found = results(gpuplan, hours, "--speedup", "power:0.5", "--budget", "2x,1x,4gpu")
+    found = results(gpuplan, hours, *FREE, "--speedup", "power:0.5", "--budget", "2x,1x,4gpu")
     least, by_load, by_gpus = found["points"]  # by budget
     assert (by_load.pop("requested"), by_gpus.pop("requested")) == ("2x", "4gpu")
     assert by_load == by_gpus
@@ -72,7 +72,7 @@ def test_weights_favour_a_class_and_both_means_are_told(gpuplan, newtrace):
     }
     assert min(wider["weighted"]) > max(wider["plain"])
     assert {c["job_class"]: c["weight"] for c in found["classes"]}["imagenet"] == 0.5
-    _, out, _ = gpuplan("pareto", *asked, "--weight", "bert=5")
+    _, out, _ = gpuplan("pareto", "--full", *asked, "--weight", "bert=5")
     assert " weighted " in out
     assert max(map(len, out.splitlines())) <= 100
 
@@ -81,15 +81,15 @@ def test_savings_are_differences_of_the_frontier(gpuplan, hours):
     # b = 2 k^0.5 and JCT = 60 min / k^0.5 = 120 min / b at whole k: 4 GPUs, 4.04, 5, 6, beyond.
     # One more GPU beside 2 cannot save more than the 60 min a job takes; the derivative says so.
     curve = ("--speedup", "power:0.5")
-    four, six, most = results(gpuplan, hours, *curve, "--budget", "4,6,30")["points"]
-    least = results(gpuplan, hours, *curve, "--budget", "2")["points"][0]
-    next_five = results(gpuplan, hours, *curve, "--budget", "5")["points"][0]
+    four, six, most = results(gpuplan, hours, *FREE, *curve, "--budget", "4,6,30")["points"]
+    least = results(gpuplan, hours, *FREE, *curve, "--budget", "2")["points"][0]
+    next_five = results(gpuplan, hours, *FREE, *curve, "--budget", "5")["points"][0]
     assert four["next_gpu_saves_s"] == pytest.approx(four["mean_jct_s"] - next_five["mean_jct_s"])
     assert least["next_gpu_saves_s"] < least["marginal_jct_s_per_gpu"] and "multiplier" in least
     assert six["next_gpu_saves_s"] == pytest.approx(1200 - 7200 / 7, rel=1e-2)
     assert six["next_1pct_saves_s"] < six["next_gpu_saves_s"] / 10
     assert most["next_gpu_saves_s"] == 0
-    told = ("pareto", hours, *curve, "--output-format", "csv")
+    told = ("pareto", "--full", hours, *FREE, *curve, "--output-format", "csv")
     _, out, _ = gpuplan(*told)  # a whole GPU is half of the least budget
     assert "next_1pct_saves_s" in out.splitlines()[0]
     for row in csv.DictReader(io.StringIO(out)):
@@ -101,68 +101,68 @@ def test_what_the_record_says_stands_beside_the_plan(gpuplan, hours, newtrace, t
     path = tmp_path / "four.parquet"
     frame = pl.read_parquet(hours).with_columns(num_gpus=pl.lit(4.0), queue_s=pl.lit(600.0))
     frame.write_parquet(path)
-    asked = (path, "--speedup", "power:0.5")
+    asked = (path, "--speedup", "power:0.5", *FREE)
     record = results(gpuplan, *asked)["recorded"]
     assert record == {
         "mean_run_s": 3600, "mean_queue_s": 600, "jobs_with_queue": 100, "mean_jct_s": 4200,
         "gpus": pytest.approx(8), "best_mean_jct_s_at_these_gpus": pytest.approx(3600),
     }  # fmt: skip
-    out = " ".join(gpuplan("pareto", *asked)[1].split())
+    out = " ".join(gpuplan("pareto", "--full", *asked)[1].split())
     today = "Today: 8.08 GPUs on average (peak 8), 70 min per job (10 min waiting, 60 min running)"
     assert f"{today}." in out
     some = pl.when(pl.int_range(pl.len()) < 25).then(pl.lit(600.0)).alias("queue_s")
     frame.with_columns(some).write_parquet(path)
-    out = " ".join(gpuplan("pareto", *asked)[1].split())
+    out = " ".join(gpuplan("pareto", "--full", *asked)[1].split())
     assert "(peak 12), 70 min per job" in out and "is known (25 of 100 jobs)." in out
-    assert results(gpuplan, hours)["recorded"]["mean_queue_s"] is None
+    assert results(gpuplan, hours, *FREE)["recorded"]["mean_queue_s"] is None
     assert results(gpuplan, newtrace, "--speedup", "profile:t4")["recorded"] is None
 
 
 def test_budgets_and_targets_stand_in_one_order(gpuplan, hours):
-    asked = (hours, "--speedup", "power:0.5", "--budget", "5,3", "--target-jct", "30m")
+    asked = (hours, *FREE, "--speedup", "power:0.5", "--budget", "5,3", "--target-jct", "30m")
     points = results(gpuplan, *asked)["points"]
     assert [p["budget_gpus"] for p in points] == pytest.approx([3, 4, 5])
     assert [p["target_jct_s"] for p in points] == [None, 1800, None]
-    lines = gpuplan("pareto", *asked, "--no-replay")[1].splitlines()
+    lines = gpuplan("pareto", "--full", *asked, "--no-replay")[1].splitlines()
     assert ["JCT 30 min" in line for line in lines if line[:14].strip() in ("3.000", "4.000")] == [
         False, True,
     ]  # fmt: skip
 
 
 def test_target_is_answered_with_a_budget(gpuplan, hours):
-    found = results(gpuplan, hours, "--speedup", "power:0.5", "--target-jct", "30m,20m")
+    found = results(gpuplan, hours, *FREE, "--speedup", "power:0.5", "--target-jct", "30m,20m")
     assert [p["budget_gpus"] for p in found["points"]] == pytest.approx([4, 6])
 
 
 def test_without_budget_the_whole_frontier_is_swept(gpuplan, hours):
-    code, out, err = gpuplan("pareto", hours, "--output-format", "csv")
+    code, out, err = gpuplan("pareto", "--full", hours, *FREE, "--output-format", "csv")
     assert code == 0
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 8
     assert float(rows[0]["budget_gpus"]) == pytest.approx(2)
     assert float(rows[-1]["budget_gpus"]) == pytest.approx(2 * 64**0.2)
     assert "no --speedup given: power:0.8 is assumed" in err
-    assert "--rescale 20s" in err
+    assert "a start or resize of a job is assumed to take" not in err
     assert "in the replay" in err
-    _, _, err = gpuplan("pareto", hours, "--no-replay", "--output-format", "csv")
+    _, _, err = gpuplan("pareto", "--full", hours, *FREE, "--no-replay", "--output-format", "csv")
     assert "3 to 5 times" in err
 
 
 def test_a_range_of_laws_gives_a_band(gpuplan, hours, tmp_path):
     picture = tmp_path / "band.svg"
     found = results(
-        gpuplan, hours, "--speedup", "power:0.5..0.7", "--budget", "2x", "--plot", picture
+        gpuplan, hours, *FREE, "--speedup", "power:0.5..0.7", "--budget", "2x", "--plot", picture
     )
     low, high = found["points"][0]["ends_mean_jct_s"]
     assert low == pytest.approx(1800)
-    assert high == pytest.approx(results(gpuplan, hours, "--speedup", "power:0.7", "--budget", "2x")
-                                 ["points"][0]["mean_jct_s"])  # fmt: skip
+    better = results(gpuplan, hours, *FREE, "--speedup", "power:0.7", "--budget", "2x")
+    assert high == pytest.approx(better["points"][0]["mean_jct_s"])
     assert low > found["points"][0]["mean_jct_s"] > high
     drawn = picture.read_text()
     assert "power:0.5 to power:0.7; line: power:0.6" in drawn
     assert "least budget: 2.000 GPUs (power:0.6)" in drawn
     assert "dotted: beyond use" in drawn
-    priced = ("pareto", hours, "--speedup", "power:0.5..0.7", "--price", "2")
+    priced = ("pareto", "--full", hours, *FREE, "--speedup", "power:0.5..0.7", "--price", "2")
     _, out, _ = gpuplan(*priced, "--output-format", "md")
     assert "| JCT at power:0.5 | JCT at power:0.6 | JCT at power:0.7 |" in out
     _, out, _ = gpuplan(*priced)
@@ -175,14 +175,15 @@ def test_a_band_end_that_cannot_keep_up_is_no_number(gpuplan, tmp_path):
     frame = pl.DataFrame({"submit_time": [start + timedelta(hours=i) for i in range(50)]})
     path = tmp_path / "wide.parquet"
     frame.with_columns(duration_s=pl.lit(3600.0), num_gpus=pl.lit(16.0)).write_parquet(path)
-    found = results(gpuplan, path, "--speedup", "power:0.5..0.8", "--budget", "1.05x")
+    asked = (path, *FREE, "--speedup", "power:0.5..0.8", "--budget", "1.05x")
+    found = results(gpuplan, *asked)
     low, high = found["points"][0]["ends_mean_jct_s"]
     assert low > 0 and high is None
-    _, out, err = gpuplan("pareto", path, "--speedup", "power:0.5..0.8", "--budget", "1.05x")
+    _, out, err = gpuplan("pareto", "--full", *asked)
     text = " ".join(out.split())
     assert "GPUs on average; beyond" in text
-    assert "(4 at power:0.5, 9.19 at power:0.8)" in text
-    assert "too few" in out
+    assert "(4 at power:0.5, 9.2 at power:0.8)" in text  # 50 jobs carry two digits
+    assert "too few" in out and "(2.5 h planned at power:0.5, too few GPUs at power:0.8)" in text
     assert "the better one may show the longer JCT" in " ".join(err.split())
 
 
@@ -223,7 +224,7 @@ def test_the_same_command_gives_the_same_bytes(gpuplan, newtrace, tmp_path):
     ],
 )  # fmt: skip
 def test_exit_codes(gpuplan, newtrace, arguments, code, said):
-    found, out, err = gpuplan("pareto", newtrace, *arguments)
+    found, out, err = gpuplan("pareto", "--full", newtrace, *arguments)
     assert (found, said in err) == (code, True), err
     assert "Traceback" not in err
     assert bool(out) == (code == 1)

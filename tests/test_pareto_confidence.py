@@ -59,7 +59,7 @@ def test_both_in_the_command(gpuplan, newtrace, tmp_path):
     near = min(found["points"], key=lambda point: abs(np.log(point["budget_gpus"] / knee)))
     assert found["sensitivity"]["speedup"]["planned_mean_jct_s"] == near["mean_jct_s"]
     assert "90% confidence" in picture.read_text()
-    _, out, err = gpuplan("pareto", *asked)
+    _, out, err = gpuplan("pareto", "--full", *asked)
     assert "90% band" in out and "GPUs for a JCT of 30 min" in out
     assert "the worst mix of both" in out and "C^2 of gaps" in out
     assert "they say nothing of wrong speedups" in err
@@ -77,5 +77,5 @@ def test_both_in_the_command(gpuplan, newtrace, tmp_path):
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(gpuplan, newtrace, arguments, said):
-    code, _, err = gpuplan("pareto", newtrace, "--speedup", "profile:t4", *arguments)
+    code, _, err = gpuplan("pareto", "--full", newtrace, "--speedup", "profile:t4", *arguments)
     assert (code, said in err) == (2, True), err

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support_pareto import results
+from support_pareto import FREE, results
 
-from gpuplan.planner.frontier.uncertainty.sensitivity import other_family
+from gpuplan.planner.frontier.uncertainty.laws import other_family
 from gpuplan.planner.speedup.registry import load_speedup
 
 
@@ -18,7 +18,7 @@ def test_the_other_family_is_as_fast_on_8_gpus(name):
 
 
 def test_an_assumed_law_is_shown_beside_others_unasked(gpuplan, hours):
-    laws = results(gpuplan, hours, "--budget", "4gpu")["laws"]
+    laws = results(gpuplan, hours, *FREE, "--budget", "4gpu")["laws"]
     assert [law["name"] for law in laws] == [
         "power:0.8",
         "power:0.6",
@@ -37,19 +37,21 @@ def test_an_assumed_law_is_shown_beside_others_unasked(gpuplan, hours):
 
 
 def test_other_laws_come_with_sensitivity_and_not_beside_measurements(gpuplan, hours):
-    given = (hours, "--speedup", "power:0.6", "--budget", "1.5x")
+    given = (hours, *FREE, "--speedup", "power:0.6", "--budget", "1.5x")
     assert "laws" not in results(gpuplan, *given)
     names = [law["name"] for law in results(gpuplan, *given, "--sensitivity")["laws"]]
     assert names[:2] == ["power:0.6", "power:0.9"] and len(names) == 3
-    assert "laws" not in results(gpuplan, hours, "--speedup", "power:0.6..0.9")
-    code, out, _ = gpuplan("pareto", hours, "--budget", "1.5x,2x")
+    assert "laws" not in results(gpuplan, hours, *FREE, "--speedup", "power:0.6..0.9")
+    code, out, _ = gpuplan("pareto", "--full", hours, *FREE, "--budget", "1.5x,2x")
     assert code == 0 and "If jobs follow another law" in out
     assert max(map(len, out.splitlines())) <= 100
 
 
 def test_a_law_that_cannot_keep_a_required_time_is_told(gpuplan, hours):
     # 10 GPUs take 60 / 10^0.8 = 9.5 min, and 15 min under power:0.6.
-    code, _, err = gpuplan("pareto", hours, "--max-width", "10", "--require", "all <= 10m")
+    code, _, err = gpuplan(
+        "pareto", "--full", hours, *FREE, "--max-width", "10", "--require", "all <= 10m"
+    )
     assert code == 0, err
     said = " ".join(err.split())
     assert "no plan at all if jobs follow power:0.6: class 'all' cannot take 600.0 s" in said

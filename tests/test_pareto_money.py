@@ -1,7 +1,7 @@
 """Budgets and prices of gpuplan pareto."""
 
 import pytest
-from support_pareto import results
+from support_pareto import FREE, results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.pareto.budgets import parse_budgets
@@ -10,7 +10,7 @@ from gpuplan.planner.frontier.budget import DOLLARS, LOADS, Budget
 
 def test_dollars(gpuplan, hours):
     found = results(
-        gpuplan, hours, "--speedup", "power:0.5", "--price", "1.5",
+        gpuplan, hours, *FREE, "--speedup", "power:0.5", "--price", "1.5",
         "--budget", "$6/h,$4383/month",
     )  # fmt: skip
     assert [p["budget_gpus"] for p in found["points"]] == pytest.approx([4, 4])
@@ -18,7 +18,7 @@ def test_dollars(gpuplan, hours):
     assert point["usd_per_month"] == pytest.approx(4383)
     per_gpu = point["marginal_jct_s_per_gpu"]
     assert point["marginal_jct_s_per_100_usd_month"] == pytest.approx(per_gpu / (1.5 * 7.305))
-    priced = ("pareto", hours, "--speedup", "power:0.5", "--price", "1.5")
+    priced = ("pareto", "--full", hours, *FREE, "--speedup", "power:0.5", "--price", "1.5")
     _, out, _ = gpuplan(*priced, "--output-format", "md")
     assert "| $/month |" in out
     assert "| next $100 a month saves |" in out
@@ -27,7 +27,7 @@ def test_dollars(gpuplan, hours):
 def test_dollars_are_paid_for_gpus_in_use(gpuplan, hours):
     # 64 GPUs per job hold 2 x 64^0.5 = 16 GPUs; of a budget of 40 the rest is never rented.
     found = results(
-        gpuplan, hours, "--speedup", "power:0.5", "--price", "1.5", "--budget", "40"
+        gpuplan, hours, *FREE, "--speedup", "power:0.5", "--price", "1.5", "--budget", "40"
     )  # fmt: skip
     (point,) = found["points"]
     assert (point["budget_gpus"], point["used_gpus"]) == (40, pytest.approx(16))
@@ -45,13 +45,13 @@ def test_dollars_are_paid_for_gpus_in_use(gpuplan, hours):
 )
 def test_too_small_a_budget_says_which_is_enough(gpuplan, hours, asked, price, said, raised):
     # 2 GPUs of load and a start of 111 s twice an hour: 2 (3600 + 111) / 3600 = 2.0617 GPUs.
-    trace = (hours, "--speedup", "power:0.8", "--rescale", "111s")
+    trace = (hours, *FREE, "--speedup", "power:0.8", "--rescale", "111s")
     extra = () if price is None else ("--price", price)
-    code, _, err = gpuplan("pareto", *trace, *extra, "--budget", asked)
+    code, _, err = gpuplan("pareto", "--full", *trace, *extra, "--budget", asked)
     assert code == 4
     assert said in err and "the least is 2.062 GPUs" in err
     assert f"next: raise --budget to at least {raised}" in err
-    code, _, err = gpuplan("pareto", *trace, *extra, "--budget", raised.strip("'"))
+    code, _, err = gpuplan("pareto", "--full", *trace, *extra, "--budget", raised.strip("'"))
     assert code == 0, err
 
 

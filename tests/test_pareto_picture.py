@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support_pareto import FREE
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.frontier import draw_frontier
 from gpuplan.planner.frontier.baseline_comparison import compare_baselines
 from gpuplan.planner.frontier.budget import Budget
+from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.reference_points import Mark, reference_points_of
 from gpuplan.planner.frontier.replay.renting import RentedCluster
 from gpuplan.planner.frontier.study import study_frontier
@@ -19,7 +21,7 @@ def test_picture_with_dollars_and_a_long_frontier(gpuplan, hours, tmp_path):
     picture = tmp_path / "dear.svg"
     # Amdahl with a fifth serial: 64 GPUs per job cost 13.6 times the load.
     code, _, err = gpuplan(
-        "pareto", hours, "--speedup", "amdahl:0.2", "--price", "2", "--budget", "1.2x,2x",
+        "pareto", hours, *FREE, "--speedup", "amdahl:0.2", "--price", "2", "--budget", "1.2x,2x",
         "--plot", picture,
     )  # fmt: skip
     assert code == 0, err
@@ -32,7 +34,10 @@ def test_picture_with_dollars_and_a_long_frontier(gpuplan, hours, tmp_path):
 def test_a_point_beyond_saturation_is_drawn_where_its_gpus_are_used(hours):
     # 16 GPUs are of use; a budget of 40 must not stretch the axis.
     study = study_frontier(
-        read_trace(hours), load_speedup("power:0.5"), budgets=[Budget(4), Budget(40)]
+        read_trace(hours),
+        load_speedup("power:0.5"),
+        ClassOptions(rescale_s=0),
+        budgets=[Budget(4), Budget(40)],
     )
     axes = draw_frontier(study).axes[0]
     dots = next(line for line in axes.lines if line.get_marker() == "o")

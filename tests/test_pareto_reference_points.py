@@ -1,7 +1,7 @@
 """Points known from elsewhere in gpuplan pareto: --mark."""
 
 import pytest
-from support_pareto import results
+from support_pareto import FREE, results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.pareto.reference_points import parse_reference_points
@@ -11,7 +11,7 @@ from gpuplan.planner.frontier.reference_points import Mark
 def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_path):
     # Jobs of an hour, 2 GPU-h an hour, power 0.5: width k takes 2 sqrt(k) GPUs and 60 / sqrt(k)
     # minutes, so 4 GPUs (k = 4) give half an hour; nothing keeps up with 1 GPU.
-    asked = (hours, "--speedup", "power:0.5", "--mark", "ours=4,45m", "--mark", "a=b=1,10s")
+    asked = (hours, *FREE, "--speedup", "power:0.5", "--mark", "ours=4,45m", "--mark", "a=b=1,10s")
     ours, small = results(gpuplan, *asked)["marks"]
     assert (ours["name"], ours["gpus"], ours["mean_jct_s"]) == ("ours", 4, 2700)
     assert ours["optimal_mean_jct_s"] == pytest.approx(1800)
@@ -19,7 +19,7 @@ def test_known_points_beside_the_optimum_as_worked_by_hand(gpuplan, hours, tmp_p
     assert small["name"] == "a=b"
     assert small["optimal_mean_jct_s"] is None and small["optimal_gpus"] is None
     picture = tmp_path / "marked.svg"
-    code, out, err = gpuplan("pareto", *asked, "--plot", picture)
+    code, out, err = gpuplan("pareto", "--full", *asked, "--plot", picture)
     assert code == 0, err
     assert "Known points (--mark) beside the optimum" in out
     assert "ours: 45 min" in picture.read_text()
@@ -47,5 +47,7 @@ def test_what_is_no_point_is_refused(texts, said):
 
 def test_known_points_are_of_one_gpu_type(gpuplan, hours):
     types = ("--gpu", "T4", "--gpu", "A100=2", "--price", "T4=1", "--price", "A100=2")
-    code, _, err = gpuplan("pareto", hours, *types, "--speedup", "power:0.5", "--mark", "x=4,1h")
+    code, _, err = gpuplan(
+        "pareto", "--full", hours, *FREE, *types, "--speedup", "power:0.5", "--mark", "x=4,1h"
+    )
     assert code == 2 and "--mark is for one GPU type" in err

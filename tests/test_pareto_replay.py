@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from support_pareto import results
+from support_pareto import FREE, results
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.analysis.trace import read_trace
@@ -23,13 +23,14 @@ AT_ONCE = RentedCluster(provision_s=0, release_s=0)
 
 def study(path, speedup="profile:t4", cluster=AT_ONCE, **choices):
     read = read_trace(path, columns=COLUMNS)
+    choices = {"unmeasured_rescale_s": 0.0} | choices
     return study_frontier(read, load_speedup(speedup), ClassOptions(**choices), cluster=cluster)
 
 
 def test_one_job_at_a_time_is_replayed_as_worked_by_hand(gpuplan, hours):
     # A job an hour on one GPU every half hour; at 4 GPUs s = 2, so it takes 30 min plus 90 s for
     # the nodes. The next comes as it ends or 90 s before, so 8 GPUs are rented at the peak.
-    asked = (hours, "--speedup", "power:0.5", "--budget", "4", "--release-delay", "0s")
+    asked = (hours, *FREE, "--speedup", "power:0.5", "--budget", "4", "--release-delay", "0s")
     (point,) = results(gpuplan, *asked)["points"]
     replay = point["replay"]
     assert replay["planned_mean_jct_s"] == replay["planned_p95_jct_s"] == pytest.approx(1800)
@@ -85,7 +86,7 @@ def test_a_limit_bounds_widths_and_rents_and_tells_the_demand_beyond(gpuplan, ne
         assert replay["mean_jct_s"] > replay["planned_mean_jct_s"]
         assert 0.9 < replay["above_max_gpus_share_law"] <= 1
         assert 0.9 < replay["above_max_gpus_share_replayed"] <= 1
-    _, out, err = gpuplan("pareto", *asked, "--max-gpus", "42")
+    _, out, err = gpuplan("pareto", "--full", *asked, "--max-gpus", "42")
     assert "plans use more on average: there the queue grows" in err
     assert "wants" in out and "42: law" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
@@ -109,7 +110,7 @@ def test_billing_by_the_hour_costs_more_than_renting(gpuplan, newtrace):
 
 
 def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
-    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
+    asked = ("pareto", "--full", newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
     _, out, err = gpuplan(*asked)
     text = " ".join(out.split())
     assert "Replayed on the trace's own arrivals" in text and "at the peak" in text
@@ -127,7 +128,7 @@ def test_promise_and_replay_stand_side_by_side(gpuplan, newtrace):
 
 
 def test_delays_that_cannot_be_counted_are_a_usage_error(gpuplan, newtrace):
-    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--provision-delay", "36500d")
+    asked = ("pareto", "--full", newtrace, "--speedup", "profile:t4", "--provision-delay", "36500d")
     code, _, err = gpuplan(*asked)
     assert code == 2 and "next: shorter delays" in err, err
 
@@ -166,11 +167,13 @@ def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
     assert names == {"recorded", "fixed-width", "equal", "pollux", "pollux-autoscaling"}
     drawn = picture.read_text()
     assert all(f">{name}</text>" in drawn for name in names)
-    code, out, _ = gpuplan("pareto", *asked, "--baseline", "pollux", "--baseline", "recorded")
+    code, out, _ = gpuplan(
+        "pareto", "--full", *asked, "--baseline", "pollux", "--baseline", "recorded"
+    )
     assert code == 0 and "plan saves" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
     for wrong, said in (("polux", "did you mean pollux"), ("pollux", "not with --no-replay")):
-        code, _, err = gpuplan("pareto", *asked, "--baseline", wrong, "--no-replay")
+        code, _, err = gpuplan("pareto", "--full", *asked, "--baseline", wrong, "--no-replay")
         assert code == 2 and said in err
 
 
@@ -194,7 +197,7 @@ def test_other_methods_are_never_ahead(gpuplan, newtrace, method):
         assert point["mean_jct_s"] >= point["optimal_mean_jct_s"] * (1 - 1e-9)
         assert point["used_gpus"] <= point["budget_gpus"] * (1 + 1e-9)
         assert point["replay"]["mean_jct_s"] > point["mean_jct_s"]
-    _, out, err = gpuplan("pareto", *asked)
+    _, out, err = gpuplan("pareto", "--full", *asked)
     assert f"by --method {method}, beside the optimum" in out
     assert ("glue configurations" in err) == (method == "paper")
 
@@ -208,7 +211,16 @@ def test_other_methods_are_never_ahead(gpuplan, newtrace, method):
     ],
 )
 def test_what_other_methods_cannot_do(gpuplan, newtrace, arguments, said):
-    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--method", "paper", *arguments)
+    asked = (
+        "pareto",
+        "--full",
+        newtrace,
+        "--speedup",
+        "profile:t4",
+        "--method",
+        "paper",
+        *arguments,
+    )
     code, _, err = gpuplan(*asked)
     assert (code, said in err) == (2, True), err
 
@@ -232,9 +244,9 @@ def test_a_method_that_needs_more_is_swept_from_where_it_can(newtrace):
 
 
 def test_a_budget_that_the_replay_exceeds_is_told_with_one_that_keeps_it(gpuplan, seren):
-    asked = ("pareto", seren, "--speedup", "power:0.8")
+    asked = ("pareto", "--full", seren, "--speedup", "power:0.8", *FREE)
     code, _, err = gpuplan(*asked, "--price", "1", "--budget", "$2821/month,$4000/month")
-    assert code == 0 and "billed are $4," in err and "for $4,000 a month" not in err
+    assert code == 0 and "exceed the budget: billed $4," in err and "for $4,000 a month" not in err
     said = re.findall(r"\$([\d,]+) a month for \$([\d,]+) \(\+(\d+)%; --budget (\S+)gpu", err)
     assert [asked_for for _, asked_for, _, _ in said] == ["4,000", "2,821"]  # the worst first
     for billed, asked_for, over, gpus in said:
@@ -244,20 +256,20 @@ def test_a_budget_that_the_replay_exceeds_is_told_with_one_that_keeps_it(gpuplan
         kept = point["replay"]["billed_usd_per_month"]
         assert 0.95 * asked_for < kept <= asked_for + 1  # keeps it, and uses it
     code, _, err = gpuplan(*asked, "--budget", "1.5x")
-    assert code == 0 and "rented are" in err and "gpu keeps to it" in err
+    assert code == 0 and "GPUs rented" in err and "gpu keeps to it" in err
     _, _, err = gpuplan(*asked)  # a sweep: the worst alone, and no advice
-    assert err.count("rented are") == 1 and "keeps to it" not in err
+    assert err.count(": GPUs rented ") == 1 and "keeps to it" not in err
     assert "more budgets are exceeded too" in err
     _, _, err = gpuplan(*asked, "--target-jct", "20m")
-    assert "rented are" not in err
+    assert "GPUs rented " not in err
     _, _, err = gpuplan(*asked, "--cluster", "x64", "--budget", "1.1x")
     assert "no smaller budget keeps to it" in err
 
 
 def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
     asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.05x,1.2x")
-    _, _, err = gpuplan("pareto", *asked)
-    assert "not in a budget" not in err
+    _, _, err = gpuplan("pareto", "--full", *asked)
+    assert "exceed the budget" not in err
     for point in results(gpuplan, *asked)["points"]:
         assert point["replay"]["over_budget_share"] < 0.03
         assert point["replay"]["inside_budget"] is None
@@ -270,7 +282,8 @@ def test_a_budget_that_is_kept_is_not_told(gpuplan, newtrace):
 def test_a_run_that_outlasts_the_arrivals_has_no_average(gpuplan, hours):
     # 100 jobs of an hour, one each half hour, as if they all came within 10 h: 10 GPUs an hour of
     # arrivals, while 2 to 4 are ever rented.
-    asked = ("pareto", hours, "--speedup", "power:0.8", "--horizon", "10h", "--budget", "10gpu")
+    law = ("pareto", "--full", hours, *FREE, "--speedup", "power:0.8")
+    asked = (*law, "--horizon", "10h", "--budget", "10gpu")
     code, out, err = gpuplan(*asked)
     text = " ".join(out.split())
     assert code == 0 and "GPUs counted over the hours of arrivals (the run lasts 5" in text
@@ -279,21 +292,21 @@ def test_a_run_that_outlasts_the_arrivals_has_no_average(gpuplan, hours):
     (replay,) = (point["replay"] for point in results(gpuplan, *asked[1:])["points"])
     assert replay["peak_over_rented"] is None and 50 < replay["lasts_h"] < 52
     assert replay["peak_gpus"] < replay["rented_gpus"]
-    _, out, err = gpuplan(*asked[:4], "--budget", "3gpu")
+    _, out, err = gpuplan(*law, "--budget", "3gpu")
     assert "GPUs on average give" in " ".join(out.split()) and "peak at" in err
 
 
 def test_a_plan_that_a_limit_ruins_is_told(gpuplan, newtrace):
     asked = (newtrace, "--speedup", "profile:t4", "--budget", "1.2x,2x")
     limited = (*asked, "--max-gpus", "120", "--provision-delay", "10m", "--release-delay", "30m")
-    _, _, err = gpuplan("pareto", *limited)
+    _, _, err = gpuplan("pareto", "--full", *limited)
     small, large = results(gpuplan, *limited)["points"]
     slow = [p["replay"]["mean_jct_s"] > 1.5 * p["mean_jct_s"] for p in (small, large)]
     assert any(slow) and f"{sum(slow)} of 2 plans take over 1.5 times as long" in err
     best = min((small, large), key=lambda point: point["replay"]["mean_jct_s"])
     assert f"of these budgets {show_gpus(best['budget_gpus'])} GPUs replay best" in err
     assert "the limit of 120 GPUs" in err
-    _, _, err = gpuplan("pareto", *asked)
+    _, _, err = gpuplan("pareto", "--full", *asked)
     assert "as long in the replay" not in err
 
 
@@ -314,7 +327,7 @@ def test_baselines_against_weights_and_clusters_that_stand_ready(gpuplan, newtra
     assert not plain.notes and not plain.weighted
     assert all(p.weighted_mean_jct_s == pytest.approx(p.replay.mean_jct_s) for p in plain.points)
     asked = ("--speedup", "profile:t4", "--budget", "2x", "--baseline", "fixed-width")
-    _, out, err = gpuplan("pareto", newtrace, *asked, "--weight", "bert=3")
+    _, out, err = gpuplan("pareto", "--full", newtrace, *asked, "--weight", "bert=3")
     assert "baselines know no weights" in err and "weighted" in out
     assert max(map(len, out.splitlines())) <= 100
 
@@ -328,7 +341,7 @@ def test_of_several_budgets_the_nearest_to_the_knee_is_shown(gpuplan, newtrace):
     near = (low, high)[int(np.argmin(ratios))]
     assert found["sensitivity"]["bursts"]["planned_used_gpus"] == near["used_gpus"] != knee
     assert max(row["peak_gpus"] for row in found["timeline"]) == near["replay"]["peak_gpus"]
-    _, out, _ = gpuplan("pareto", *asked)
+    _, out, _ = gpuplan("pareto", "--full", *asked)
     assert f"Over time (the budget, {show_gpus(near['budget_gpus'])}" in out
     swept = results(gpuplan, *asked[:3])  # without budgets, the knee
     peak = max(row["peak_gpus"] for row in swept["timeline"])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support_pareto import results
+from support_pareto import FREE, results
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
@@ -16,7 +16,7 @@ USD = ("--price", "T4=0.5", "--price", "RTX2080Ti=0.4", "--price", "A100=2.5")
 
 def test_a_mix_in_dollars_as_worked_by_hand(gpuplan, hours):
     # Work of 2 GPU-h an hour on a T4 at $1; an A100 does it twice as fast at $1.5: $1.5/h is least.
-    asked = (hours, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
+    asked = (hours, *FREE, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
     asked += ("--price", "T4=1", "--price", "A100=1.5", "--max-width", "1")
     found = results(gpuplan, *asked, "--budget", "$1.5/h,$1461/month")
     assert found["min_budget_usd_per_h"] == pytest.approx(1.5)
@@ -59,11 +59,12 @@ def test_a_measured_mix_is_no_worse_than_any_type_alone(gpuplan, newtrace):
 
 def test_tables_and_picture_of_a_mix(gpuplan, newtrace, tmp_path):
     picture, rows = tmp_path / "mix.svg", tmp_path / "mix.parquet"
-    asked = ("pareto", newtrace, "--speedup", "profile:sia", *SIA, *USD)
+    asked = ("pareto", "--full", newtrace, "--speedup", "profile:sia", *SIA, *USD)
     code, out, err = gpuplan(*asked, "--budget", "$40/h,$80/h", "--plot", picture, "-o", rows)
     assert code == 0, err
     text = " ".join(out.split())
-    assert "No budget under $" in text and "on any mix of T4, RTX2080Ti, A100" in text
+    assert "You need at least $" in text and "more money buys nothing" in text
+    assert "In replay, $40.00/h" in text
     assert "$0.4 per RTX2080Ti-hour (--price)" in text
     assert "Replayed on the trace's own arrivals" in text
     assert max(map(len, out.splitlines())) <= 100
@@ -80,10 +81,14 @@ T4_LIKE += ("--price", "T4=0.5", "--price", "A100=1.3")
 
 
 def test_speeds_that_were_not_measured_are_told(gpuplan, newtrace):
-    code, _, err = gpuplan("pareto", newtrace, *T4_LIKE, "--budget", "$100/h", "--no-replay")
+    code, _, err = gpuplan(
+        "pareto", "--full", newtrace, *T4_LIKE, "--budget", "$100/h", "--no-replay"
+    )
     text = " ".join(err.split())
     assert code == 0 and "every job is taken as 2.5 times as fast on A100 as on T4" in text
-    measured = gpuplan("pareto", newtrace, "--speedup", "profile:sia", *SIA, *USD, "--no-replay")
+    measured = gpuplan(
+        "pareto", "--full", newtrace, "--speedup", "profile:sia", *SIA, *USD, "--no-replay"
+    )
     assert "every job is taken" not in " ".join(measured[2].split())
 
 
@@ -108,7 +113,7 @@ def test_limits_nodes_and_peaks_of_a_mix(gpuplan, newtrace, tmp_path):
         for one in unlimited["replay"]["types"].values():
             assert one["above_max_gpus_share_law"] is None
     picture = tmp_path / "mix.svg"
-    code, out, err = gpuplan("pareto", *asked, "--max-gpus", "100", "--plot", picture)
+    code, out, err = gpuplan("pareto", "--full", *asked, "--max-gpus", "100", "--plot", picture)
     assert code == 0, err
     text, said = " ".join(out.split()), " ".join(err.split())
     assert "The replays by GPU type" in text and "wants over 100" in text
@@ -132,11 +137,11 @@ def test_the_time_line_of_a_mix_keeps_dollars_and_gpus(gpuplan, newtrace):
 
 
 def test_a_bill_above_the_budget_is_told_with_one_that_keeps_it(gpuplan, newtrace):
-    asked = ("pareto", newtrace, *T4_LIKE, "--cluster", "x8", "--billing", "1h")
+    asked = ("pareto", "--full", newtrace, *T4_LIKE, "--cluster", "x8", "--billing", "1h")
     code, _, err = gpuplan(*asked, "--budget", "$90/h")
     assert code == 0
     said = " ".join(err.split())
-    assert "replayed, billed are $" in said and "for $90.00/h (+" in said
+    assert "exceed the budget: billed $" in said and "for $90.00/h (+" in said
     instead = said.partition("--budget '")[2].partition("'")[0]
     assert instead.startswith("$")
     found = results(gpuplan, *asked[1:], "--budget", instead)
@@ -145,7 +150,7 @@ def test_a_bill_above_the_budget_is_told_with_one_that_keeps_it(gpuplan, newtrac
 
 def test_the_built_in_price_of_a_gpu_is_named(gpuplan, hours):
     asked = ("--speedup", "power:0.5", "--prices", "builtin", "--gpu", "A100")
-    found = results(gpuplan, hours, *asked, "--provider", "aws", "--budget", "$5000/month")
+    found = results(gpuplan, hours, *FREE, *asked, "--provider", "aws", "--budget", "$5000/month")
     listed = next(
         one.typical
         for one in CATALOGUE
@@ -155,7 +160,7 @@ def test_the_built_in_price_of_a_gpu_is_named(gpuplan, hours):
     assert found["price"]["offers"] == ["aws:on_demand"]
     assert found["price"]["as_of"] == "2025-10-25T00:00:00+00:00"
     assert found["points"][0]["budget_gpus"] == pytest.approx(5000 / 730.5 / 2.74)
-    _, out, _ = gpuplan("pareto", hours, *asked)
+    _, out, _ = gpuplan("pareto", "--full", hours, *FREE, *asked)
     text = " ".join(out.split())
     # On demand: lambda 1.29, aws 2.74, gcp 3.67, azure 3.67.
     assert "at $3.205 per A100-hour (median of aws:on_demand, azure:on_demand, gcp:" in text
@@ -187,7 +192,18 @@ def test_a_price_table_is_an_input(gpuplan, hours, tmp_path):
     )
     table = tmp_path / "prices.parquet"
     assert gpuplan("prices", listing, "-o", table)[0] == 0
-    asked = ("pareto", hours, "--speedup", "power:0.5", "--prices", table, "--gpu", "A100")
+    asked = (
+        "pareto",
+        "--full",
+        hours,
+        *FREE,
+        "--speedup",
+        "power:0.5",
+        "--prices",
+        table,
+        "--gpu",
+        "A100",
+    )
     code, out, err = gpuplan(*asked, "--output-format", "json")
     assert code == 0, err
     document = json.loads(out)
@@ -216,22 +232,32 @@ def test_a_price_table_is_an_input(gpuplan, hours, tmp_path):
     ],
 )  # fmt: skip
 def test_options_that_do_not_fit(gpuplan, hours, arguments, said):
-    code, _, err = gpuplan("pareto", hours, *arguments)
+    code, _, err = gpuplan("pareto", "--full", hours, *FREE, *arguments)
     assert (code, said in err) == (2, True), err
 
 
 def test_a_measured_curve_does_not_change_with_the_name_of_a_gpu(gpuplan, newtrace):
-    asked = ("pareto", newtrace, "--speedup", "profile:t4", "--gpu", "A100", "--price", "2")
+    asked = (
+        "pareto",
+        "--full",
+        newtrace,
+        "--speedup",
+        "profile:t4",
+        "--gpu",
+        "A100",
+        "--price",
+        "2",
+    )
     code, _, err = gpuplan(*asked)
     assert code == 0 and "--gpu A100 only names the price" in err
     assert "--gpu" not in gpuplan(*asked[:4])[2]
 
 
 def test_too_small_a_budget_for_a_mix(gpuplan, hours):
-    asked = (hours, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
+    asked = (hours, *FREE, "--speedup", "power:0.5", "--gpu", "T4", "--gpu", "A100=2")
     asked += ("--price", "T4=1", "--price", "A100=1.5")
-    code, _, err = gpuplan("pareto", *asked, "--budget", "$100/month")
+    code, _, err = gpuplan("pareto", "--full", *asked, "--budget", "$100/month")
     assert code == 4
     assert "$100.00/month: " in err and "next: raise --budget to at least '$1095.75/month'" in err
-    code, _, err = gpuplan("pareto", *asked, "--budget", "$1095.75/month")
+    code, _, err = gpuplan("pareto", "--full", *asked, "--budget", "$1095.75/month")
     assert code == 0, err

@@ -47,7 +47,7 @@ def test_an_offer_that_did_not_exist_then_is_not_the_cheapest():
     offers = {offer.provider: offer for offer in found.offers}
     assert (offers["flash"].saving, flash.saving) == (None, None)
     assert (offers["real"].saving, bill(cost, "real", "on_demand").saving) == (0.0, 0.0)
-    assert any("no saving is told of 1 of 2 offers" in note for note in found.notes)
+    assert any("no saving for 1 of 2 offers" in note for note in found.notes)
 
 
 def test_a_bills_saving_is_against_the_reference_of_its_own_gpu():

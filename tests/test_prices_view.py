@@ -87,7 +87,7 @@ def test_the_cheapest_over_time():
     ]
 
 
-def test_savings_against_the_dearest_on_demand_or_a_named_source():
+def test_savings_against_the_most_expensive_on_demand_or_a_named_source():
     rows = [(0, "a", "L4", None, "on_demand", 4.0), (0, "b", "L4", None, "on_demand", 2.0),
             (0, "b", "L4", None, "spot", 1.0)]  # fmt: skip
     prices = book(rows)

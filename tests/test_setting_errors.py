@@ -19,9 +19,8 @@ from gpuplan.simkit.workload import Workload
 
 WIDEST = "the widest job takes 4 GPUs at once and would never start"
 NARROWER = "allow at least 4, or leave wide jobs out with --where 'num_gpus <= {}'"
-OFFERS = (
-    "the cheapest, median and dearest offer must ascend, found 2, 1.08 and 1.66 USD per GPU-hour"
-)
+ASCEND = "the cheapest, median and most expensive offer must ascend"
+OFFERS = f"{ASCEND}, found 2, 1.08 and 1.66 USD per GPU-hour"
 
 
 @pytest.fixture(scope="module")

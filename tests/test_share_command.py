@@ -239,3 +239,58 @@ def test_the_same_seed_draws_the_same_requests():
 def test_rates_spread_evenly_inside_each_second():
     np.testing.assert_allclose(even_arrivals(np.array([2.9, 0, 1.5])), [0, 0.5, 2])
     assert even_arrivals(np.array([2.9, 0, 1.5]), 2).size == math.floor(5.8) + 3
+
+
+@pytest.mark.compiled
+def test_a_scenario_of_shares_needs_no_workload(gpuplan, functions, tmp_path):
+    load = tmp_path / "load.txt"
+    load.write_text("5\n" * 20)
+    scenario = tmp_path / "sharing.toml"
+    scenario.write_text(
+        '[study.share]\nfunctions = "functions.toml"\nload = "load.txt"\nno_frontier = true\n'
+        '[gates]\nfail_if = "share.policies[dilu].max_gpus > 0"'
+    )
+    out, cache = tmp_path / "out", ("--cache", tmp_path / "cache")
+    code, shown, err = gpuplan("run", scenario, "-o", out, *cache)
+    assert code == 1 and "gate tripped" in err and "dilu" in shown
+    (study,) = json.loads((out / "report.json").read_text())["studies"]
+    assert study["arguments"][0].startswith("--functions")
+    assert "GPUs shared" in (out / "report.html").read_text()
+    assert "from the cache" in gpuplan("run", scenario, *cache)[2]
+    load.write_text("6\n" * 20)
+    assert "from the cache" not in gpuplan("run", scenario, *cache)[2]
+    profile = tmp_path / "model.csv"
+    profile.write_text(profile.read_text() + "\n")  # named by the functions alone
+    assert "from the cache" not in gpuplan("run", scenario, *cache)[2]
+
+
+@pytest.mark.compiled
+def test_a_scenario_places_the_jobs_of_its_workload(gpuplan, lab, tmp_path):
+    scenario = tmp_path / "sharing.toml"
+    scenario.write_text(
+        f'workload.trace = "{lab}"\nstudy.share = {{ policy = "dilu", cluster = "100x8" }}'
+    )
+    code, shown, err = gpuplan("run", scenario, "--no-cache")
+    assert code == 0 and "GPUs in use, by placement policy" in shown, err
+    scenario.write_text('study.share = { policy = "dilu" }')
+    code, _, err = gpuplan("run", scenario, "--no-cache")
+    assert code == 2 and "[workload] expected one of" in err
+
+
+@pytest.mark.compiled
+def test_columns_of_instances_may_have_other_names(gpuplan, tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("pod,sm,start_s,end_s\na,0.5,0,10\nb,0.25,1,5\n")
+    mapped = ("--map=name=pod", "--map=request=sm")
+    code, out, err = gpuplan("share", path, *mapped, "--gpus=4", "--output-format=json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["results"]["instances"] == 2
+    assert found["parameters"]["map"] == {"name": "pod", "request": "sm"}
+    assert found["parameters"]["cluster"] == "4"
+    code, _, err = gpuplan("share", path, *mapped, "--map=limit=most", "--gpus=4")
+    assert code == 3 and "no column most" in err
+    code, _, err = gpuplan("share", path, *mapped, "--map=color=sm")
+    assert code == 2 and "--map color" in err
+    code, _, err = gpuplan("share", path, "--gpus=4", "--cluster=4x1")
+    assert code == 2 and "give one of the two" in err

@@ -6,7 +6,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support_sharing_twin import TwinCurve, TwinFunction, TwinRules, TwinSharing
 
-from gpuplan.simkit.sharing.coscaling import (
+from gpuplan.simkit.sharing.coscaling import run_sharing
+from gpuplan.simkit.sharing.curves import exec_time, join_curves, saturation
+from gpuplan.simkit.sharing.horizontal import EAGER, decide
+from gpuplan.simkit.sharing.policies import PlacementSettings
+from gpuplan.simkit.sharing.services import (
     BY_LIMIT,
     BY_REQUEST,
     DILU_HORIZONTAL,
@@ -17,11 +21,7 @@ from gpuplan.simkit.sharing.coscaling import (
     Service,
     SharingRules,
     TrainingJob,
-    run_sharing,
 )
-from gpuplan.simkit.sharing.curves import exec_time, join_curves, saturation
-from gpuplan.simkit.sharing.horizontal import EAGER, decide
-from gpuplan.simkit.sharing.policies import PlacementSettings
 
 BATCHES, SHARES = (1, 4), (0.25, 0.5, 1.0)
 
@@ -77,6 +77,24 @@ def test_a_function_that_fits_nowhere_is_named():
     service = Service("A", profile_of(rows), 0.5, 1.0, 1, 0.1, np.zeros(0), memory_gb=20)
     run = run_sharing([service], [job], horizon_s=1, rules=SharingRules(nodes=1))
     assert run.misfit == "A" and run.misfit_s == 0
+
+
+def test_later_instances_go_to_the_other_workers_of_a_gang():
+    # Four services before it make the ids of instances and of functions differ.
+    rows = [(1, s, 0.01 / s) for s in (0.25, 0.5, 1.0)]
+    job = TrainingJob("T", profile_of(rows), 0.3, 0.3, workers=2)
+    rules = DILU_HORIZONTAL._replace(way=EAGER, keep_alive_s=9)
+    requests = np.concatenate([np.arange(8) / 8, 1 + np.arange(24) / 24])
+    names = ("B", "C", "D", "E")
+    services = [Service(n, profile_of(rows), 0.2, 0.2, 1, 0.1, np.zeros(0)) for n in names]
+    more = Service("A", profile_of(rows), 0.2, 0.2, 1, 0.1, requests, 0.0, False, 1.0, 0.5, 8.0)
+    run = run_sharing(
+        [more, *services], [job], horizon_s=4, rules=SharingRules(nodes=1, horizontal=rules),
+        log=True,
+    )  # fmt: skip
+    where = {run.instance_names[int(row[3])]: int(row[1]) for row in run.log}
+    assert where["A-1"] == 0  # beside the first worker, where the most is taken
+    assert where["A-2"] == 1
 
 
 def test_eager_scaling_follows_each_second_and_keeps_alive():

@@ -170,10 +170,10 @@ def test_load_speedup_by_name(tmp_path):
         ("", "'': expected one of amdahl:SIGMA"),
         ("power", "--speedup 'power': expected power:ALPHA, for example power:0.8"),
         ("power:0.5,0.5", "expected power:ALPHA"),
-        ("power:fast", "'fast' is no number"),
+        ("power:fast", "'fast' must be a number"),
         ("power:0", "between"),
-        ("power:nan", "'nan' is no finite number"),
-        ("power:0.5..inf", "is no finite number"),
+        ("power:nan", "'nan' must be finite"),
+        ("power:0.5..inf", "must be finite"),
         ("power:1.2", "between"),
         ("amdahl:-0.1", "SIGMA must be between 0 and 1"),
         ("usl:0.1,2", "KAPPA must be between"),
@@ -273,7 +273,7 @@ def test_table_with_epochs_and_shares(tmp_path):
             r"csv:2: column 'work_share': the shares of class 'a' add up to 1.1; expected",
         ),
         (["job_class,num_gpus,throughput", "a,1e9,2"], r"found '1e9'; expected GPUs, 1 to 1,000,0"),
-        (["job_class,num_gpus,throughput", "a,1,2,3,4"], "is no CSV table"),
+        (["job_class,num_gpus,throughput", "a,1,2,3,4"], "is not a CSV table"),
     ],
 )  # fmt: skip
 def test_a_bad_table_is_refused_with_its_place(tmp_path, lines, said):

@@ -16,7 +16,7 @@ from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotWorkload, never_fits, si
 pytestmark = pytest.mark.kernels
 SLOW_TO_COMPILE = pytest.mark.skipif(
     not numba.config.DISABLE_JIT,
-    reason="half a minute of compilation; runs as plain Python, and compiled in make test-slow",
+    reason="half a minute of compilation; make test-slow runs it, as plain Python too",
 )
 POLICIES = {
     "gfs": "gfs", "gfs-pool": "gfs", "gfs-d": "gfs-d", "gfs-s": "gfs-s", "yarn-cs": "yarn-cs",

@@ -114,7 +114,7 @@ def test_options_by_name_make_the_request_of_the_command_line(
     from gpuplan.cli.documents.study_command import StudyCommand
 
     requests = []
-    monkeypatch.setattr(StudyCommand, "_show", lambda self, _, study: requests.append(study))
+    monkeypatch.setattr(StudyCommand, "show", lambda self, _, study: requests.append(study))
     given = given_options(command, options)
     execute([command, "trace.parquet", *words_of(given)])
     assert read_study(command, given, trace="trace.parquet").request == requests[0].request
@@ -143,7 +143,7 @@ def test_a_value_of_another_kind_is_told_as_on_the_command_line() -> None:
     with pytest.raises(CLICK_ERROR) as error:
         check_study("characterize", given_options("characterize", {"top": 2.5}), trace="t.parquet")
     assert usage_message(error.value) == (
-        "Invalid value for '--top': is no whole number\n  next: gpuplan characterize --help"
+        "Invalid value for '--top': must be a whole number\n  next: gpuplan characterize --help"
     )
 
 

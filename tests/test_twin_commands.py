@@ -126,9 +126,104 @@ def test_a_changed_slurm_conf_trips_the_gate_and_writes_the_comment(gpuplan, twi
     code, _, err = gpuplan("whatif", LOG, "--twin", twin[0], "--slurm-conf", NEW, "--fail-if", gate,
                            "-o", comment, "-o", tmp_path / "w.svg")  # fmt: skip
     assert code == 1 and "gate tripped" in err
-    assert "| slurm-conf slurm.new.conf | vision |" in comment.read_text()
+    assert "### Effect on waits: slurm-conf slurm.new.conf" in comment.read_text()
+    assert "| vision |" in comment.read_text()
     code, _, _ = gpuplan("whatif", LOG, "--twin", twin[0], "--add-nodes=6", "--fail-if", gate)
     assert code == 0
+
+
+SCENARIO = """
+workload.{workload}
+[study.whatif]
+twin = "{twin}"
+slurm_conf = "{new}"
+[study.more]
+command = "whatif"
+twin = "{twin}"
+add_nodes = ["a100=6"]
+[gates]
+fail_if = ["more.p95_wait_growth[any team] > 20%", "whatif.p95_wait_growth[any team] > 20%"]
+"""
+
+
+@pytest.mark.parametrize("workload", ['trace = "{log}"', 'log = {{ file = "{log}" }}'])
+def test_a_scenario_has_what_ifs_as_studies_with_gates(gpuplan, twin, tmp_path, workload):
+    scenario = tmp_path / "site.toml"
+    given = workload.format(log=LOG)
+    scenario.write_text(SCENARIO.format(workload=given, twin=twin[0], new=NEW))
+    out = tmp_path / "out"
+    code, shown, err = gpuplan("run", scenario, "-o", out, "--cache", tmp_path / "cache")
+    assert code == 1 and "gate tripped: whatif.p95" in err and "tripped: more" not in err
+    assert "calibrated on another log" not in err  # the trace of the scenario is of that log
+    assert "waits get longer" in shown
+    found = json.loads((out / "report.json").read_text())["studies"]
+    rows = {study["name"]: study["results"]["changes"][0]["groups"] for study in found}
+    assert rows["whatif"][0]["verdict"] == "longer" and rows["more"][0]["effect_s"] < 0
+    assert all(row["error_s"] >= 0 for row in rows["whatif"])
+    page = (out / "report.html").read_text()
+    assert "A change of the Slurm site: more" in page and 'id="more-title"' in page
+    assert (out / "figures" / "whatif.svg").is_file()
+    _, _, err = gpuplan("run", scenario, "--list", "--cache", tmp_path / "cache")
+    code, _, err = gpuplan("run", scenario, "--cache", tmp_path / "cache")
+    assert code == 1 and err.count("from the cache") == 2
+
+
+def test_a_change_of_an_included_file_is_seen(gpuplan, twin, tmp_path):
+    new = tmp_path / "new.conf"
+    new.write_text(NEW.read_text())
+    nodes = tmp_path / "nodes.conf"
+    nodes.write_text((SITE / "nodes.conf").read_text())
+    scenario = tmp_path / "site.toml"
+    text = (
+        f'workload.trace = "{LOG}"\nstudy.whatif = {{ twin = "{twin[0]}", slurm_conf = "{new}" }}'
+    )
+    scenario.write_text(text)
+    cached = [gpuplan("run", scenario, "--cache", tmp_path / "cache")[2] for _ in range(2)]
+    assert "from the cache" not in cached[0] and "from the cache" in cached[1]
+    nodes.write_text(nodes.read_text() + "NodeName=spare01 Gres=gpu:a100:8\n")
+    assert "from the cache" not in gpuplan("run", scenario, "--cache", tmp_path / "cache")[2]
+
+
+@pytest.mark.parametrize(
+    ("study", "message"),
+    [
+        ("add_nodes = 2", "--twin"),
+        ('twin = "{twin}"', "give a change"),
+        ('twin = "{twin}"\nadd_nodes = "q=x"', "--add-nodes must be"),
+        ('twin = "no.toml"\nadd_nodes = 2', "no.toml"),
+    ],
+)
+def test_a_scenario_is_checked_before_it_runs(gpuplan, twin, tmp_path, study, message):
+    scenario = tmp_path / "site.toml"
+    scenario.write_text(f'workload.trace = "{LOG}"\n[study.whatif]\n{study.format(twin=twin[0])}')
+    code, _, err = gpuplan("run", scenario, "--list", "--no-cache")
+    assert code in (2, 3) and message in err and "site.toml:" in err
+
+
+def test_the_report_command_takes_a_what_if(gpuplan, twin, tmp_path):
+    out = tmp_path / "report"
+    code, shown, err = gpuplan(
+        "report", LOG, "--study=whatif", f"--set=whatif.twin={twin[0]}",
+        "--set=whatif.limits_times=0.5", "-o", out,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "limits-times 0.5" in shown and (out / "figures" / "whatif.png").is_file()
+
+
+def test_a_limit_factor_of_its_own(gpuplan, twin, tmp_path):
+    log = tmp_path / "unlimited.txt"
+    lines = [line.split("|") for line in LOG.read_text().splitlines()]
+    at = lines[0].index("Timelimit")
+    log.write_text("\n".join("|".join([*one[:at], *one[at + 1 :]]) for one in lines))
+    said = {}
+    for factor in ((), ("--limit-factor=5",)):
+        code, out, err = gpuplan(
+            "whatif", log, "--twin", twin[0], "--add-nodes=1", "--output-format=json", *factor
+        )
+        assert code == 0, err
+        said[factor] = json.loads(out)["parameters"]["limit_factor"]
+        assert f"{said[factor]:g} times the run time" in err
+    assert list(said.values()) == [2.0, 5.0]
 
 
 def test_strict_counts_what_could_be(gpuplan, twin):

@@ -255,7 +255,7 @@ def test_twin_toml_comes_back(conf, tmp_path):
     assert site_of(found) == site_of(document)
     assert found.sources['qos.a.b "c".MaxTRESPU.gpu'] == "inferred"
     path.write_text("nonsense")
-    with pytest.raises(InputError, match="is no TOML"):
+    with pytest.raises(InputError, match="is not TOML"):
         read_twin(path)
     path.write_text("[node.x]\ngpus = 1\n[strange]\n")
     with pytest.raises(InputError, match="unknown table"):

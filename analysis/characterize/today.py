@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.bill import GpuPrices, month_usd, recorded_window_s
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.jobs import JobArrays, job_arrays
+from gpuplan.analysis.plain import plain
 from gpuplan.analysis.steps import time_weighted_quantiles
-from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.analysis.time_units import HOUR_S, MICROS
 from gpuplan.analysis.trace import Trace
 
 COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
@@ -49,6 +51,11 @@ class GpuUsage:
     usd_per_gpu_h: float | None = None
     usd_per_month: float | None = None
 
+    def at(self, usd_per_gpu_h: float | None) -> GpuUsage:
+        """Return the same usage at a price."""
+        usd = None if usd_per_gpu_h is None else month_usd(self.mean_gpus, usd_per_gpu_h)
+        return replace(self, usd_per_gpu_h=usd_per_gpu_h, usd_per_month=usd)
+
 
 @dataclass(frozen=True, slots=True)
 class Today:
@@ -78,25 +85,94 @@ class Today:
     p95_jct_s: float | None
     types: tuple[GpuUsage, ...]
 
-    def summary(self) -> dict[str, Any]:
-        """Return the numbers by name; keys are stable and carry their unit."""
+    def gpu_h_by_type(self) -> dict[str | None, float]:
+        """Return the GPU-hours of each type, most first; None where the log names none."""
+        return {None if one.gpu_type == UNNAMED else one.gpu_type: one.gpu_h for one in self.types}
+
+    def at_prices(self, prices: GpuPrices) -> Today:
+        """Return the same usage with every type at its price.
+
+        The bill of all is None where a type has no price.
+        """
+        kinds = zip(self.gpu_h_by_type(), self.types, strict=True)
+        types = tuple(each.at(prices.of(name)) for name, each in kinds)
+        bills = [each.usd_per_month for each in types]
+        if None in bills:
+            return replace(self, types=types, usage=self.usage.at(None))
+        usd = float(sum(bill or 0.0 for bill in bills))
+        per_h = month_usd(self.usage.mean_gpus, 1.0)
+        usage = replace(self.usage, usd_per_month=usd, usd_per_gpu_h=usd / per_h if per_h else None)
+        if len(types) == 1:
+            usage = replace(types[0], gpu_type=None)
+        return replace(self, types=types, usage=usage)
+
+    def results(self) -> TodayResults:
+        """Return the numbers as JSON has them."""
         whole = asdict(self.usage)
         del whole["gpu_type"]
-        return {
+        return TodayResults(
             **whole,
-            "span_s": self.span_s,
-            "window_s": self.window_s,
-            "mean_wait_s": self.mean_wait_s,
-            "p95_wait_s": self.p95_wait_s,
-            "jobs_with_wait": self.waits,
-            "mean_run_s": self.mean_run_s,
-            "mean_jct_s": self.mean_jct_s,
-            "p95_jct_s": self.p95_jct_s,
-            "gpu_types": [asdict(each) for each in self.types],
-        }
+            span_s=self.span_s,
+            window_s=self.window_s,
+            mean_wait_s=self.mean_wait_s,
+            p95_wait_s=self.p95_wait_s,
+            jobs_with_wait=self.waits,
+            mean_run_s=self.mean_run_s,
+            mean_jct_s=self.mean_jct_s,
+            p95_jct_s=self.p95_jct_s,
+            gpu_types=self.types,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        found: dict[str, Any] = plain(self.results())
+        return found
 
 
-def today(trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None) -> Today | None:
+@dataclass(frozen=True, slots=True)
+class TodayResults:
+    """What a log shows, as JSON has it.
+
+    Attributes:
+        jobs: jobs with a run time that hold GPUs.
+        gpu_h: GPU-hours they held.
+        mean_gpus: GPU-hours over the hours from the first submission to the last.
+        p95_gpus: GPUs held at most for 95% of that time.
+        peak_gpus: most GPUs held at once.
+        usd_per_gpu_h: price of a GPU-hour, the mean over the types; null without one.
+        usd_per_month: dollars per month for these GPU-hours; null without a price.
+        span_s: seconds from the first submission to the last.
+        window_s: seconds from the first submission to the last recorded end.
+        mean_wait_s: mean recorded wait in seconds; null where the log records none.
+        p95_wait_s: the 95th percentile of recorded waits in seconds.
+        jobs_with_wait: jobs whose wait is recorded.
+        mean_run_s: mean run time in seconds.
+        mean_jct_s: mean wait + run in seconds, of jobs whose wait is recorded; null without any.
+        p95_jct_s: the 95th percentile of wait + run in seconds.
+        gpu_types: one per GPU type, most GPU-hours first.
+    """
+
+    jobs: int
+    gpu_h: float
+    mean_gpus: float
+    p95_gpus: float
+    peak_gpus: float
+    usd_per_gpu_h: float | None
+    usd_per_month: float | None
+    span_s: float
+    window_s: float
+    mean_wait_s: float | None
+    p95_wait_s: float | None
+    jobs_with_wait: int
+    mean_run_s: float
+    mean_jct_s: float | None
+    p95_jct_s: float | None
+    gpu_types: tuple[GpuUsage, ...]
+
+
+def today(
+    trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | GpuPrices | None = None
+) -> Today | None:
     """Return what a trace shows; None if no job has both a run time and GPUs.
 
     Args:
@@ -104,34 +180,31 @@ def today(trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None
         usd_per_gpu_h: one price for every GPU, or one by GPU type; the bill of all is None where a
             type has none.
     """
-    frame = trace.jobs.sort("submit_time", maintain_order=True)
+    frame = trace.jobs.select(COLUMNS)
+    if not frame["submit_time"].is_sorted():
+        frame = frame.sort("submit_time", maintain_order=True)
     jobs = job_arrays(frame, include_running=False)
     counted = jobs.timed_gpu()
     if not counted.any():
         return None
     wait_s, run_s = jobs.queue_s[counted], jobs.duration_s[counted]
-    start_us = jobs.submit_us - jobs.submit_us[0]
-    ends = start_us[counted] / MICROS + np.nan_to_num(wait_s) + run_s
-    window_s = float(max(ends.max(), start_us[-1] / MICROS))
+    window_s = recorded_window_s(
+        (jobs.submit_us - jobs.submit_us[0]) / MICROS,
+        np.where(counted, jobs.queue_s, np.nan),
+        np.where(counted, jobs.duration_s, np.nan),
+    )
     span_s = jobs.span_s or window_s
-    names = frame["gpu_type"].fill_null(UNNAMED)
+    names = frame["gpu_type"].cast(pl.String).fill_null(UNNAMED)
     types = [
-        _usage(jobs, counted & (names == name).to_numpy(), name, span_s, usd_per_gpu_h)
+        _usage(jobs, counted & (names == name).to_numpy(), name, span_s)
         for name in names.filter(pl.Series(counted)).unique(maintain_order=True)
     ]
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type or ""))
-    bills = [each.usd_per_month for each in types]
-    if len(types) == 1:
-        whole = replace(types[0], gpu_type=None)
-    else:
-        whole = _usage(jobs, counted, None, span_s, None)
-        if None not in bills:
-            usd = float(sum(bill or 0.0 for bill in bills))
-            gpu_h = whole.mean_gpus * MONTH_H
-            whole = replace(whole, usd_per_month=usd, usd_per_gpu_h=usd / gpu_h if gpu_h else None)
+    one_type = len(types) == 1
+    whole = replace(types[0], gpu_type=None) if one_type else _usage(jobs, counted, None, span_s)
     known = ~np.isnan(wait_s)
     jct_s = (wait_s + run_s)[known]
-    return Today(
+    found = Today(
         usage=whole,
         span_s=span_s,
         window_s=window_s,
@@ -143,19 +216,22 @@ def today(trace: Trace, usd_per_gpu_h: float | Mapping[str, float] | None = None
         p95_jct_s=_p95(jct_s),
         types=tuple(types),
     )
+    if usd_per_gpu_h is None:
+        return found
+    if isinstance(usd_per_gpu_h, float | int):
+        usd_per_gpu_h = {"": float(usd_per_gpu_h)}
+    if not isinstance(usd_per_gpu_h, GpuPrices):
+        usd_per_gpu_h = GpuPrices(usd_per_gpu_h)
+    return found.at_prices(usd_per_gpu_h)
 
 
-def _usage(
-    jobs: JobArrays, chosen: Any, name: str | None, span_s: float,
-    prices: float | Mapping[str, float] | None,
-) -> GpuUsage:  # fmt: skip
+def _usage(jobs: JobArrays, chosen: Any, name: str | None, span_s: float) -> GpuUsage:
     gpu_h = float(jobs.gpu_s[chosen].sum()) / HOUR_S
     mine = replace(jobs, duration_s=np.where(chosen, jobs.duration_s, np.nan))
     times, held, _ = held_over_time(mine)
     until = round(span_s * MICROS)
     lasting = np.diff(np.append(np.minimum(times, until), until))
     (p95,) = time_weighted_quantiles(held, lasting, (0.95,))
-    usd = prices.get(name or "") if isinstance(prices, Mapping) else prices
     hours = span_s / HOUR_S
     mean = gpu_h / hours if hours else 0.0
     return GpuUsage(
@@ -165,8 +241,6 @@ def _usage(
         mean_gpus=mean,
         p95_gpus=p95 / PARTS_PER_GPU,
         peak_gpus=float(held.max()) / PARTS_PER_GPU,
-        usd_per_gpu_h=usd,
-        usd_per_month=None if usd is None else mean * MONTH_H * usd,
     )
 
 

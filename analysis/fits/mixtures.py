@@ -89,7 +89,7 @@ def splice(sample: Sample, tail: ParetoTail, starts: tuple[Body, ...]) -> Splice
             the threshold, on the grouped body.
 
     Returns:
-        None where the body has too few values to be told from the tail.
+        None where the body has too few values to differ from the tail.
     """
     split = int(np.searchsorted(sample.value, tail.threshold_s, side="left"))
     if split == 0:

@@ -35,7 +35,7 @@ class IngestAccount:
 
     Attributes:
         source_format: format they were read in.
-        recognized_by: the sign that told it; null where it was given.
+        recognized_by: the evidence for the format; null if the user named it.
         rows_read: rows found.
         rows_kept: rows in the trace.
         rows_rejected: rows that cannot be used.

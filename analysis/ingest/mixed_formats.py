@@ -36,7 +36,7 @@ def merge(readings: Sequence[Reading], output: Path) -> Provenance:
             .then(pl.lit(f"{name}:") + pl.col("job_id"))
             .otherwise("job_id")
             .alias("job_id"),
-            pl.lit(name).alias(SOURCE),
+            _source(name, part),
         )
         for name, part in parts.items()
     ]
@@ -50,6 +50,12 @@ def merge(readings: Sequence[Reading], output: Path) -> Provenance:
     except pl.exceptions.PolarsError as error:  # a full disk, for example
         raise OSError(str(error)) from error
     return provenance
+
+
+def _source(name: str, part: pl.LazyFrame) -> pl.Expr:
+    """Return the format of each job; a trace of several formats has it already."""
+    known = SOURCE in part.collect_schema().names()
+    return (pl.col(SOURCE).fill_null(name) if known else pl.lit(name)).alias(SOURCE)
 
 
 def _trace(reading: Reading) -> Path:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -81,11 +81,7 @@ class Reading:
     lost: set[tuple[str, ...]] = field(default_factory=set)
     side_rows: dict[str, pl.DataFrame] = field(default_factory=dict)
     trace: Path | None = None
-
-    @property
-    def schema(self) -> dict[str, pl.DataType]:
-        """The columns of the trace."""
-        return CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
+    schema: dict[str, pl.DataType] = field(default_factory=lambda: dict(CANONICAL))
 
     @property
     def read(self) -> int:
@@ -112,6 +108,7 @@ class Reading:
             incomplete = failure or stopped.is_set()
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
+        self.schema = self._schema()
         scan = register_io_source(batches, schema=self.schema)
         try:
             # The file, not its path, which may be gone when a writer gets to it; and another
@@ -211,6 +208,7 @@ class Reading:
                     rows = self._read_side_table(side_table, stream, number)
                 else:
                     tasks, plan = self._open(stream, number, partial(job_plan, self.format))
+                    plan = replace(plan, schema=self.schema)
                     self.plans.append(plan)
                     for outcome, hashed in in_order(partial(work, plan), tasks):
                         yield self._take(path, plan, outcome, hashed)
@@ -232,6 +230,18 @@ class Reading:
             self.counts[join.reused] = self.parts.reused()
             self._count(join, jobs)
             yield jobs.select(*self.schema)
+
+    def _schema(self) -> dict[str, pl.DataType]:
+        """Return the columns of the trace: the canonical ones, and those that the format keeps."""
+        own = {name: OWN_COLUMNS[name] for name in self.format.keeps}
+        if not self.format.kept:
+            return {**CANONICAL, **own}
+        found: set[str] = set()
+        for source in self.sources:
+            with closing(SourceStream(source)) as stream:
+                found.update(self.format.open(stream).columns)
+        kept = [name for name in self.format.kept if name in found]
+        return {**CANONICAL, **own, **dict.fromkeys(kept, pl.String())}
 
     def _open(
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]

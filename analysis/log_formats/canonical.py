@@ -8,10 +8,10 @@ import polars as pl
 
 from gpuplan.analysis.log_formats.format import LogFormat, SourceContext, has_columns, need
 from gpuplan.analysis.log_formats.mapped import mapped_plan, table_plan
-from gpuplan.analysis.reading.plan import ReadingPlan
+from gpuplan.analysis.reading.plan import ReadingPlan, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.tabular import open_rows
-from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, Provenance
+from gpuplan.analysis.schema import CANONICAL, METADATA_KEY, REQUIRED, SOURCE, Provenance
 
 
 def _plan(context: SourceContext) -> ReadingPlan:
@@ -21,6 +21,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
         need(context, REQUIRED, "canonical")
         columns = {name: name for name in CANONICAL if name in context.columns}
         plan = table_plan(context, columns, "job")
+    if SOURCE in context.columns:
+        plan = replace(plan, fields=(*plan.fields, text(SOURCE, SOURCE)))
     before = _provenance(context.head)
     if before is None:
         return plan
@@ -53,4 +55,5 @@ CANONICAL_FORMAT = LogFormat(
     takes_zone=True,
     takes_columns=True,
     columns=REQUIRED,
+    kept=(SOURCE,),
 )

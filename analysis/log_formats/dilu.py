@@ -86,7 +86,7 @@ def _literal(raw: str) -> Any:
             warnings.simplefilter("ignore")  # of odd escapes in a text
             return ast.literal_eval(raw.strip())
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as error:
-        raise ValueError("no Python literal") from error
+        raise ValueError("not a Python literal") from error
 
 
 def _cell(value: Any) -> Cell:

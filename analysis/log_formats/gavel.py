@@ -58,7 +58,7 @@ def read_all_throughputs(path: Path) -> pl.DataFrame:
     try:
         return _json(data) if data.lstrip()[:1] == b"{" else _csv(data)
     except DAMAGE as error:
-        raise InputError(path, "is no table of throughputs", expected=EXPECTED) from error
+        raise InputError(path, "is not a table of throughputs", expected=EXPECTED) from error
 
 
 def read_throughputs(
@@ -99,11 +99,11 @@ def _alone(table: Any) -> Iterator[tuple[str, str, float, float]]:
     """Yield worker type, job type, scale factor and steps per second. Raises `ValueError`."""
     for worker, kinds in table.items():
         if not isinstance(kinds, dict):
-            raise ValueError("a worker type that is no object")
+            raise ValueError("a worker type that is not an object")
         for key, others in kinds.items():
             name, scale = ast.literal_eval(key)
             if not isinstance(others, dict):
-                raise ValueError("a job type that is no object")
+                raise ValueError("a job type that is not an object")
             if ALONE in others:
                 yield worker, str(name), float(scale), float(others[ALONE])
 

@@ -93,7 +93,7 @@ STATUSES = {
     "waiting": "not_started",
 }
 SHIFTED = (
-    "times are shifted by a constant that is not told; read as Unix time in Asia/Shanghai they "
+    "times are shifted by an unpublished constant; read as Unix time in Asia/Shanghai they "
     "keep hour and weekday"
 )
 SECONDS = "seconds above 0"
@@ -166,7 +166,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         ),
         tallies=(
             Tally("jobs without a start or an end (no duration)", ran.is_null()),
-            Tally("jobs whose tasks ask for several GPU types (none is told)", types_differ),
+            Tally("jobs whose tasks ask for several GPU types (no type is kept)", types_differ),
             *(Tally(f"jobs without a start in {INSTANCES} (they run from the start of their first "
                     "task, and have no wait)", instance("start_s").is_null())
               for _ in range(has_instances)),

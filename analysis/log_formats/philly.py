@@ -47,16 +47,16 @@ def _flatten(job: dict[str, Any]) -> dict[str, Cell]:
     """Return the cells of a job; its GPUs are those of the first attempt that records them."""
     attempts = job.get("attempts") or []
     if not isinstance(attempts, list) or not all(isinstance(run, dict) for run in attempts):
-        raise ValueError("attempts that are no list of objects")
+        raise ValueError("attempts that are not a list of objects")
     placed: list[dict[str, Any]] = []
     for run in attempts:
         servers = run.get("detail") or []
         if not isinstance(servers, list) or not all(isinstance(s, dict) for s in servers):
-            raise ValueError("an attempt whose detail is no list of objects")
+            raise ValueError("an attempt whose detail is not a list of objects")
         placed = placed or servers
     gpus = [server.get("gpus") or [] for server in placed]
     if not all(isinstance(devices, list) for devices in gpus):
-        raise ValueError("a server whose gpus are no list")
+        raise ValueError("a server whose gpus are not a list")
     submitted = job.get("submitted_time")
     return {
         "jobid": text_cell(job.get("jobid")),

@@ -71,7 +71,7 @@ def _object(parent: dict[str, Any], key: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{key} that is no object")
+        raise ValueError(f"{key} that is not an object")
     return value
 
 
@@ -119,7 +119,7 @@ def _tres(entries: Any) -> Cell:
     if entries is None:
         return None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise ValueError("resources that are no list of objects")
+        raise ValueError("resources that are not a list of objects")
     recorded = []
     for entry in entries:
         kind, name, count = entry.get("type"), entry.get("name"), entry.get("count")
@@ -280,7 +280,7 @@ def _notes(context: SourceContext, has: frozenset[str], zone: str) -> Iterator[s
     if not has & {"alloctres", "allocgres"}:
         yield "GPUs are those requested: the log has neither AllocTRES nor AllocGRES"
     if any(name.endswith("gres") for name in has & set(RESOURCES)) and "nnodes" not in has:
-        yield "the log has no NNodes: GPUs told per node are taken for one node"
+        yield "the log has no NNodes: GPUs per node are taken for one node"
     cells = [cell for row in context.sample if (cell := row.get(submit)) is not None]
     if any(not is_number(cell) and not HAS_OFFSET.search(cell) for cell in cells):
         chosen = context.choices.time_zone is not None

@@ -93,8 +93,8 @@ def elapsed_s(source: str) -> pl.Expr:
 def tres_gpus(source: str) -> pl.Expr:
     """Return the GPUs of ``cpu=8,gres/gpu=4,gres/gpu:a100=4``: the total, or the sum of the types.
 
-    Both count the same GPUs, so they are never added. A missing key is 0, a count that is no whole
-    number is null.
+    Both count the same GPUs, so they are never added. A missing key is 0, a count that is not a
+    whole number is null.
     """
     cell = pl.col(source)
     typed = cell.str.split(",").list.eval(pl.element().str.extract(TRES_TYPED).cast(pl.Float64))
@@ -234,7 +234,7 @@ def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:
                 pl.col("job_id").str.contains("[", literal=True),
             ),
             Tally(
-                "jobs with GPUs of several types (none is told)",
+                "jobs with GPUs of several types (no type is kept)",
                 pl.col("is_mixed") & pl.col("gpu_type").is_null(),
             ),
         ),

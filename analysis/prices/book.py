@@ -212,7 +212,7 @@ def _canonical(path: Path, table: pl.DataFrame) -> pl.DataFrame:
     expected = {
         "timestamp": TIME_EXPECTED,
         "kind": f"one of {', '.join(KINDS)}",
-        PRICE: "US dollars above 0, at most 10,000; none only where available is told",
+        PRICE: "US dollars above 0, at most 10,000; none only where available is given",
         "available": f"a number of GPUs, 0 to {MOST_AVAILABLE:,}",
     }
     for name in (*REQUIRED, "available"):

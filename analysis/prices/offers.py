@@ -59,7 +59,7 @@ class Offer:
         begins_after_days: time from that date to ``first``, at least 0; None without one.
         available: its availability; None if not recorded.
         saving: 1 - mean / mean of the reference for this GPU, over the hours in which both have a
-            price; None without one, and where there is no such hour.
+            price; None without one, and without such an hour.
     """
 
     provider: str

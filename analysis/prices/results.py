@@ -147,7 +147,7 @@ class PriceAccount:
     Attributes:
         rows_read: rows found.
         rows_kept: rows in the table.
-        rows_skipped: rows that are no price.
+        rows_skipped: rows that are not prices.
         rows_rejected: rows that cannot be used.
         rows_without_price: rows of availability alone.
         skipped_by_reason: skipped rows by reason.

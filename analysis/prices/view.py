@@ -153,7 +153,7 @@ def _apart_notes(offers: Sequence[Offer], references: dict[str, Offer]) -> Itera
     apart = [o for o in offers if o.saving is None and o.mean and o.gpu_type in references]
     if apart:
         yield (
-            f"no saving is told of {len(apart)} of {len(offers)} offers: they have no price in an "
+            f"no saving for {len(apart)} of {len(offers)} offers: they have no price in an "
             f"hour in which the reference of their GPU has one: {_names(apart)}"
         )
 

@@ -90,4 +90,4 @@ def wrong_width(row: int, found: int, shape: TableShape, line: str) -> Refused:
 def not_text(row: int, line: bytes) -> Refused:
     """Return a line that is not UTF-8 as a refused row."""
     shown = line.decode("utf-8", "backslashreplace")
-    return Refused(row, "not_utf8", None, "bytes that are no UTF-8 text", "UTF-8 text", shown)
+    return Refused(row, "not_utf8", None, "bytes that are not UTF-8 text", "UTF-8 text", shown)

@@ -161,7 +161,9 @@ def look_early(
 
 def left_out_notes(left_out: Sequence[Path]) -> list[str]:
     """Return the notes about files that are not read: none or one."""
-    recorded = f"files left out, as they are no such log{_names(left_out)}: {len(left_out):,}"
+    recorded = (
+        f"files left out because they are not such a log{_names(left_out)}: {len(left_out):,}"
+    )
     return [recorded] if left_out else []
 
 

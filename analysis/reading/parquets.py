@@ -27,7 +27,7 @@ DAMAGE = (ValueError, LookupError, OSError, MemoryError, NotImplementedError,
 """What reading a damaged Parquet file raises; the errors of pyarrow are of these."""
 CALENDAR_S = (-9_000 * 366 * DAY_S, 9_000 * 366 * DAY_S)
 """Range of seconds after 1970 that can be written as a time; other times are invalid."""
-NOT_TEXT = "bytes that are no UTF-8 text"
+NOT_TEXT = "bytes that are not UTF-8 text"
 
 
 def open_parquet(stream: SourceStream) -> Rows:

@@ -1,5 +1,5 @@
 """Read dumps of Slurm's tools: ``scontrol show node|partition -o``, ``sacctmgr show
-assoc|qos|events -P`` and ``sshare -alP``. What a file holds is told by its first line.
+assoc|qos|events -P`` and ``sshare -alP``. The first line says what a file holds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
     found = SiteDocument()
     if lines[0].startswith(("NodeName=", "PartitionName=")):
         for number, line in enumerate(lines, 1):
-            _told(path, number, _scontrol, found, dict(ONE_LINE.findall(line)))
+            _located(path, number, _scontrol, found, dict(ONE_LINE.findall(line)))
         return found
     names = [name.strip().lower().replace(" ", "") for name in lines[0].split("|")]
     take = _reader(set(names))
@@ -57,13 +57,13 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
         cells = [cell.strip() for cell in line.split("|")]
         row = dict(zip(names, cells, strict=False))
         if take is _event:
-            _told(path, number, lambda to, told: _event(to, told, zone), found, row)
+            _located(path, number, lambda to, entry: _event(to, entry, zone), found, row)
         else:
-            _told(path, number, take, found, row)
+            _located(path, number, take, found, row)
     return found
 
 
-def _told(
+def _located(
     path: Path, number: int, take: Callable[[SiteDocument, Row], None], to: SiteDocument, row: Row
 ) -> None:
     try:
@@ -84,21 +84,21 @@ def _reader(names: set[str]) -> Callable[..., None] | None:
     return None
 
 
-def _scontrol(found: SiteDocument, told: Row) -> None:
+def _scontrol(found: SiteDocument, cells: Row) -> None:
     """Take a line of ``scontrol show node -o`` or ``scontrol show partition -o``."""
-    if "NodeName" in told:
-        gpus = gpus_of(told.get("Gres", "")) or gpus_of(told.get("CfgTRES", ""))
+    if "NodeName" in cells:
+        gpus = gpus_of(cells.get("Gres", "")) or gpus_of(cells.get("CfgTRES", ""))
         if not gpus or not gpus[0]:
             return
-        name = told["NodeName"]
+        name = cells["NodeName"]
         for key, value in (
             ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
-            ("weight", int(told.get("Weight", 1))),
+            ("weight", int(cells.get("Weight", 1))),
         ):  # fmt: skip
             found.put(value, "node", name, key)
         return
-    name = told["PartitionName"]
-    by_key = {key.lower(): value for key, value in told.items()}
+    name = cells["PartitionName"]
+    by_key = {key.lower(): value for key, value in cells.items()}
     for key, shown in PARTITION_KEYS.items():
         text = by_key.get(key)
         if text is None or (key != "nodes" and text.lower() in UNLIMITED):

@@ -1,7 +1,7 @@
 """Read a log with the fields of its scheduler: sacct, SWF, or a trace that kept them.
 
 Every other reader of logs brings them into the canonical schema; this one keeps what a replay under
-the site's rules needs. A field that is not there is told with the rule that it switches off.
+the site's rules needs. A missing field is reported with the rule that it switches off.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gpuplan.analysis.log_formats.slurm_cells import (
 )
 from gpuplan.analysis.log_formats.swf import STATUS, SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.schema import UNREADABLE
+from gpuplan.analysis.schema import METADATA_KEY, UNREADABLE, Provenance
 from gpuplan.analysis.site.columns import SITE_COLUMNS, SWITCHED_OFF
 from gpuplan.analysis.standard_error import silent_on
 from gpuplan.analysis.words import counted
@@ -53,9 +53,10 @@ class SiteLog:
         path: the file.
         sha256: hash of the file.
         kind: ``slurm``, ``swf`` or ``trace``.
-        left_out: rows that are no usable GPU job, by reason.
+        left_out: rows that are not usable GPU jobs, by reason.
         missing: fields that the log lacks.
         notes: what the user should know, one sentence each.
+        sources: hashes of the logs that a trace was made of.
     """
 
     jobs: pl.DataFrame
@@ -65,6 +66,7 @@ class SiteLog:
     left_out: dict[str, int] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def switched_off(self) -> list[str]:
         """Return what each missing field means, one sentence each."""
@@ -79,7 +81,7 @@ def read_site_log(path: Path, zone: str = "UTC") -> SiteLog:
         zone: zone of times that are written without an offset.
 
     Raises:
-        InputError: it cannot be read, is no such log, or has no GPU job.
+        InputError: it cannot be read, is not such a log, or has no GPU job.
     """
     existing_file(path)
     try:
@@ -117,9 +119,9 @@ def _read(path: Path, zone: str) -> SiteLog:
         digest = stream.sha256()
     begins = 0
     if kind == "swf":
-        told = [part for part in head.data.decode("utf-8", "replace").splitlines()[:400]
+        starts = [part for part in head.data.decode("utf-8", "replace").splitlines()[:400]
                 if "UnixStartTime:" in part]  # fmt: skip
-        time = re.search(r"UnixStartTime:\s*(\d{1,12})", told[0]) if told else None
+        time = re.search(r"UnixStartTime:\s*(\d{1,12})", starts[0]) if starts else None
         begins = int(time[1]) if time else 0
     read, present = _slurm(cells, has, zone) if kind == "slurm" else _swf(cells, begins)
     jobs, left_out = _usable(read)
@@ -132,10 +134,10 @@ def _read(path: Path, zone: str) -> SiteLog:
 def _checked(log: SiteLog) -> SiteLog:
     started = log.jobs.filter(pl.col("start").is_not_null()).height if log.jobs.height else 0
     if not started:
-        told = "; ".join(f"{count} {why}" for why, count in log.left_out.items())
+        reasons = "; ".join(f"{count} {why}" for why, count in log.left_out.items())
         raise InputError(
             log.path,
-            f"has no GPU job that started ({told or 'no rows'})",
+            f"has no GPU job that started ({reasons or 'no rows'})",
             expected="jobs with Submit, Start, End and GPUs",
         )
     return log
@@ -225,8 +227,8 @@ def _limit(cell: pl.Expr) -> pl.Expr:
         .then(one * 60 + two)
         .otherwise(one * 60)
     )
-    told = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
-    return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(told)
+    parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
+    return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
 
 
 def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
@@ -258,8 +260,8 @@ def _swf(cells: pl.DataFrame, begins: int) -> tuple[pl.DataFrame, set[str]]:
         priority=pl.lit(None, pl.Int64), reason=none, flags=none, reservation=none,
         node_list=none, submit_line=none, billing=pl.lit(None, pl.Float64),
     )  # fmt: skip
-    told = {name for name in ("user", "account", "partition", "limit_s") if read[name].count()}
-    return read, told | {"job_id", "submit", "start", "end", "run_s", "gpus", "state"}
+    recorded = {name for name in ("user", "account", "partition", "limit_s") if read[name].count()}
+    return read, recorded | {"job_id", "submit", "start", "end", "run_s", "gpus", "state"}
 
 
 def _from_trace(path: Path) -> SiteLog:
@@ -294,7 +296,17 @@ def _from_trace(path: Path) -> SiteLog:
     )  # fmt: skip
     jobs, left_out = _usable(read)
     absent = tuple(name for name in SWITCHED_OFF if not jobs[name].count())
-    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent)
+    return SiteLog(jobs, path, sha256_of(path), "trace", left_out, absent, sources=_made_of(path))
+
+
+def _made_of(trace: Path) -> tuple[str, ...]:
+    """Return the hashes of the logs that a trace was made of, where it says so."""
+    stored = pl.read_parquet_metadata(trace).get(METADATA_KEY)
+    try:
+        known = Provenance.from_json(stored).sources if stored else ()
+    except (ValueError, TypeError):
+        return ()
+    return tuple(one.sha256 for one in known)
 
 
 def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:

@@ -64,6 +64,11 @@ def read_slurm_conf(path: Path) -> SiteDocument:
     return found
 
 
+def included_files(path: Path) -> list[Path]:
+    """Return a slurm.conf and the files it includes that have lines. Raises `InputError`."""
+    return list(dict.fromkeys([path, *(file for file, _, _ in _lines(path, []))]))
+
+
 def _lines(path: Path, above: list[Path]) -> Iterator[tuple[Path, int, str]]:
     """Yield the lines of a file and of those it includes, without comments and continuations."""
     if path in above or len(above) > MOST_INCLUDES:
@@ -110,30 +115,32 @@ class _Conf:
             if kind in self.defaults:
                 self._entry(kind, name, dict(pairs[1:]), path, number)
             elif kind == "nodeset":
-                told = dict(pairs[1:])
-                self.sets[name] = expand_hosts(told.get("nodes", ""))
+                settings = dict(pairs[1:])
+                self.sets[name] = expand_hosts(settings.get("nodes", ""))
             else:
                 for key, value in pairs:
                     self._setting(key, value)
         except ValueError as error:
             raise InputError(path, str(error), row=number) from error
 
-    def _entry(self, kind: str, name: str, told: dict[str, str], path: Path, number: int) -> None:
+    def _entry(
+        self, kind: str, name: str, settings: dict[str, str], path: Path, number: int
+    ) -> None:
         if name.upper() == "DEFAULT":
-            self.defaults[kind] |= told
+            self.defaults[kind] |= settings
             return
-        told = self.defaults[kind] | told
+        settings = self.defaults[kind] | settings
         if kind == "nodename":
-            self._node(name, told)
+            self._node(name, settings)
         else:
-            self._partition(name, told)
+            self._partition(name, settings)
             self.partitions[name] = (path, number)
 
-    def _node(self, name: str, told: dict[str, str]) -> None:
+    def _node(self, name: str, settings: dict[str, str]) -> None:
         hosts = expand_hosts(name)
-        gpus = gpus_of(told.pop("gres", ""))
-        weight = int(told.pop("weight", 1))
-        self._unused("Node", told)
+        gpus = gpus_of(settings.pop("gres", ""))
+        weight = int(settings.pop("weight", 1))
+        self._unused("Node", settings)
         if not gpus or not gpus[0]:
             self.plain += len(hosts)
             return
@@ -143,18 +150,18 @@ class _Conf:
         ):  # fmt: skip
             self.found.put(value, "node", name, key)
 
-    def _partition(self, name: str, told: dict[str, str]) -> None:
-        if "priority" in told:
-            told.setdefault("prioritytier", told["priority"])
-            told.setdefault("priorityjobfactor", told["priority"])
-            told.pop("priority")
+    def _partition(self, name: str, settings: dict[str, str]) -> None:
+        if "priority" in settings:
+            settings.setdefault("prioritytier", settings["priority"])
+            settings.setdefault("priorityjobfactor", settings["priority"])
+            settings.pop("priority")
         for key, shown in PARTITION_KEYS.items():
-            if key in told:
-                value: Any = told.pop(key)
+            if key in settings:
+                value: Any = settings.pop(key)
                 if key in ("prioritytier", "priorityjobfactor"):
                     value = int(value)
                 self.found.put(value, "partition", name, shown)
-        self._unused("Partition", told)
+        self._unused("Partition", settings)
 
     def _setting(self, key: str, value: str) -> None:
         if key in PRIORITY_KEYS:
@@ -163,25 +170,25 @@ class _Conf:
             self.found.put(value, "backfill", BACKFILL_KEYS[key])
         elif key == "schedulerparameters":
             for part in value.split(","):
-                name, _, told = part.partition("=")
+                name, _, settings = part.partition("=")
                 if name.strip() in PARAMETERS:
-                    self.found.put(int(told), "backfill", name.strip())
+                    self.found.put(int(settings), "backfill", name.strip())
                 elif name.strip():
                     self.found.unknown_key(f"SchedulerParameters {name.strip()}")
         else:
             self.found.unknown_key(key)
 
-    def _unused(self, kind: str, told: dict[str, str]) -> None:
-        for key in told:
+    def _unused(self, kind: str, settings: dict[str, str]) -> None:
+        for key in settings:
             self.found.unknown_key(f"{kind} {key}")
 
     def finish(self, path: Path) -> None:
         """Resolve node sets and ALL, and leave out nodes and partitions without GPUs."""
         empty = []
-        for name, told in list(self.found.tables.get("partition", {}).items()):
+        for name, settings in list(self.found.tables.get("partition", {}).items()):
             file, row = self.partitions[name]
             hosts: dict[str, None] = {}
-            for part in split_hosts(str(told.get("Nodes", ""))):
+            for part in split_hosts(str(settings.get("Nodes", ""))):
                 if part.upper() == "ALL":
                     hosts |= dict.fromkeys(self.hosts)
                     continue
@@ -194,7 +201,7 @@ class _Conf:
                 empty.append(name)
                 del self.found.tables["partition"][name]
                 continue
-            told["Nodes"] = folded(list(hosts), self.hosts)
+            settings["Nodes"] = folded(list(hosts), self.hosts)
         if self.plain:
             nodes = counted(self.plain, "node")
             self.found.notes.append(f"{nodes} without GPUs left out of the model")

@@ -20,26 +20,26 @@ def read_twin(path: Path) -> tuple[SiteDocument, dict[str, Any]]:
     """Return the settings of a file and its calibration table.
 
     Raises:
-        InputError: it cannot be read, is no TOML, or has a table that is not known.
+        InputError: it cannot be read, is not TOML, or has an unknown table.
     """
     try:
-        told = tomllib.loads(read_unpacked(path).decode("utf-8"))
+        tables = tomllib.loads(read_unpacked(path).decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(
-            path, f"is no TOML: {error}", expected="a file written by gpuplan calibrate"
+            path, f"is not TOML: {error}", expected="a file written by gpuplan calibrate"
         ) from error
-    calibration = told.pop(CALIBRATION, {})
+    calibration = tables.pop(CALIBRATION, {})
     known = (*TABLES, "event")
-    for name, value in told.items():
+    for name, value in tables.items():
         if name not in known:
             raise InputError(path, f"has the unknown table [{name}]", expected=", ".join(known))
         if not isinstance(value, list if name == "event" else dict):
-            raise InputError(path, f"{name} is no table", expected=f"[{name}] or [{name}.NAME]")
+            raise InputError(path, f"{name} is not a table", expected=f"[{name}] or [{name}.NAME]")
     if not isinstance(calibration, dict):
-        raise InputError(path, "calibration is no table", expected="[calibration]")
+        raise InputError(path, "calibration is not a table", expected="[calibration]")
     sources = calibration.get("sources", {})
-    document = SiteDocument(told, {key: str(value) for key, value in sources.items()})
-    for key in _leaves(told, ()):
+    document = SiteDocument(tables, {key: str(value) for key, value in sources.items()})
+    for key in _leaves(tables, ()):
         document.sources.setdefault(dotted(*key), "given")
     return document, calibration
 
@@ -63,8 +63,8 @@ def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:
     for event in document.tables.get("event", []):
         lines += ["", "[[event]]"]
         lines += [f"{_key(k)} = {_value(v)}" for k, v in event.items() if v is not None]
-    told = {**calibration, "sources": {key: sources[key] for key in sorted(sources)}}
-    lines += _table({CALIBRATION: told}, (), {})
+    facts = {**calibration, "sources": {key: sources[key] for key in sorted(sources)}}
+    lines += _table({CALIBRATION: facts}, (), {})
     return "\n".join(lines) + "\n"
 
 

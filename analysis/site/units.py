@@ -47,7 +47,7 @@ def whole_limit(text: str) -> int | None:
 def gpus_of(text: str) -> tuple[int, str] | None:
     """Return GPUs and their type of ``gpu:a100:8(S:0-1)`` or ``cpu=4,gres/gpu=8``; None for none.
 
-    The total counts where it is told beside the types; several types have the type "".
+    The total counts where it is given beside the types; several types have the type "".
     """
     total, typed, kinds = None, 0, []
     for found in GPU.finditer(re.sub(r"\([^)]*\)", "", text)):

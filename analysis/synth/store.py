@@ -43,7 +43,7 @@ def read_model(path: Path) -> WorkloadModel:
         model: WorkloadModel = _build(WorkloadModel, stored)
         _check(model)
     except UnicodeDecodeError as error:
-        raise _no_model(path, "is no text") from error
+        raise _no_model(path, "is not text") from error
     except json.JSONDecodeError as error:
         raise _no_model(path, f"is not JSON ({error})") from error
     except ValueError as error:

@@ -63,12 +63,12 @@ def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> 
     """
     data = read_unpacked(path)
     if b"\0" in data:
-        raise InputError(path, "is no text", expected="a CSV table", hint=hint)
+        raise InputError(path, "is not text", expected="a CSV table", hint=hint)
     try:
         raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         reason = shortened(str(error).splitlines()[0], 200)
-        raise InputError(path, f"is no CSV table ({reason})", hint=hint) from error
+        raise InputError(path, f"is not a CSV table ({reason})", hint=hint) from error
     raw = raw.rename({name: name.strip() for name in raw.columns})
     missing = [name for name in required if name not in raw.columns]
     if missing:

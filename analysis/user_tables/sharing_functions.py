@@ -81,7 +81,7 @@ def read_functions(path: Path) -> list[SharedFunction]:
     try:
         tables = tomllib.loads(read_unpacked(path).decode("utf-8-sig")).get("functions")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is no TOML ({error})", hint=hint) from None
+        raise InputError(path, f"is not TOML ({error})", hint=hint) from None
     if not isinstance(tables, list) or not tables:
         raise InputError(path, "has no functions", expected="[[functions]] for each", hint=hint)
     found = [_function(path, at, table) for at, table in enumerate(tables, 1)]

@@ -19,7 +19,8 @@ from gpuplan.analysis.reading.source import read_unpacked
 
 INFERENCE, LLM, TRAINING = "inference", "llm-inference", "training"
 KINDS = (INFERENCE, LLM, TRAINING)
-NUMBERS = ("gpus", "request", "limit", "memory_gb", "start_s", "end_s")
+NEEDED = ("name", "request")
+COLUMNS = ("name", "type", "gpus", "request", "limit", "memory_gb", "start_s", "end_s", "function")
 MOST_LINE = 1 << 16
 MOST_WORKERS = 1024
 CSV_HINT = "name,type,gpus,request,limit,memory_gb,start_s,end_s"
@@ -61,20 +62,25 @@ def has_events(path: Path) -> bool:
     return first.startswith("{") and "'Action'" in first
 
 
-def is_table(path: Path) -> bool:
-    """Return whether a file is a table of instances: TOML, or a CSV with their columns."""
+def is_table(path: Path, names: Mapping[str, str] | None = None) -> bool:
+    """Return whether a file is a table of instances: TOML, or a CSV with their columns.
+
+    ``names`` are those of `read_instances`.
+    """
     if path.suffix.lower() == ".toml":
         return True
     first = read_unpacked(path).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-    return {"name", "request"} <= {cell.strip().strip('"') for cell in first.split(",")}
+    wanted = {(names or {}).get(name, name) for name in NEEDED}
+    return wanted <= {cell.strip().strip('"') for cell in first.split(",")}
 
 
-def read_instances(path: Path) -> list[SharedInstance]:
+def read_instances(path: Path, names: Mapping[str, str] | None = None) -> list[SharedInstance]:
     """Read instances, sorted as they stand in the file.
 
     A ``.toml`` file has a table ``[[instances]]`` per instance, a CSV file a row; the columns of
     both are name, type, gpus, request, limit, memory_gb, start_s, end_s and, where several are
-    instances of one function, function. Any other file has Dilu's events, one per line.
+    instances of one function, function. Any other file has Dilu's events, one per line. In a CSV
+    file ``names`` says which header stands for a column of ours.
 
     Raises:
         InputError: no such file, or what cannot be used, with its row.
@@ -85,7 +91,7 @@ def read_instances(path: Path) -> list[SharedInstance]:
     elif has_events(path):
         found = _from_events(path, text)
     else:
-        found = list(_from_csv(path, text))
+        found = list(_from_csv(path, text, names or {}))
     if not found:
         raise InputError(path, "has no instances", expected="at least one instance", hint=CSV_HINT)
     return found
@@ -101,7 +107,7 @@ def _from_events(path: Path, text: str) -> list[SharedInstance]:
         event = _literal(path, row, line)
         instance = event.get("Instance") if isinstance(event, dict) else None
         if not isinstance(instance, dict) or event.get("Action") not in ("start", "delete"):
-            raise InputError(path, "is no event of an instance", row=row, expected=EVENT)
+            raise InputError(path, "is not an event of an instance", row=row, expected=EVENT)
         name = str(instance.get("service_name") or "")
         time = _time(path, row, event.get("Time"))
         first = first or time
@@ -137,7 +143,7 @@ def _literal(path: Path, row: int, line: str) -> Any:
             warnings.simplefilter("ignore")  # of odd escapes in a text
             return ast.literal_eval(line.strip())
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        raise InputError(path, "is no Python literal", row=row, expected=EVENT) from None
+        raise InputError(path, "is not a Python literal", row=row, expected=EVENT) from None
 
 
 def _time(path: Path, row: int, value: Any) -> datetime:
@@ -149,9 +155,10 @@ def _time(path: Path, row: int, value: Any) -> datetime:
         raise InputError(path, found, row=row, column="Time", expected=expected) from None
 
 
-def _from_csv(path: Path, text: str) -> Iterable[SharedInstance]:
+def _from_csv(path: Path, text: str, names: Mapping[str, str]) -> Iterable[SharedInstance]:
     rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    missing = [name for name in ("name", "request") if name not in (rows.fieldnames or ())]
+    wanted = (*(names.get(name, name) for name in NEEDED), *names.values())
+    missing = [name for name in dict.fromkeys(wanted) if name not in (rows.fieldnames or ())]
     if missing:
         raise InputError(
             path,
@@ -160,15 +167,17 @@ def _from_csv(path: Path, text: str) -> Iterable[SharedInstance]:
             expected="instances",
             hint=f"columns are {CSV_HINT}",
         )
+    ours = {theirs: name for name, theirs in names.items()}
     for row, cells in enumerate(rows, 2):
-        yield _instance(path, row, {key: cell for key, cell in cells.items() if cell})
+        known = {ours.get(key, key): cell for key, cell in cells.items() if cell}
+        yield _instance(path, row, known)
 
 
 def _from_toml(path: Path, text: str) -> Iterable[SharedInstance]:
     try:
         tables = tomllib.loads(text).get("instances", [])
     except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"is no TOML ({error})") from None
+        raise InputError(path, f"is not TOML ({error})") from None
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise InputError(path, "instances must be tables", expected="[[instances]] for each")
     for at, table in enumerate(tables, 1):

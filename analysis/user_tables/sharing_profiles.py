@@ -58,8 +58,8 @@ def read_profile(path: Path, names: Mapping[str, str] | None = None) -> ProfileT
         names: our column -> its name in the header, where they differ.
 
     Raises:
-        InputError: no such file, a cell that is no number in its range, a pair of batch and share
-            that is measured twice or not at all.
+        InputError: no such file, a cell that is not a number in its range, a pair of batch and
+            share that is measured twice or not at all.
     """
     lines = read_unpacked(path).decode("utf-8-sig", "replace").splitlines()
     rows = [(at, line.split(",")) for at, line in enumerate(lines, 1) if line.strip()]

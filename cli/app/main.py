@@ -27,14 +27,17 @@ CLICK_ERROR: type[Exception] = next(
 )
 
 PLAIN = (
-    ("Input should be a valid number, unable to parse string as a number", "is no number"),
-    ("Input should be a valid integer, unable to parse string as an integer", "is no whole number"),
+    ("Input should be a valid number, unable to parse string as a number", "must be a number"),
+    (
+        "Input should be a valid integer, unable to parse string as an integer",
+        "must be a whole number",
+    ),
     ("Input should be greater than or equal to", "must be at least"),
     ("Input should be less than or equal to", "must be at most"),
     ("Input should be greater than", "must be above"),
     ("Input should be less than", "must be below"),
     ("Value error, ", ""),
-    ("does not match the formats", "is no time; expected one of"),
+    ("does not match the formats", "is not a valid time; expected one of"),
     ("%Y-%m-%d", "2026-01-31"),
     ("%H:%M:%S", "08:30:00"),
 )
@@ -136,7 +139,7 @@ def _leave(code: int) -> NoReturn:
     """Exit with this code, and without the shutdown of Python, which answers no signal.
 
     Where an interrupt met code run by ``exec``, as in the making of a dataclass, Python would end
-    with SIGINT whatever it is told by `sys.exit`.
+    with SIGINT whatever code `sys.exit` gets.
     """
     release_all()
     atexit._run_exitfuncs()

@@ -18,6 +18,6 @@ def removed_hint(name: str, value: str = "") -> str:
         name: as typed.
         value: what it was given.
     """
-    told = REMOVED.get(name.strip().removeprefix("--").replace("-", "_"))
+    replacement = REMOVED.get(name.strip().removeprefix("--").replace("-", "_"))
     each = value if value.isdecimal() and len(value) < 9 and int(value) else "8"
-    return f"\n  next: {told.format(each)}" if told else ""
+    return f"\n  next: {replacement.format(each)}" if replacement else ""

@@ -61,10 +61,14 @@ def register(app: typer.Typer) -> None:
 
         with messages.progress("calibrating"):
             document = site.document()
-            told = read_site_log(log, site.zone)
-            inferred = complete(document, told, cluster=site.shape(), infer=site.infer)
+            site_log = read_site_log(log, site.zone)
+            inferred = complete(document, site_log, cluster=site.shape(), infer=site.infer)
             found = calibrated(
-                told, document, inferred, warmup_s=site.warmup_s(), limit_factor=site.limit_factor
+                site_log,
+                document,
+                inferred,
+                warmup_s=site.warmup_s(),
+                limit_factor=site.limit_factor,
             )
         parameters = site.parameters() | {"advice": show_advice}
         text = twin_text(document, calibration_table(found, site))
@@ -125,10 +129,12 @@ def _report(found: Calibration, parameters: dict[str, Any], show_advice: bool) -
         return draw_calibration(found)
 
     rows = found.log.jobs.height
+    tables = tuple(calibration_tables(found, show_advice))
     return Report(
         command="calibrate",
         results=results,
-        tables=tuple(calibration_tables(found, show_advice)),
+        tables=tables,
+        answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
         inputs=(InputFile(str(found.log.path), found.log.sha256, rows),),
         parameters=parameters,
         headline=calibration_headline(found),

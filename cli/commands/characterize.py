@@ -13,6 +13,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Report
+from gpuplan.cli.options.gpu_price_options import GpuPriceChoice
 from gpuplan.cli.options.log_choice import TRACE_HELP
 from gpuplan.cli.options.shared_options import (
     OutputWithoutRows,
@@ -39,6 +40,7 @@ def characterize(
     ],
     choice: TraceChoice,
     priced: PriceChoice,
+    own: GpuPriceChoice,
     top: Annotated[
         int,
         COMMON,
@@ -99,6 +101,7 @@ def characterize(
             include_running, top, fits, ci, resamples or RESAMPLES, choice.seed
         ),
         prices=prices,
+        price=own.prices(),
     )
     return Study(request, _answer)
 
@@ -127,9 +130,10 @@ def _answer(request: CharacterizeRequest) -> Report:
 
 
 def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
-    from gpuplan.cli.tables.characterize_tables import headline, workload_tables
+    from gpuplan.cli.tables.characterize_tables import main_statistics, workload_tables
     from gpuplan.cli.tables.fit_tables import fit_tables
     from gpuplan.cli.tables.price_tables import bill_tables
+    from gpuplan.cli.tables.today_tables import gpu_type_table, workload_headline
 
     (portrait,), bill = found.portraits, found.bill
 
@@ -138,18 +142,24 @@ def _one(found: CharacterizeStudy, parameters: dict[str, Any]) -> Report:
 
         return draw_workload(portrait.workload, portrait.fits)
 
+    tables = workload_tables(portrait.workload, portrait.intervals)
+    types = () if found.today is None else (gpu_type_table(found.today),)
     return Report(
         command="characterize",
         results=plain(found.results),
         tables=(
-            *workload_tables(portrait.workload, portrait.intervals),
+            tables[0],
+            *types,
+            *tables[1:],
             *(fit_tables(portrait.fits) if portrait.fits else ()),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
         inputs=found.inputs,
         parameters=parameters,
-        headline=headline(portrait.workload),
+        headline=workload_headline(portrait.workload, found.today),
         warnings=found.warnings,
+        caveats=found.caveats,
+        answer=(*types, main_statistics(tables[0])),
         figure=draw,
     )
 

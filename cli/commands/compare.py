@@ -11,25 +11,38 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.formats.units import show_duration, show_jobs, show_number, show_share, show_usd
-from gpuplan.cli.options.cluster_options import ClusterChoice
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_count,
+    show_duration,
+    show_number,
+    show_share,
+    show_usd,
+)
+from gpuplan.cli.options.cluster_options import ClusterListChoice
 from gpuplan.cli.options.completion import DEFAULT_POLICIES, one_of, policies
 from gpuplan.cli.options.engine_options import EngineChoice
+from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
+from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import (
+    COMPILING,
+    LimitFactor,
+    ReplayChoice,
+    with_limit_factor,
+)
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.compare import PolicyComparison
     from gpuplan.planner.studies.compare import CompareRequest
 
-EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --cluster 8x4"
+EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --gpus 256,512 --price 1.29"
 
 
 def compare(
@@ -38,8 +51,11 @@ def compare(
     replay: ReplayChoice,
     market: MarketChoice,
     engine: EngineChoice,
-    cluster: ClusterChoice,
+    lending: LendingChoice,
+    cluster: ClusterListChoice,
     gpu_types: GpuTypeChoice,
+    priced: GpuPriceChoice,
+    window: WindowChoice,
     policy: Annotated[
         list[str] | None,
         COMMON,
@@ -61,29 +77,34 @@ def compare(
             help="A setting: key=value for every policy that has it, policy.key=value for "
             "one. Default prices in dollars per GPU-hour: "
             "serverless_usd_per_gpu_h=2.10, marketplace_median_usd_per_gpu_h=1.08, "
-            "conventional_usd_per_gpu_h=1.29. A cluster is rented at the last two; "
-            "usd_per_gpu_h gives its GPUs one price. May be repeated.",
+            "conventional_usd_per_gpu_h=1.29, the price of a cluster too. May be repeated.",
             show_default=False,
         ),
     ] = None,
+    limit_factor: LimitFactor = None,
 ) -> Study[CompareRequest]:
     """Replay a trace under several policies, and compare cost and completion times."""
-    from gpuplan.cli.options.policy_specs import read_contenders
+    from gpuplan.cli.options.policy_specs import read_sizes
     from gpuplan.planner.studies.compare import CompareRequest
 
     request = CompareRequest(
-        gpu_types.rated(replay.request(trace, choice, market)),
+        lending.marked(gpu_types.rated(replay.request(trace, choice, market))),
         tuple(
-            read_contenders(
+            read_sizes(
                 policy or DEFAULT_POLICIES,
-                gpu_types.settings(settings),
-                cluster.size(),
+                lending.settings(
+                    policy or DEFAULT_POLICIES,
+                    gpu_types.settings(with_limit_factor(settings, limit_factor)),
+                ),
+                cluster.sizes(),
                 are_priced=market.prices is not None,
             )
         ),
         engine.build(),
+        price=priced.prices(),
+        window=window.window.value,
     )
-    return Study(request, partial(_answer, size=cluster.parameters()))
+    return Study(request, partial(_lent, size=cluster.parameters()))
 
 
 COMMAND = StudyCommand("compare", compare, EXAMPLE, output=ReplayOutput)
@@ -94,7 +115,16 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
+def _lent(request: CompareRequest, size: dict[str, Any]) -> Report:
+    """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.lending_tables import with_lending
+
+    report = _answer(request, size)
+    return with_lending(report, report.results["policies"])
+
+
 def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
+    from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.compare import compare as run
     from gpuplan.simkit.jit import compiling
@@ -104,7 +134,9 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
         compiling(lambda: messages.note(COMPILING)),
     ):
         study = run(request, progress)
-    found = study.found
+    found, today = study.found, study.priced.today
+    rows = found.summary()["policies"]
+    has_deadlines = study.replayed.jobs.has_deadlines
 
     def figure() -> Figure:
         from gpuplan.cli.figures.policies import draw_policies
@@ -113,45 +145,26 @@ def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:
 
     return Report(
         command="compare",
-        results=found.summary(),
-        tables=_tables(found),
+        results=study.summary(),
+        tables=_tables(rows, has_deadlines=has_deadlines),
         inputs=study.replayed.inputs,
         parameters={
             "policies": study.policy_parameters(),
             **size,
+            "price": None if request.price is None else dict(request.price.usd_per_gpu_h),
+            "window": request.window,
             **study.replayed.parameters,
         },
-        headline=_headline(found),
+        headline=answer_text(today, rows),
         warnings=study.warnings,
-        notes=price_notes(request.policies) if request.replay.prices is None else (),
+        caveats=study.caveats,
+        notes=price_notes(request.policies, has_price=request.price is not None)
+        if request.replay.prices is None
+        else (),
+        answer=(answer_table(today, rows, has_deadlines=has_deadlines),),
         figure=figure,
         frame=found.to_frame,
         timeline=found.timeline,
-    )
-
-
-def _headline(found: PolicyComparison) -> str:
-    cheapest, fastest = found.outcomes[found.cheapest], found.outcomes[found.fastest]
-    best = _price(found, found.cheapest)
-    jobs = show_jobs(cheapest.results["jobs"], found.span_s)
-    if len(found.outcomes) == 1:
-        return f"{jobs} under {cheapest.label}: {best}."
-    if cheapest is fastest:
-        return f"{jobs}: {cheapest.label} is the cheapest and the fastest, {best}."
-    more = fastest.results["cost_usd"] - cheapest.results["cost_usd"]
-    sooner_s = cheapest.results["mean_jct_s"] - fastest.results["mean_jct_s"]
-    trade = f": {show_usd(more)} more buys {show_duration(sooner_s)} a job"
-    return (
-        f"{jobs}: {cheapest.label} is the cheapest, {best}; {fastest.label} is the "
-        f"fastest, {_price(found, found.fastest)}"
-        f"{trade if round(more, 2) and round(sooner_s, 3) else ''}."
-    )
-
-
-def _price(found: PolicyComparison, index: int) -> str:
-    results = found.outcomes[index].results
-    return (
-        f"{show_usd(results['cost_usd'])} for a mean JCT of {show_duration(results['mean_jct_s'])}"
     )
 
 
@@ -160,6 +173,8 @@ def _ratio(value: float) -> str:
 
 
 TIMES = (
+    Column("gpus", "GPUs", show_count),
+    Column("usd_per_month", "$/month", show_about_usd),
     Column("cost_usd", "cost", show_usd),
     Column("cost_over_first", "to first", _ratio),
     Column("mean_jct_s", "mean JCT", show_duration),
@@ -170,26 +185,34 @@ TIMES = (
 )
 SHARES = (
     Column("mean_jct_over_first", "mean JCT to first", _ratio),
-    Column("mean_wait_s", "waiting", show_duration),
+    Column("mean_wait_s", "mean wait", show_duration),
+    Column("p95_wait_s", "P95 wait", show_duration),
     Column("finished_within_10min_share", "within 10 min", show_share),
     Column("deadline_miss_share", "late", show_share),
-    Column("paid_gpu_h", "GPU-hours paid", show_number),
+    Column("paid_gpu_h", "GPU-hours billed", show_number),
     Column("utilization", "used", show_share),
+    Column("backlog_jobs", "backlog (jobs)", show_count),
+    Column("backlog_gpu_h", "backlog (GPU-h)", show_number),
 )
 
 
-def _tables(found: PolicyComparison) -> tuple[Table, ...]:
-    rows = found.summary()["policies"]
+def _tables(rows: list[dict[str, Any]], *, has_deadlines: bool) -> tuple[Table, ...]:
     for row in rows:
         row["note"] = "" if row["non_dominated"] else "dominated"
     spaced = Column("label", "policy", lambda label: label.replace(",", ", "))  # wraps there
     named = (spaced, Column("policy", ""))
-    hidden = tuple(Column(column.key, "") for column in (*SHARES, Column("non_dominated", "")))
+    hidden = (Column("window_s", ""), *(Column(column.key, "") for column in SHARES))
+    shares = tuple(one for one in SHARES if has_deadlines or one.key != "deadline_miss_share")
     return (
-        _table("Cost and job completion time (JCT)", (*named, *TIMES, *hidden), rows),
         _table(
-            "Waiting (JCT less run time), GPUs; dominated: another is as good in cost and mean JCT",
-            (named[0], *SHARES, Column("note", "note")),
+            "Cost and job completion time (JCT)",
+            (*named, *TIMES, *hidden, Column("non_dominated", "")),
+            rows,
+        ),
+        _table(
+            "Waiting (JCT less run time) and GPUs; dominated: another is cheaper and as fast, or "
+            "faster and as cheap",
+            (named[0], *shares, Column("note", "note")),
             rows,
         ),
     )

@@ -16,10 +16,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import log_formats, one_of
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, mapping
+from gpuplan.cli.options.completion import log_formats
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option, mapping
+from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
     OutputFormat,
     ResultFormat,
     the_only,
@@ -52,7 +52,7 @@ def ingest(
         typer.Argument(
             help="Job logs: CSV, JSON, JSON lines or Parquet, plain, .gz, .zst, "
             ".zip or .tar, folders of them, or - for standard input. Several are joined in this "
-            "order; what is no log in a folder or archive is left out and told.",
+            "order; other files in a folder or archive are left out and listed.",
             metavar="SRC",
             show_default=False,
         ),
@@ -60,26 +60,16 @@ def ingest(
     outs: Annotated[
         list[Path],
         COMMON,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet "
-            "next to it.",
-            metavar="FILE.parquet",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
+        table_file(
+            "Trace to write (.parquet). Unusable rows go to <name>.rejects.parquet next to it.",
         ),
     ],
     source_format: Annotated[
         str | None,
         COMMON,
-        typer.Option(
-            help="Format of the log, instead of detecting it; see [cyan]gpuplan list "
-            "formats[/cyan].",
-            metavar="NAME",
-            autocompletion=one_of(log_formats),
-            show_default=False,
-            rich_help_panel=READING_PANEL,
+        format_option(
+            "Format of the log, instead of detecting it; see [cyan]gpuplan list formats[/cyan].",
+            log_formats,
         ),
     ] = None,
     columns: Annotated[
@@ -184,7 +174,7 @@ def _answer(request: IngestRequest) -> Report:
 def _report(result: IngestResult, request: IngestRequest) -> Report:
     summary = plain(result.results())
     rejected, by_reason = summary["rows_rejected"], summary["rejected_by_reason"]
-    told = result.provenance
+    provenance = result.provenance
     facts = [
         (key, value)
         for key, value in summary.items()
@@ -194,8 +184,10 @@ def _report(result: IngestResult, request: IngestRequest) -> Report:
     if by_reason:
         reasons = (Column("reason", "reason"), Column("rows", "rows"))
         tables.append(Table("Rejected rows", reasons, list(by_reason.items())))
-    if told.notes:
-        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+    if provenance.notes:
+        tables.append(
+            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
+        )
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
     warnings = ((unused,) if rejected else ()) + result.warnings
     return Report(
@@ -204,9 +196,9 @@ def _report(result: IngestResult, request: IngestRequest) -> Report:
         tables=tuple(tables),
         inputs=tuple(
             InputFile(path=source.name, sha256=source.sha256, rows=rows)
-            for source, rows in zip(told.sources, result.rows_by_source, strict=True)
+            for source, rows in zip(provenance.sources, result.rows_by_source, strict=True)
         ),
         parameters=plain(request.parameters()),
-        headline=f"{counted(told.rows_kept, 'job')} in {result.output}",
+        headline=f"{counted(provenance.rows_kept, 'job')} in {result.output}",
         warnings=warnings,
     )

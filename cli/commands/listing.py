@@ -196,7 +196,24 @@ def _policies() -> Listing:
             }
         )
     columns = {"policy": "policy", "about": "what it does"}
-    return Listing(rows, "policy", "Policies, for --policy", columns, _policy_details)
+    title = "Policies, for --policy"
+    return Listing(rows, "policy", title, columns, _policy_details, _policies_in_brief(rows))
+
+
+def _policies_in_brief(rows: list[Row]) -> list[Row]:
+    """Return the rows of a table in which some policies stand with another one."""
+    from gpuplan.planner.registry import POLICIES
+
+    also: dict[str, list[str]] = {}
+    for name, policy in POLICIES.items():
+        also.setdefault(policy.listed_with, []).append(name)
+    own = [row for row in rows if not POLICIES[row["policy"]].listed_with]
+    return [
+        {**row, "about": f"{row['about']} (also {', '.join(also[row['policy']])})"}
+        if row["policy"] in also
+        else row
+        for row in own
+    ]
 
 
 def _policy_details(rows: list[Row]) -> tuple[Table, ...]:

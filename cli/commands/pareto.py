@@ -121,7 +121,7 @@ def _answer(request: ParetoRequest, given: dict[str, Any]) -> Report:
         report,
         parameters=_parameters(study, given),
         inputs=study.inputs,
-        warnings=(*study.priced.notes, *report.warnings),
+        caveats=(*study.priced.notes, *report.caveats),
     )
 
 
@@ -161,7 +161,8 @@ def _parameters(study: ParetoStudy, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
-    from gpuplan.cli.pareto.headline import headline, warnings
+    from gpuplan.cli.pareto.answer import answer_tables
+    from gpuplan.cli.pareto.headline import caveats, headline, warnings
     from gpuplan.cli.pareto.sections import section_tables
     from gpuplan.cli.pareto.tables import study_tables
 
@@ -170,31 +171,40 @@ def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
 
         return draw_frontier(study)
 
+    first, *others = study_tables(study)
+    answer = answer_tables(study)
     return Report(
         command="pareto",
         results=study.summary(),
-        tables=(*study_tables(study), *section_tables(study)),
+        tables=(first, answer[0], *others, *section_tables(study)),
         headline=headline(study),
-        warnings=(*trace.notes, *warnings(study, assumed=assumed)),
+        warnings=(*warnings(study), *trace.notes),
+        caveats=tuple(caveats(study, assumed=assumed)),
+        answer=answer,
         figure=figure,
         frame=study.to_frame,
     )
 
 
 def _typed_report(study: TypedStudy, trace: Trace, *, assumed: bool) -> Report:
-    from gpuplan.cli.pareto.typed import typed_headline, typed_tables, typed_warnings
+    from gpuplan.cli.pareto.typed import typed_caveats, typed_headline, typed_tables, typed_warnings
+    from gpuplan.cli.pareto.typed_answer import typed_answer
 
     def figure() -> Figure:
         from gpuplan.cli.figures.frontier import draw_types
 
         return draw_types(study)
 
+    first, *others = typed_tables(study)
+    answer = typed_answer(study)
     return Report(
         command="pareto",
         results=study.summary(),
-        tables=tuple(typed_tables(study)),
+        tables=(first, answer[0], *others),
         headline=typed_headline(study),
-        warnings=(*trace.notes, *typed_warnings(study, assumed=assumed)),
+        warnings=(*typed_warnings(study), *trace.notes),
+        caveats=tuple(typed_caveats(study, assumed=assumed)),
+        answer=answer,
         figure=figure,
         frame=study.to_frame,
     )

@@ -18,8 +18,9 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
-from gpuplan.cli.options.completion import one_of, price_formats
-from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects
+from gpuplan.cli.options.completion import price_formats
+from gpuplan.cli.options.log_choice import READING_PANEL, MaxRejects, format_option
+from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     DATE_FORMATS,
     OUTPUT_PANEL,
@@ -72,26 +73,18 @@ def prices(
     outs: Annotated[
         list[Path],
         COMMON,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Price table to write (.parquet). Unusable rows go to "
+        table_file(
+            "Price table to write (.parquet). Unusable rows go to "
             "<name>.rejects.parquet next to it.",
-            metavar="FILE.parquet",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
         ),
     ],
     source_format: Annotated[
         str | None,
         COMMON,
-        typer.Option(
-            help="Format of every source, instead of detecting it: aws, aws-tsv, "
+        format_option(
+            "Format of every source, instead of detecting it: aws, aws-tsv, "
             "canonical, prime, skypilot, spot-availability, vast.",
-            metavar="NAME",
-            autocompletion=one_of(price_formats),
-            show_default=False,
-            rich_help_panel=READING_PANEL,
+            price_formats,
         ),
     ] = None,
     as_of: Annotated[
@@ -199,7 +192,7 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
     result, book, found = study.account, study.book, study.view
     results = plain(study.results)
     account = {name: results[name] for name in PriceAccount.__dataclass_fields__}
-    told = result.provenance
+    provenance = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
     tables.append(Table("Price table", (Column("field", "field"), Column("value", "value")), facts))
@@ -209,17 +202,18 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         Column("sampling", "sampling"),
         Column("rows", "rows"),
     )
-    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in told.sources]
+    rows = [(one.name, one.source_format, one.sampling, one.rows) for one in provenance.sources]
     tables.append(Table("Sources", columns, rows))
-    if told.rows_rejected:
+    if provenance.rows_rejected:
         reasons = (Column("reason", "reason"), Column("rows", "rows"))
-        tables.append(Table("Rejected rows", reasons, list(told.rows_rejected.items())))
-    if told.notes:
-        tables.append(Table("Notes", (Column("note", "note"),), [(note,) for note in told.notes]))
+        tables.append(Table("Rejected rows", reasons, list(provenance.rows_rejected.items())))
+    if provenance.notes:
+        tables.append(
+            Table("Notes", (Column("note", "note"),), [(note,) for note in provenance.notes])
+        )
     rejected, unpriced = account["rows_rejected"], account["rows_without_price"]
-    kept = [
-        f"{counted(told.rows_kept - unpriced, 'price')} of {counted(len(found.offers), 'source')}"
-    ]
+    priced = counted(provenance.rows_kept - unpriced, "price")
+    kept = [f"{priced} of {counted(len(found.offers), 'source')}"]
     if unpriced:
         kept.append(f"{counted(unpriced, 'count')} of availability without a price")
     unused = f"{counted(rejected, 'row')} cannot be used; see {result.rejects_file}"
@@ -228,9 +222,9 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         command="prices",
         results=results,
         tables=tuple(tables),
-        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in told.sources),
+        inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in provenance.sources),
         parameters=plain(request.parameters()),
-        headline=f"{' and '.join(kept[unpriced == told.rows_kept :])} in {result.output}",
+        headline=f"{' and '.join(kept[unpriced == provenance.rows_kept :])} in {result.output}",
         warnings=warnings,
         figure=lambda: _figure(book, found),
     )

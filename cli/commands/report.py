@@ -153,7 +153,8 @@ def report(
     from gpuplan.cli.documents.gates import conclude, judge_all
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
-    from gpuplan.cli.gates.gates import allowing, read_condition, warnings_only
+    from gpuplan.cli.gates.conditions import read_condition
+    from gpuplan.cli.gates.gates import allowing, warnings_only
 
     usual = TraceChoice().parameters()
     shared = {key: value for key, value in choice.parameters().items() if value != usual[key]}

@@ -12,9 +12,9 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand
 from gpuplan.cli.formats.report import Column, Report, Table
 from gpuplan.cli.formats.shapes import replay_shapes
 from gpuplan.cli.formats.units import (
+    show_about_usd,
     show_count,
     show_duration,
-    show_jobs,
     show_number,
     show_share,
     show_threshold,
@@ -22,18 +22,24 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.options.cluster_options import ClusterChoice
 from gpuplan.cli.options.completion import one_of, policies
+from gpuplan.cli.options.gpu_price_options import GpuPriceChoice, WindowChoice
 from gpuplan.cli.options.gpu_type_options import GpuTypeChoice
+from gpuplan.cli.options.lending_options import LendingChoice
 from gpuplan.cli.options.market_options import (
     MarketChoice,
     ReplayOutput,
 )
-from gpuplan.cli.options.replays import COMPILING, ReplayChoice
+from gpuplan.cli.options.replays import (
+    COMPILING,
+    LimitFactor,
+    ReplayChoice,
+    with_limit_factor,
+)
 from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.studies.simulate import SimulateRequest
 
 EXAMPLE = "gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet"
@@ -44,8 +50,11 @@ def simulate(
     choice: TraceChoice,
     replay: ReplayChoice,
     market: MarketChoice,
+    lending: LendingChoice,
     cluster: ClusterChoice,
     gpu_types: GpuTypeChoice,
+    priced: GpuPriceChoice,
+    window: WindowChoice,
     policy: Annotated[
         str,
         COMMON,
@@ -64,16 +73,21 @@ def simulate(
             show_default=False,
         ),
     ] = None,
+    limit_factor: LimitFactor = None,
 ) -> Study[SimulateRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
     from gpuplan.cli.options.policy_specs import read_contender
     from gpuplan.planner.studies.simulate import SimulateRequest
 
     chosen = read_contender(
-        policy, gpu_types.settings(settings), cluster.size(), is_priced=market.prices is not None
+        policy,
+        lending.settings([policy], gpu_types.settings(with_limit_factor(settings, limit_factor))),
+        cluster.size(),
+        is_priced=market.prices is not None,
     )
-    request = gpu_types.rated(replay.request(trace, choice, market))
-    return Study(SimulateRequest(request, chosen), _answer)
+    jobs = lending.marked(gpu_types.rated(replay.request(trace, choice, market)))
+    request = SimulateRequest(jobs, chosen, priced.prices(), window.window.value)
+    return Study(request, _lent)
 
 
 COMMAND = StudyCommand("simulate", simulate, EXAMPLE, output=ReplayOutput)
@@ -84,14 +98,27 @@ def register(app: typer.Typer) -> None:
     COMMAND.register(app)
 
 
+def _lent(request: SimulateRequest) -> Report:
+    """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.lending_tables import with_lending
+
+    report = _answer(request)
+    return with_lending(report, [{"label": request.policy.label, **report.results}])
+
+
 def _answer(request: SimulateRequest) -> Report:
+    from gpuplan.cli.tables.policy_answer import answer_table, answer_text
     from gpuplan.cli.tables.price_notes import price_notes
     from gpuplan.planner.studies.simulate import simulate as run
     from gpuplan.simkit.jit import compiling
 
     with messages.progress("replaying"), compiling(lambda: messages.note(COMPILING)):
         study = run(request)
-    result = study.run
+    result, today, found = study.run, study.priced.today, study.summary()
+    row = {**found, "name": result.policy, "label": result.policy}
+    has_deadlines = study.replayed.jobs.has_deadlines
+    tables = _tables(found, has_deadlines=has_deadlines)
+    answer = answer_table(today, [row], has_deadlines=has_deadlines)
 
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
@@ -100,26 +127,20 @@ def _answer(request: SimulateRequest) -> Report:
 
     return Report(
         command="simulate",
-        results=result.summary(),
-        tables=(*_tables(result), *replay_shapes(result.lines())),
+        results=found,
+        tables=(*tables, *replay_shapes(result.lines())),
         inputs=study.replayed.inputs,
         parameters=study.parameters(),
-        headline=_headline(result),
+        headline=answer_text(today, [row]),
         warnings=study.warnings,
-        notes=price_notes([request.policy]) if request.replay.prices is None else (),
+        caveats=study.caveats,
+        notes=price_notes([request.policy], has_price=request.price is not None)
+        if request.replay.prices is None
+        else (),
+        answer=(answer, tables[1]),
         figure=figure,
         frame=result.to_frame,
         timeline=result.timeline,
-    )
-
-
-def _headline(result: Simulation) -> str:
-    found = result.results
-    jobs = show_jobs(found["jobs"])
-    return (
-        f"{jobs} under {result.policy}: {show_usd(found['cost_usd'])}, mean JCT "
-        f"{show_duration(found['mean_jct_s'])}, of which {show_duration(found['mean_service_s'])} "
-        "is run time."
     )
 
 
@@ -132,6 +153,7 @@ SHOWN = {
         "p99_jct_s": Column("p99_jct_s", "P99", show_duration),
         "deadline_miss_share": Column("deadline_miss_share", "late", show_share),
         "cost_usd": Column("cost_usd", "cost", show_usd),
+        "usd_per_month": Column("usd_per_month", "$/month", show_about_usd),
         "makespan_s": Column("makespan_s", "last finish after", show_duration),
     },
     "Where the mean JCT goes": {
@@ -156,6 +178,8 @@ SHOWN = {
         "utilization": Column("utilization", "used", show_share),
         "gpu_busy_share": Column("gpu_busy_share", "held", show_share),
         "fragmented_share": Column("fragmented_share", "fragmented", show_share),
+        "backlog_jobs": Column("backlog_jobs", "backlog (jobs)", show_count),
+        "backlog_gpu_h": Column("backlog_gpu_h", "backlog (GPU-h)", show_number),
         "finished_within_10min_share": Column(
             "finished_within_10min_share", "jobs done within 10 min", show_share
         ),
@@ -182,12 +206,11 @@ SHOWN = {
 """Table title -> result key -> column; a policy without a key has no such column."""
 
 
-def _tables(result: Simulation) -> tuple[Table, ...]:
+def _tables(results: dict[str, Any], *, has_deadlines: bool) -> tuple[Table, ...]:
+    hidden = set() if has_deadlines else {"deadline_miss_share"}
     tables = []
     for title, columns in SHOWN.items():
-        found: dict[str, Any] = {
-            key: result.results[key] for key in columns if key in result.results
-        }
+        found = {key: results[key] for key in columns if key in results and key not in hidden}
         if found:
             tables.append(
                 Table(title, tuple(columns[key] for key in found), [list(found.values())])

@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
 DEFAULT_THRESHOLDS = "30,60,120,300,600,1800,3600"
-ALONE = (
-    "the saving is against everything serverless: --against fifo --cluster N sets it against a "
-    "cluster as it may run today, --against serverful-only against rented GPUs alone"
-)
 MOST_RATIO = 1e3
 MOST_WORTH_USD = 1e6  # an hour of a job
 
@@ -102,8 +98,7 @@ def sweep(
         typer.Option(
             help="A policy to compare with, such as today's scheduler: fifo:cluster=8x4. "
             "It replays the same jobs at its own prices and also takes --set. Lists "
-            "take /, as in 2d-las:limits_gpu_s=600/3600. Default: everything "
-            "serverless.",
+            "take /, as in 2d-las:limits_gpu_s=600/3600.",
             metavar="NAME[:KEY=VALUE,...]",
             autocompletion=one_of(policies),
             show_default=False,
@@ -113,8 +108,9 @@ def sweep(
         str | None,
         COMMON,
         typer.Option(
-            help="GPUs of the --against policy: 64, 8x4 (8 nodes of 4 GPUs), or x4 (as "
-            "many nodes of 4 as needed).",
+            help="GPUs of today's cluster: 64, or 8x4 (8 nodes of 4 GPUs). With --against, "
+            "the cluster of that policy, also x4 (as many nodes of 4 as needed). Default: "
+            "the most GPUs the log ever held.",
             metavar=METAVAR,
             show_default=False,
         ),
@@ -165,11 +161,10 @@ def sweep(
     marked = [] if one_mark is None else [parse_mark(one_mark)]
     _check_size(settings or [])
     size = None if cluster is None else read_size(cluster)
-    if size is not None and today is None:
-        workers = size.shape.gpus or "N"
+    if size is not None and today is None and size.shape.gpus is None:
         raise UsageError(
-            f"{size.option}: it is the cluster of --against, which is not given\n  next: --against "
-            f"fifo {size.option}, or --capacity {workers} for the most workers rented"
+            f"{size.option}: the number of nodes is missing, which only --against finds\n"
+            f"  next: --cluster 8{size.shape}, or --against fifo {size.option}"
         )
     ours = read_contender("allpass", settings or [])
     _check_swept(ours, capacity, rules)
@@ -191,6 +186,7 @@ def sweep(
         price_ratios=tuple(ratios),
         values_of_time_usd_per_h=tuple(worth),
         against=rival,
+        cluster=None if size is None or size.shape.gpus is None else (size.shape.gpus, size.option),
         level=ci,
         resamples=resamples,
         engine=engine.build(),
@@ -216,7 +212,8 @@ def register(app: typer.Typer) -> None:
 
 def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -> Report:
     from gpuplan.cli.tables.price_notes import price_notes
-    from gpuplan.cli.tables.sweep_tables import headline, sweep_tables
+    from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
+    from gpuplan.cli.tables.sweep_tables import sweep_tables
     from gpuplan.planner.studies.replay import price_choice
     from gpuplan.planner.studies.sweep import sweep as run
     from gpuplan.simkit.jit import compiling
@@ -236,14 +233,15 @@ def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -
             messages.note(f"the picture has no panel for the price ratio {missing}")
         return draw_sweep(found, *marked)
 
-    hints: tuple[str, ...] = () if request.against else (ALONE,)
+    hints: tuple[str, ...] = ()
     if request.replay.prices is None:
         policies = [request.policy, *filter(None, [request.against])]
-        hints = (*price_notes(policies, are_scaled=bool(request.price_ratios)), *hints)
+        hints = price_notes(policies, are_scaled=bool(request.price_ratios))
+    answer = answer_tables(found, *marked)
     return Report(
         command="sweep",
         results=found.summary(),
-        tables=sweep_tables(found, *marked),
+        tables=(*sweep_tables(found, *marked), answer[0]),
         inputs=study.replayed.inputs,
         parameters={
             "threshold_s": given["threshold_s"],
@@ -261,7 +259,9 @@ def _answer(request: SweepRequest, given: dict[str, Any], marked: list[float]) -
             **study.replayed.parameters,
         },
         headline=headline(found),
-        warnings=study.warnings,
+        warnings=(*sweep_warnings(found), *study.warnings),
+        caveats=study.caveats,
+        answer=answer,
         notes=hints,
         figure=figure,
         frame=found.to_frame,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpuplan.cli.formats.report import Column, Report, Shown, Table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 from gpuplan.cli.options.completion import one_of, presets
 from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
+from gpuplan.cli.options.outputs import table_file
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.synth import SynthRequest, SynthStudy
 
 SOURCE_PANEL = "What to imitate (one of these)"
-UNIT_SHOW = {
+UNIT_SHOW: dict[str, Callable[[Any], str]] = {
     "s": show_duration,
     "share": show_share,
     "jobs": show_count,
@@ -71,13 +73,8 @@ def synth(
     outs: Annotated[
         list[Path],
         COMMON,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Trace to write (.parquet).",
-            metavar="FILE.parquet",
-            show_default=False,
-            rich_help_panel=OUTPUT_PANEL,
+        table_file(
+            "Trace to write (.parquet).",
         ),
     ],
     like: Annotated[
@@ -145,7 +142,7 @@ def synth(
         ),
     ] = None,
 ) -> Study[SynthRequest]:
-    """Make a synthetic trace with the statistics of a real one."""
+    """Make a synthetic trace that is like a real one."""
     from gpuplan.planner.studies.synth import SynthRequest
 
     request = SynthRequest(
@@ -192,17 +189,18 @@ def _answer(request: SynthRequest) -> Report:
 
 def _report(study: SynthStudy, parameters: dict[str, Any]) -> Report:
     result = study.synthesis
-    told = plain(result.results())
+    summary = plain(result.results())
+    within, compared = summary["statistics_within"], summary["statistics_compared"]
     labels = ", ".join(row.statistic.label for row in result.outside)
-    few = told["statistics_too_few_data"]
+    few = summary["statistics_too_few_data"]
     return Report(
         command="synth",
-        results=told,
+        results=summary,
         tables=tuple(_tables(result)),
         inputs=study.inputs,
         parameters=parameters,
         headline=f"{result.request.jobs:,} jobs over {show_duration(result.span_s)} in "
-        f"{result.output}: {told['statistics_within']} of {told['statistics_compared']} statistics "
+        f"{result.output}: {within} of {compared} statistics "
         f"within their tolerance{f', {few} with too few data to tell' if few else ''}",
         warnings=((f"outside their tolerance: {labels}",) if labels else ())
         + result.model.warnings,

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
 from gpuplan.cli.formats.units import show_between, show_in
+from gpuplan.cli.gates.conditions import Condition, limit_of, read_condition
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
-from gpuplan.cli.gates.gates import Condition, GateResult, each, find, limit_of, read_condition
+from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,8 @@ def check_changes(comparison: DocumentDiff, conditions: Sequence[str]) -> list[G
                 raise error from None
         return _judged(changes, path, condition)
 
-    return each(conditions, judged, _limit)
+    command = comparison.old.command if list(comparison.old.studies) == [""] else ""
+    return each(conditions, by_either_name(judged, command), _limit)
 
 
 def _signed(condition: Condition) -> None:

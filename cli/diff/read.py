@@ -135,7 +135,7 @@ def _checked(path: Path, what: str, given: Any, kinds: Mapping[str, type]) -> di
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is no number of JSON, or too large")
+        raise ValueError(f"{text} is not a number of JSON, or is too large")
     return value
 
 

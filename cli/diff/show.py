@@ -38,6 +38,19 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "recommended.cost_usd": (COST, "recommended cost"),
         "recommended.mean_jct_s": (JCT, "mean JCT as recommended"),
     },
+    "bill": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "usd_per_month": (COST, "bill of a month"),
+        "idle_usd_per_month": (COST, "of it idle"),
+    },
+    "size": {
+        "jobs": (WORKLOAD, "jobs"),
+        "gpus": (COST, "GPUs needed"),
+        "usd_per_month": (COST, "cost of a month"),
+        "commitment.committed_gpus": (COST, "GPUs to commit to"),
+        "commitment.usd_per_month": (COST, "cost of a month with a commitment"),
+    },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
         "policies.cost_usd": (COST, "cost"),
@@ -121,15 +134,15 @@ def headline_of(
     if not changed and not comparison.answers and not comparison.only:
         same = "are the same" if not tolerance else f"are the same within {_percent(tolerance)}"
         return f"Nothing changed: all {count:,} numbers {same}."
-    told = []
+    parts = []
     for subject in (WORKLOAD, COST, JCT):
         of_it = [one for one in matter if _subject(comparison, one)[0] == subject]
         moved = [one for one in of_it if one.is_above(tolerance)]
         if moved:
-            told.append(_moved(comparison, max(moved, key=_size)))
+            parts.append(_moved(comparison, max(moved, key=_size)))
         elif of_it:
-            told.append(f"{subject} as before")
-    text = "; ".join([*told, f"{changed:,} of {count:,} numbers changed by {within}"])
+            parts.append(f"{subject} as before")
+    text = "; ".join([*parts, f"{changed:,} of {count:,} numbers changed by {within}"])
     return f"{text[0].upper()}{text[1:]}."
 
 

@@ -69,8 +69,9 @@ def _github(gate: GateResult) -> str:
 def _gitlab(gates: Sequence[GateResult], now: int) -> str:
     """Return the gates as a section of a log, folded where none needs a look."""
     bad = [gate for gate in gates if gate.state != "passed"]
-    told = "".join(f"{gate.condition}\n" for gate in gates)
-    name = f"gpuplan_gates_{zlib.crc32(told.encode()):08x}"  # differs between commands of a job
+    conditions = "".join(f"{gate.condition}\n" for gate in gates)
+    # The name differs between the commands of a job.
+    name = f"gpuplan_gates_{zlib.crc32(conditions.encode()):08x}"
     folded = "" if bad else "[collapsed=true]"
     heading = f"gpuplan gates: {len(gates) - len(bad)} of {len(gates)} passed"
     lines = [f"{STATES[gate.state]}: {gate.condition} ({gate.detail})" for gate in gates]

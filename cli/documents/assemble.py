@@ -18,6 +18,7 @@ from gpuplan.cli.documents.studies import (
     given_options,
     run_study,
     study_options,
+    takes_trace,
     words_of,
 )
 from gpuplan.cli.documents.study import StudyResult, result_of
@@ -123,7 +124,8 @@ def _run_all(
         try:
             with _named(name):
                 report = run_study(name, given, trace=trace)
-                results.append(result_of(name, [str(trace), *words_of(given)], report))
+                read = [str(trace)] if takes_trace(name, chosen) else []
+                results.append(result_of(name, [*read, *words_of(given)], report))
         except GpuplanError as error:
             failed = failed or error
             if name in needed:

@@ -52,7 +52,8 @@ def emit(
     refuse_overwrite(output_files(output), (Path(source.path) for source in report.inputs))
     for note in report.notes:
         messages.note(note)
-    _warn(report, output.full)
+    has_all = output.output_format in (ResultFormat.json, ResultFormat.csv)
+    _warn(report, output.full, hint=not has_all)
     to_write = [*_files_of(report, output), *files]
     paths = [path for path, _ in to_write]
     done = (path for path in written if path is not None)
@@ -66,16 +67,17 @@ def emit(
         _judge(report.shown(output.full), output.fail_if, output.allow_unchecked)
 
 
-def _warn(report: Report, full: bool) -> None:
-    """Say the warnings on standard error, and what ``--full`` would add."""
-    shown = report.warnings if full else report.warnings[:MOST_WARNINGS]
+def _warn(report: Report, full: bool, hint: bool) -> None:
+    """Say the warnings on standard error, and with a ``hint`` what ``--full`` would add."""
+    every = (*report.warnings, *report.caveats)
+    shown = every if full else report.warnings[:MOST_WARNINGS]
     for warning in shown:
         messages.warn(warning)
     tables = len(report.tables) - len(report.shown(full).tables)
-    warnings = len(report.warnings) - len(shown)
+    warnings = len(every) - len(shown)
     counted = ((tables, "table"), (warnings, "warning"))
     more = [f"{n} more {name}{'' if n == 1 else 's'}" for n, name in counted if n > 0]
-    if more:
+    if more and hint:
         messages.note(f"--full shows {' and '.join(more)}")
 
 
@@ -97,7 +99,7 @@ def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> 
     from gpuplan.cli.formats.render import as_markdown
     from gpuplan.cli.gates.gates import allowing, check, raise_tripped
 
-    gates = allowing(check(report.results, conditions), allow_unchecked)
+    gates = allowing(check(report.results, conditions, report.command), allow_unchecked)
     announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
     raise_tripped(gates)
 

@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report
 
 TITLES = {
+    "bill": "What each month cost, by who pays",
     "characterize": "Durations, their inequality, and load",
     "compare": "Completion times and cost by policy",
     "pareto": "Completion time against budget",
+    "share": "GPUs in use",
     "simulate": "The replay over time",
+    "size": "Waits against the bill of a month, by size",
     "sweep": "Cost against completion time by threshold",
+    "whatif": "Effect on waits, with its error",
 }
 HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming
 ROOT = re.compile(r'<svg .*?viewBox="([^"]*)".*?>', re.DOTALL)

@@ -24,6 +24,7 @@ Schema = dict[str, Any]
 
 UNITS = {
     "_usd_per_gpu_h": "dollars per GPU-hour",
+    "_usd_per_month": "dollars per month",
     "_usd_per_h": "dollars per hour",
     "_gpu_h": "GPU-hours",
     "_gpus": "GPUs",
@@ -42,19 +43,25 @@ def typed_results() -> dict[str, tuple[type, tuple[type, ...]]]:
     from gpuplan.analysis.ingest.ingest import IngestAccount
     from gpuplan.analysis.prices.results import PricesResults
     from gpuplan.analysis.synth.write import SynthResults
+    from gpuplan.planner.studies.bill import BillParameters, BillResults
     from gpuplan.planner.studies.characterize import (
         CharacterizeParameters,
         CharacterizeResults,
         WorkloadComparison,
     )
+    from gpuplan.planner.studies.forecast import ForecastParameters, ForecastResults
     from gpuplan.planner.studies.ingest import IngestParameters
     from gpuplan.planner.studies.prices import PricesParameters
+    from gpuplan.planner.studies.size_results import SizeParameters, SizeResults
     from gpuplan.planner.studies.synth import SynthParameters
 
     return {
         "ingest": (IngestParameters, (IngestAccount,)),
         "prices": (PricesParameters, (PricesResults,)),
         "synth": (SynthParameters, (SynthResults,)),
+        "bill": (BillParameters, (BillResults,)),
+        "size": (SizeParameters, (SizeResults,)),
+        "forecast": (ForecastParameters, (ForecastResults,)),
         "characterize": (CharacterizeParameters, (CharacterizeResults, WorkloadComparison)),
     }
 
@@ -145,7 +152,7 @@ def _any_of(schemas: list[Schema]) -> Schema:
 
 def _told(name: str, schema: Schema, about: dict[str, str]) -> Schema:
     """Return the schema of a field with what its class says of it, or its unit."""
-    unit = next((unit for end, unit in UNITS.items() if name.endswith(end)), None)
+    unit = next((unit for end, unit in UNITS.items() if f"_{name}".endswith(end)), None)
     description = about.get(name, unit)
     if unit is not None and description and unit.casefold() not in description.casefold():
         description = f"{description} ({unit})"

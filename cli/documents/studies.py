@@ -7,7 +7,7 @@ those of a command line are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -133,6 +133,17 @@ def words_of(options: Iterable[GivenOption]) -> tuple[str, ...]:
     return tuple(word for one in options for word in one.words)
 
 
+def takes_trace(command: str, keys: Collection[str]) -> bool:
+    """Return whether a study with these options, by key, reads a trace."""
+    other = _study_command(command).instead_of_trace
+    return not other or other not in keys
+
+
+def keys_of(options: Iterable[GivenOption]) -> list[str]:
+    """Return the names of options that are given."""
+    return [one.option.key for one in options]
+
+
 def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Study[Any]:
     """Return the study that these options make.
 
@@ -145,6 +156,9 @@ def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -
         GpuplanError: a value that cannot be meant; or an error of the parser of the command line.
     """
     reader = _reader(command)
+    options = tuple(options)
+    if not takes_trace(command, keys_of(options)):
+        arguments.pop("trace", None)
     values: dict[str, Any] = {}
     for one in options:
         name, value = one.option.parameter, one.value
@@ -168,13 +182,32 @@ def run_study(command: str, options: Iterable[GivenOption], **arguments: Any) ->
     return read_study(command, options, **arguments).report()
 
 
+def show_study(
+    command: str, options: Mapping[str, Any], plot: Path | None = None, **arguments: Any
+) -> None:
+    """Run a study and show it as its command would.
+
+    Args:
+        command: its name.
+        options: what is set, by key.
+        plot: the picture to write.
+        arguments: as for `read_study`.
+
+    Raises:
+        GpuplanError: what its command would raise.
+    """
+    study = read_study(command, given_options(command, options), **arguments)
+    found = _study_command(command)
+    found.show(found.output() if plot is None else found.output(plot=[plot]), study)
+
+
 def check_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> None:
     """Check the options of a study without its trace; raises what its command would."""
     read_study(command, options, **arguments).request.check()
 
 
 def _in_order(parameters: Iterable[Any], values: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the parameters that are given first, in their order: the first mistake is told."""
+    """Yield the parameters that are given first, in their order: the first mistake is reported."""
     by_name = {parameter.name: parameter for parameter in parameters}
     yield from (by_name.pop(name) for name in values)
     yield from by_name.values()
@@ -183,14 +216,19 @@ def _in_order(parameters: Iterable[Any], values: Mapping[str, Any]) -> Iterator[
 @cache
 def _reader(command: str) -> Any:
     """Return the parser of a study's options. Raises `UsageError` where there is none."""
+    return _study_command(command).reader()
+
+
+def _study_command(command: str) -> StudyCommand:
+    """Return the command of a study. Raises `UsageError` where there is none."""
     from gpuplan.cli.app.lazy import COMMANDS, module_of
 
     if command not in COMMANDS:
         raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}")
     found = getattr(module_of(command), "COMMAND", None)
     if not isinstance(found, StudyCommand):
-        raise UsageError(f"gpuplan {command} is no study: it makes no report")
-    return found.reader()
+        raise UsageError(f"gpuplan {command} is not a study: it makes no report")
+    return found
 
 
 def _text(key: str, value: Any) -> str:

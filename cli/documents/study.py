@@ -119,7 +119,7 @@ class Document:
         title: what it is about.
         studies: in the order shown; their names differ.
         gates: shown first.
-        time: when it was made, as ISO 8601, where it shall be told.
+        time: when it was made, as ISO 8601, if it is shown.
         notes: what the reader must know of the whole, as which study could not be made.
     """
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.options.arguments import option_reader, types_of
 from gpuplan.cli.options.outputs import check_output, check_suffix
-from gpuplan.cli.options.shared_options import Output, command, option_reader, types_of
+from gpuplan.cli.options.shared_options import Output, command
 
 if TYPE_CHECKING:
     import typer
@@ -70,6 +71,7 @@ class StudyCommand:
         has_rows: whether the report has rows for a Parquet file.
         draws_first: whether the pictures are drawn while the study writes its own files, so that
             either all files appear or none; its answer takes them as ``pictures``.
+        instead_of_trace: option that a study has in place of a trace; empty where it needs one.
     """
 
     name: str
@@ -79,12 +81,13 @@ class StudyCommand:
     has_picture: bool = True
     has_rows: bool = True
     draws_first: bool = False
+    instead_of_trace: str = ""
 
     def register(self, app: typer.Typer) -> None:
         """Add the command to the application."""
 
         def show(**values: Any) -> None:
-            self._show(values.pop("output"), self.study(**values))
+            self.show(values.pop("output"), self.study(**values))
 
         own = list(inspect.signature(self.study).parameters.values())
         output = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY)
@@ -98,7 +101,7 @@ class StudyCommand:
         """Return a click command that returns the study of its options and shows nothing."""
         return option_reader(self.name, self.study)
 
-    def _show(self, group: Any, study: Study[Any]) -> None:
+    def show(self, group: Any, study: Study[Any]) -> None:
         """Write the report of a study where its options of output say."""
         known = {field.name for field in fields(Output)}
         given = {one.name: getattr(group, one.name) for one in fields(group)}

@@ -18,10 +18,10 @@ NOTHING_GAINED = 0.99
 
 def verdict_of(document: Document) -> str:
     """Return what the first study of each kind advises; empty where none advises anything."""
-    told = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
-    if not told:
+    clauses = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
+    if not clauses:
         return ""
-    sentence = "; ".join(told)
+    sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
@@ -99,6 +99,27 @@ def _simulate(results: Results) -> str:
     return f"{results['policy']} gives {_deal(results)}" if "policy" in results else ""
 
 
+def _bill(results: Results) -> str:
+    """Return what the log costs a month, and how much of it is idle."""
+    idle, share = results.get("idle_usd_per_month"), results.get("idle_share")
+    of_idle = "" if not idle or share is None else f", {share:.0%} of it idle"
+    return f"the jobs of the log cost {_dollars(results['usd_per_month'])} a month{of_idle}"
+
+
+def _size(results: Results) -> str:
+    """Return how many GPUs the jobs need, or how many to commit to."""
+    gpus, plan = results.get("gpus"), results.get("commitment")
+    if gpus is not None:
+        names = " and ".join(one["name"] for one in results["targets"])
+        usd = _dollars(results["usd_per_month"])
+        return f"{gpus:,} GPUs under {results['policy']} meet {names}, for {usd} a month"
+    if plan is None:
+        return ""
+    usd = _dollars(plan["usd_per_month"])
+    committed = f"{plan['committed_gpus']:,} GPUs"
+    return f"committing to {committed}, with the rest on demand, costs {usd} a month"
+
+
 def _dollars(value: float) -> str:
     """Return dollars, whole from 100 on: cents would hide the answer."""
     return f"${value:,.0f}" if value >= 100 else show_usd(value)
@@ -113,5 +134,7 @@ CLAUSES: dict[str, Callable[[Results], str]] = {
     "sweep": _sweep,
     "compare": _compare,
     "simulate": _simulate,
+    "bill": _bill,
+    "size": _size,
 }
 """Command -> what it advises, as part of a sentence; empty where it has nothing to advise."""

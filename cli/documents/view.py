@@ -12,11 +12,15 @@ from gpuplan.cli.documents.verdict import advisers_of
 from gpuplan.cli.gates.gates import GateResult
 
 TITLES = {
+    "bill": "What it costs a month, and who pays",
     "characterize": "The workload",
     "compare": "Policies compared",
     "pareto": "Completion time by budget",
+    "share": "GPUs shared",
     "simulate": "One policy replayed",
+    "size": "How many GPUs",
     "sweep": "Serverless threshold",
+    "whatif": "A change of the Slurm site",
 }
 STATES = {
     "passed": "passed",
@@ -44,12 +48,12 @@ def lead_of(study: StudyResult) -> tuple[str, str]:
 
 def others_of(document: Document) -> list[StudyResult]:
     """Return the studies whose answer is not in the verdict."""
-    told = advisers_of(document)
-    return [study for study in document.studies if study not in told]
+    advisers = advisers_of(document)
+    return [study for study in document.studies if study not in advisers]
 
 
 def notes_of(document: Document) -> list[str]:
-    """Return what the reader must know of the whole, or of several studies: told once."""
+    """Return what the reader must know of the whole, or of several studies, each once."""
     where: dict[str, list[str]] = {}
     for study in document.studies:
         for warning in dict.fromkeys(study.warnings):
@@ -103,13 +107,13 @@ def gates_verdict_of(document: Document) -> str:
     if not count:
         return ""
     states = [gate.state for gate in document.gates]
-    told = [
+    parts = [
         f"{states.count(state)} of {count} {_gates(count)} {STATES[state].removesuffix(' gate')}"
         for state in WORST_FIRST
         if state != "passed" and state in states
     ]
-    if told:
-        return "; ".join(told) + "."
+    if parts:
+        return "; ".join(parts) + "."
     return "The gate passed." if count == 1 else f"All {count} gates passed."
 
 

@@ -8,7 +8,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gpuplan.analysis.errors import OutputError, UsageError
-from gpuplan.analysis.files import atomic_output, check_writable, refuse_overwrite
+from gpuplan.analysis.files import (
+    atomic_output,
+    check_writable,
+    refuse_overwrite,
+    without_missing_parents,
+)
 from gpuplan.cli.documents.study import Document
 
 FIGURES = "figures"
@@ -79,6 +84,7 @@ def write_document(
     Raises:
         OutputError: the folder cannot be made or written in, or there is no room.
     """
+    folder = without_missing_parents(folder)
     contents = {name: text for form in forms for name, text in FORMS[form](document)}
     with _folders(folder, [FIGURES] if forms_draw(forms) else []), ExitStack() as files:
         for name, text in contents.items():
@@ -119,6 +125,7 @@ def check_folder(
     Raises:
         OutputError: it cannot be made or written in, or a file of the document is an input.
     """
+    folder = without_missing_parents(folder)
     within = [FIGURES] if forms_draw(forms) else []
     with suppress(_CheckedOnly), _folders(folder, within):
         there = [path for form in forms for path in sorted(folder.glob(NAMES[form]))]

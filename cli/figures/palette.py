@@ -2,7 +2,7 @@
 
 There are fewer colors that color-blind readers can distinguish than policies: those that rent GPUs
 have solid lines, those of one cluster dashed or dotted ones, those that choose widths or
-plan ahead long dashes.
+plan ahead long dashes, and those that lend GPUs as spot dashes with dots.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
@@ -17,6 +17,7 @@ SOLID: Dash = (0, ())
 DASHED: Dash = (0, (5, 2))
 DOTTED: Dash = (0, (1, 1.4))
 LONG: Dash = (0, (8, 1.5))
+LENT: Dash = (0, (7, 1, 1, 1))
 AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
 """Dashes of a policy's second, third, ... use; no policy has them itself."""
 
@@ -66,6 +67,18 @@ LOOKS: dict[str, Look] = {
     "tiresias": Look(COLOURS["brown"], DASHED),
     "pal": Look(COLOURS["forest"], DASHED),
     "sia": Look(COLOURS["indigo"], DOTTED),
+    "gfs": Look(COLOURS["blue"], LENT),
+    "gfs-e": Look(COLOURS["sky"], LENT),
+    "gfs-d": Look(COLOURS["indigo"], LENT),
+    "gfs-s": Look(COLOURS["green"], LENT),
+    "gfs-p": Look(COLOURS["purple"], LENT),
+    "gfs-sp": Look(COLOURS["violet"], LENT),
+    "yarn-cs": Look(COLOURS["orange"], LENT),
+    "lyra": Look(COLOURS["wine"], LENT),
+    "fgd": Look(COLOURS["brown"], LENT),
+    "chronus": Look(COLOURS["olive"], LENT),
+    "static-quota": Look(COLOURS["yellow"], LENT),
+    "spot-first-fit": Look(COLOURS["forest"], LENT),
 }
 
 
@@ -94,6 +107,14 @@ KINDS: dict[str, GpuLook] = {
     "marketplace": GpuLook(COLOURS["green"], 0.5),
     "conventional": GpuLook(COLOURS["purple"], 0.2),
 }
+
+
+CLASSES: dict[str, Look] = {
+    "high priority": Look(COLOURS["blue"], SOLID),
+    "spot": Look(COLOURS["orange"], SOLID),
+    "spot quota": Look(INK, DOTTED),
+}
+"""Lines of a replay that lends GPUs."""
 
 
 def look_of(policy: str, repeat: int = 0) -> Look:

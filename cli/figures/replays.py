@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from gpuplan.cli.figures.palette import KINDS, look_of
+from gpuplan.cli.figures.palette import CLASSES, KINDS, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, Panel, TimeLines
 from gpuplan.simkit.arrays import FloatArray
@@ -76,10 +76,14 @@ def _draw(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks: int
     for name in kinds:
         draw_steps(axes, time, panel.series[name], KINDS[name].colour, name)
     for name, values in panel.series.items():
-        if name not in KINDS:
+        if name in CLASSES:
+            look = CLASSES[name]
+            draw_steps(axes, time, values, look.colour, name)
+            axes.lines[-1].set_linestyle(look.dash)
+        elif name not in KINDS:
             scaled = values / SECONDS_PER_MINUTE if panel.unit == SECONDS else values
             draw_steps(axes, time, scaled, colour)
-    if kinds:
+    if kinds or any(name in CLASSES for name in panel.series):
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
     if panel.limit is not None:
         axes.axhline(panel.limit, color=INK if panel.unit == GPUS else SOFT, linewidth=0.8)

@@ -46,11 +46,19 @@ def _profile(axes: Axes, table: ProfileTable, choice: ServiceChoice) -> None:
     path = [(columns[one.sm_percent], batches[one.batch], one.feasible) for one in choice.path]
     x, y, _ = zip(*path, strict=True)
     axes.plot(x, y, color=SOFT, linewidth=1.0, zorder=3)
-    for at_x, at_y, good in path:
-        face = COLOURS["blue"] if good else PAPER
-        axes.plot(at_x, at_y, "o", ms=5, markerfacecolor=face, markeredgecolor=INK, zorder=4)
+    for good, face, label in ((True, COLOURS["blue"], "tried"), (False, PAPER, "misses the SLO")):
+        points = [(at_x, at_y) for at_x, at_y, keeps in path if keeps == good]
+        if points:
+            axes.plot(
+                *zip(*points, strict=True), "o", ms=5, markerfacecolor=face, markeredgecolor=INK,
+                linestyle="none", zorder=4, label=label,
+            )  # fmt: skip
     star = (columns[choice.sm_percent], batches[choice.batch])
-    axes.plot(*star, "*", color=COLOURS["orange"], ms=14, markeredgecolor=INK, zorder=5)
+    axes.plot(
+        *star, "*", color=COLOURS["orange"], ms=14, markeredgecolor=INK, zorder=5,
+        linestyle="none", label="choice",
+    )  # fmt: skip
+    axes.legend(frameon=True, labelcolor=INK, loc="upper right", facecolor=PAPER)
     axes.set_xticks(range(table.sm_percent.size), [f"{one:g}" for one in table.sm_percent])
     axes.set_yticks(rows, [str(one) for one in table.batch])
     axes.set_xlabel("share of the SMs (%)")

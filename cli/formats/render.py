@@ -29,7 +29,7 @@ def as_json(report: Report) -> str:
         "inputs": [plain_result(source) for source in report.inputs],
         "parameters": report.parameters,
         "results": report.results,
-        "warnings": list(report.warnings),
+        "warnings": [*report.warnings, *report.caveats],
         "gpuplan_version": gpuplan_version(),
     }
     return written_json(plain(document))
@@ -42,8 +42,8 @@ def written_json(document: Any) -> str:
 
 
 def as_csv(report: Report) -> str:
-    """Return the main table with machine names and raw values."""
-    main = report.tables[0]
+    """Return the main table, or the rows meant for CSV, with machine names and raw values."""
+    main = report.tables[0] if report.csv is None else report.csv
     kept = [position for position, column in enumerate(main.columns) if column.key]
     lines = [escape.csv_line(main.columns[position].key for position in kept)]
     lines += (escape.csv_line(plain(row[position]) for position in kept) for row in main.rows)

@@ -87,8 +87,11 @@ class Report:
         parameters: every effective option.
         headline: the answer in one to three sentences.
         warnings: what would change the reader's decision.
+        caveats: what else limits the result; people see it with ``--full``, JSON has it among the
+            warnings.
         notes: what helps whoever typed the command; no part of the result.
         answer: the tables that people see without ``--full``; None where these are all of them.
+        csv: the rows that CSV has; None for those of the first table.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
@@ -101,8 +104,10 @@ class Report:
     parameters: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
     warnings: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     answer: tuple[Table, ...] | None = None
+    csv: Table | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None

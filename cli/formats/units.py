@@ -48,7 +48,12 @@ def parse_share(text: str, option: str) -> float:
     return share
 
 
-def show_duration(seconds: float) -> str:
+def significant(value: float, digits: int) -> float:
+    """Return a value rounded to some significant digits."""
+    return float(f"{value:.{digits}g}")
+
+
+def show_duration(seconds: float, digits: int = 3) -> str:
     """Return a duration in the unit a person would choose: ``32 s``, ``12.3 min``, ``2.1 h``."""
     for limit, size, unit in (
         (120.0, 1.0, "s"),
@@ -56,8 +61,13 @@ def show_duration(seconds: float) -> str:
         (172800.0, 3600.0, "h"),
     ):
         if abs(seconds) < limit:
-            return f"{show_number(seconds / size)} {unit}"
-    return f"{show_number(seconds / 86400)} d"
+            return f"{_digits(seconds / size, digits)} {unit}"
+    return f"{_digits(seconds / 86400, digits)} d"
+
+
+def _digits(value: float, digits: int) -> str:
+    """Return a number as `show_number` does, with fewer digits where fewer are wanted."""
+    return show_number(value if digits >= 3 else significant(value, digits))
 
 
 def show_number(value: float) -> str:
@@ -96,6 +106,16 @@ def show_usd(value: float) -> str:
     """Return dollars: cents below 1,000, whole above."""
     sign = "-" if value < 0 else ""
     return f"{sign}${abs(value):,.2f}" if abs(value) < 1000 else f"{sign}${abs(value):,.0f}"
+
+
+def show_about_usd(value: float) -> str:
+    """Return dollars with three significant digits: ``$1.03M``, ``$241,000``, ``$87.50``."""
+    size = abs(value)
+    if size < 1000:
+        return show_usd(value)
+    sign = "-" if value < 0 else ""
+    whole = float(f"{size:.3g}")
+    return f"{sign}${whole / 1e6:.3g}M" if whole >= 1e6 else f"{sign}${whole:,.0f}"
 
 
 def show_between(low: float, high: float, show: Callable[[float], str]) -> str:

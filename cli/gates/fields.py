@@ -1,8 +1,8 @@
 """The fields of a result, by the names used in gates and diffs.
 
 A field is a path in ``results`` of the JSON output: ``duration_s.p95``, ``points.cost_usd``. Where
-it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are told
-apart by what they are about (a policy, a threshold, a class) and never by their position. Curves
+it stands in a list, its address also says which row: ``policies[allpass].cost_usd``. Rows are
+named by what they are about (a policy, a threshold, a class) and never by their position. Curves
 and lists of bare values (counts by hour, intervals) are not fields.
 """
 
@@ -202,6 +202,8 @@ class Numbers:
             at = [
                 (one, row) for one in chosen for row in one.rows if row.path.count(".") + 1 == place
             ]
+            if from_end == 0 and not at:  # growth[any team] for rows[any team].growth
+                at = [(one, one.rows[-1]) for one in chosen if one.rows]
             kept = [one for one, row in at if _is_row(row, terms, row.key)]
             kept = kept or [one for one, row in at if _is_row(row, terms, row.also)]
             if not kept:

@@ -1,28 +1,22 @@
 """``--fail-if``: conditions on a result that turn into exit code 1, for use in CI.
 
-A condition is ``field operator value``. The field is a path in ``results`` of the JSON output
-(``duration_s.p95``), with or without the unit at its end (``duration.p95``), or its last part where
-only one field has it. A field inside a list (``points.cost_usd``) trips where any row does, or the
-one in brackets (``policies[allpass].cost_usd``). Over several studies a path begins with the name
-of one. How fields are found is in `gpuplan.cli.gates.fields`.
+How conditions are written is in `gpuplan.cli.gates.conditions`, how fields are found in
+`gpuplan.cli.gates.fields`.
 
 A gate that could not be checked fails too, unless ``--allow-unchecked`` accepts that: its field has
-no value, or the row in brackets is not there. A field that is not there makes the gate invalid.
+no value, or the row in brackets does not exist. A field that does not exist makes the gate invalid.
 """
 
 from __future__ import annotations
 
-import math
-import operator
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
-from gpuplan.analysis.lookup import nearest
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.units import SECONDS_PER, show_apart, show_in
+from gpuplan.cli.formats.units import show_apart, show_in
+from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition
 from gpuplan.cli.gates.fields import (
     NoField,
     NoRow,
@@ -34,24 +28,6 @@ from gpuplan.cli.gates.fields import (
 )
 from gpuplan.cli.gates.row_keys import layout_of
 
-NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-CONDITION = re.compile(
-    r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
-    rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
-    r"\s*(?P<unit>%|[a-z_]*)\s*$"
-)
-OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
-UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "worker", "workers", "share")
-LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": "%", "dollars": "$"}
-"""Words that people write for units, which conditions do not take."""
-
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
 UNCHECKED = "name a field and a row that have a value, or add --allow-unchecked to pass without"
 WRITTEN = "the result itself has been written"
@@ -61,37 +37,6 @@ class GateFailed(GpuplanError):
     """A ``--fail-if`` condition holds, or could not be checked."""
 
     exit_code = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A condition as it is written: ``field``, ``op``, ``value`` in ``unit``.
-
-    Attributes:
-        text: all of it.
-        field: the name of a field.
-        op: one of `OPERATORS`.
-        value: as written, before its unit is taken into account.
-        unit: ``h``, ``%``, ``usd`` ...; empty if none is written.
-        is_signed: whether a sign is written, as for a change.
-    """
-
-    text: str
-    field: str
-    op: str
-    value: float
-    unit: str
-    is_signed: bool
-
-    def holds(self, value: float, limit: float) -> bool:
-        """Return whether the condition holds of a value, with the limit in the value's unit."""
-        return OPERATORS[self.op](value, limit)
-
-    def excess(self, value: float, limit: float) -> float:
-        """Return the excess of a value over the limit; the largest one is reported."""
-        if self.op in ("==", "!="):
-            return abs(value - limit) if self.op == "!=" else -abs(value - limit)
-        return value - limit if self.op in (">", ">=") else limit - value
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +95,32 @@ class GateResult:
         }
 
 
-def check(results: Mapping[str, Any], conditions: Sequence[str]) -> list[GateResult]:
-    """Return the outcome of each condition on a result; raises nothing, to report all."""
+def check(
+    results: Mapping[str, Any], conditions: Sequence[str], command: str = ""
+) -> list[GateResult]:
+    """Return the outcome of each condition on a result; raises nothing, to report all.
+
+    A field may begin with the name of the command, as it does where there are several studies.
+    """
     numbers = Numbers.of(fields_of(results, layout_of(results)))
-    return each(conditions, lambda condition: _judged(numbers, condition))
+    return each(conditions, by_either_name(lambda condition: _judged(numbers, condition), command))
+
+
+def by_either_name(
+    judge: Callable[[Condition], GateResult], command: str
+) -> Callable[[Condition], GateResult]:
+    """Return a judge that takes ``command.field`` for ``field`` where no field has that name."""
+
+    def either(condition: Condition) -> GateResult:
+        try:
+            return judge(condition)
+        except NoField as error:
+            first, _, rest = condition.field.partition(".")
+            if isinstance(error, NoRow) or not rest or first != command:
+                raise
+            return judge(replace(condition, field=rest))
+
+    return either
 
 
 def check_all(
@@ -205,7 +172,7 @@ def _one(
     limit: Callable[[Condition, str], float],
 ) -> GateResult:
     try:
-        condition = _parsed(text)
+        condition = parse_condition(text)
         try:
             return judge(condition)
         except NoRow as error:
@@ -254,77 +221,6 @@ def raise_tripped(
     if tripped or unchecked:
         next_step = f"\n  next: {UNCHECKED}" if unchecked else ""
         raise GateFailed(NEXT_ERROR.join([*tripped, *unchecked]) + next_step)
-
-
-def read_condition(
-    text: str, studies: Mapping[str, str] | None = None, option: str = "--fail-if"
-) -> Condition:
-    """Return the parts of a condition, checked as far as it can be without a result.
-
-    Args:
-        text: the condition.
-        studies: name -> command of the studies that it may name, where there are several.
-        option: where it is given, for messages.
-
-    Raises:
-        UsageError: it is none, or names a unit or a study that is not there.
-    """
-    try:
-        condition = _parsed(text)
-        _check_study(condition.field, studies or {})
-        return condition
-    except UsageError as error:
-        raise UsageError(f"{option} {text!r}: {error}") from error
-
-
-def _parsed(text: str) -> Condition:
-    match = CONDITION.match(text)
-    if match is None:
-        raise UsageError("expected 'field operator value', for example 'duration_s.p95 > 4h'")
-    amount, unit = match["amount"], match["unit"]
-    if "$" in amount and unit not in ("", "usd"):
-        raise UsageError(f"expected $ or {unit}, not both")
-    value = float(amount.replace("$", ""))
-    if unit not in UNITS:
-        near = LONG.get(unit) or LONG.get(f"{unit}s")
-        known = (
-            f"did you mean {near}?"
-            if near
-            else "expected s, min, h, d, %, $, gpus, gpu_h or workers"
-        )
-        raise UsageError(f"no unit {unit!r}; {known}")
-    if not math.isfinite(value):
-        raise UsageError(f"{amount} is too large")
-    return Condition(
-        text=text,
-        field=match["field"],
-        op=match["op"],
-        value=value,
-        unit="usd" if "$" in amount else unit,
-        is_signed=amount.strip("$")[0] in "+-",
-    )
-
-
-def _check_study(field: str, studies: Mapping[str, str]) -> None:
-    """Refuse a field of a study that is not there. Raises `UsageError`.
-
-    The name of the study may be left out, so this is what looks like one and begins no field.
-    """
-    from importlib.resources import files
-
-    first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
-    if not (dot and studies) or first in studies:
-        return
-    commands = ("characterize", "pareto", "sweep", "simulate", "compare")
-    near = nearest(first, studies)
-    if near is None and first not in commands:
-        return
-    for command in set(studies.values()):
-        schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
-        if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
-            return
-    known = f"did you mean {near!r}?" if near else f"there is {', '.join(studies)}"
-    raise UsageError(f"no study {first!r}; {known}")
 
 
 def _judged(numbers: Numbers, condition: Condition) -> GateResult:
@@ -406,17 +302,3 @@ def _judged_as(
     if empty := len(fields) - len(found):
         detail += f"; {empty} of {len(fields)} rows {'has' if empty == 1 else 'have'} no value"
     return GateResult(condition.text, prefix + path, value, limit, bool(holding), detail)
-
-
-def limit_of(condition: Condition, path: str) -> float:
-    """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
-    value, unit = condition.value, condition.unit
-    own = unit_of(path)
-    if not unit or unit == own or (unit in ("gpu", "worker") and own == f"{unit}s"):
-        return value
-    if unit in SECONDS_PER and own in SECONDS_PER:
-        return value * SECONDS_PER[unit] / SECONDS_PER[own]
-    if unit == "%" and own == "share":
-        return value / 100
-    wrong = {"%": "is no share, so it has no percentage", "usd": "is not in dollars"}
-    raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")

@@ -1,6 +1,6 @@
 """The identity of the rows of a list, to find a row again in another result.
 
-Rows are told apart by what was requested or what they are about (a policy, a threshold, a class),
+Rows are named by what was requested or what they are about (a policy, a threshold, a class),
 never by their position, and by a computed value only if nothing else works.
 """
 
@@ -35,6 +35,9 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("statistic",),
     ("target_scv",),
     ("start",),
+    ("gpu_type",),
+    ("gpu_type", "gpus"),
+    ("gpus",),
 )
 """Names that identify the rows of a list; the first one that most rows have is used."""
 

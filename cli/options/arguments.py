@@ -1,16 +1,19 @@
-"""What every word of a command line must be, before its own meaning is read.
+"""The parameters of a command: groups spread out as options, every word checked.
 
 Paths are not empty, and no word has a NUL byte or bytes that are not UTF-8, which no file, message
-or library downstream could take. Only the logs of ``ingest`` and ``prices`` may be named anyhow.
+or library downstream could take. Only the logs of ``ingest`` and ``prices`` may have any name.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import Any, get_args, get_type_hints
 
+import typer
 from typer.core import TyperCommand
 
 from gpuplan.analysis.errors import UsageError
@@ -37,6 +40,85 @@ def command_of(parameters: list[inspect.Parameter]) -> type[TyperCommand]:
             show_command_help(self, ctx.command_path)
 
     return Checked
+
+
+def option_reader(name: str, function: Callable[..., Any]) -> Any:
+    """Return a click command whose callback returns what a function makes of its options.
+
+    It has the options of the function alone, its groups spread out, and is never shown.
+    """
+    call, parameters = spread(function)
+    declare(call, function, parameters)
+    app = typer.Typer()
+    app.callback()(_nothing)  # so that one command stays a command of a group
+    app.command(name, cls=command_of(parameters))(call)
+    return typer.main.get_group(app).commands[name]
+
+
+def types_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the types of a function's parameters, its groups not spread."""
+    own = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
+    # The result of a command may have a type that is imported only where it runs.
+    return get_type_hints(
+        SimpleNamespace(__annotations__=own),
+        globalns=getattr(function, "__globals__", {}),
+        include_extras=True,
+    )
+
+
+def spread(
+    function: Callable[..., Any], *more: type
+) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
+    """Return a function of single options that calls one with groups, and its parameters.
+
+    The parameters of ``more`` come last; they are left to the caller.
+    """
+    own: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    hints = types_of(function)
+    for parameter in inspect.signature(function).parameters.values():
+        given = hints[parameter.name]
+        if isinstance(given, type) and is_dataclass(given):
+            groups[parameter.name] = given
+        else:
+            own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def call(**values: Any) -> Any:
+        filled = {group: take(kind, values) for group, kind in groups.items()}
+        return function(**values, **filled)
+
+    return call, [*own, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
+
+
+def declare(
+    call: Callable[..., Any], function: Callable[..., Any], parameters: list[inspect.Parameter]
+) -> None:
+    """Give a function these parameters and the help of another, for typer to read."""
+    call.__doc__, call.__name__ = function.__doc__, function.__name__
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+
+
+def take(group: type, values: dict[str, Any]) -> Any:
+    """Remove the values of a group from ``values`` and return the group."""
+    return group(**{field.name: values.pop(field.name) for field in fields(group)})
+
+
+def _nothing() -> None:
+    """Do nothing: the callback of an application that has one command."""
+
+
+def _parameters(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(group)
+    ]
 
 
 def _checking(

@@ -55,12 +55,11 @@ class ClusterChoice:
         ),
     ] = None
     gpus: Annotated[
-        int | None,
+        str | None,
         COMMON,
         typer.Option(
             help="Number of GPUs, without nodes; short for --cluster.",
-            min=1,
-            max=MOST_GPUS,
+            metavar="N",
             show_default=False,
         ),
     ] = None
@@ -69,24 +68,108 @@ class ClusterChoice:
         """Return what is given; None for no limit.
 
         Raises:
-            UsageError: both options, or a shape that is none.
+            UsageError: both options, several sizes, or a shape that is none.
         """
-        if self.cluster is not None and self.gpus is not None:
+        if self.cluster is not None and len(_sizes(self.cluster)) > 1:
             raise UsageError(
-                f"--gpus {self.gpus} and --cluster {shortened(self.cluster)}: both are the size of "
-                "the cluster\n  next: give one of the two"
+                f"--cluster {shortened(self.cluster)}: takes one cluster here\n"
+                "  next: gpuplan compare takes several"
             )
-        if self.gpus is not None:
-            return ClusterSize(f"--gpus {self.gpus}", read_shape(str(self.gpus), "--gpus"))
-        return None if self.cluster is None else read_size(self.cluster)
+        found = _read_sizes(self.cluster, self.gpus)
+        if len(found) > 1:
+            raise UsageError(
+                f"--gpus must be one whole number here, got {self.gpus!r}\n"
+                "  next: gpuplan compare takes several"
+            )
+        return found[0] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterListChoice:
+    """The GPUs that policies may hold: one cluster, or several to compare."""
+
+    cluster: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as "
+            "needed), or A100=8x4 to name the GPU type. Several, as in 8x4,16x4, give a row "
+            "each. For a policy that rents, the most workers. Default: no limit.",
+            metavar="SHAPE[,SHAPE...]",
+            show_default=False,
+        ),
+    ] = None
+    gpus: Annotated[
+        str | None,
+        COMMON,
+        typer.Option(
+            help="Numbers of GPUs, without nodes, such as 256 or 256,512; short for --cluster.",
+            metavar="N[,N...]",
+            show_default=False,
+        ),
+    ] = None
+
+    def sizes(self) -> tuple[ClusterSize, ...]:
+        """Return what is given, each once; empty for no limit.
+
+        Raises:
+            UsageError: both options, a shape that is none, or a size given twice.
+        """
+        return _read_sizes(self.cluster, self.gpus)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what is given as the JSON output names it: the shape, and its GPUs."""
-        size = self.size()
+        """Return what is given as the JSON output names it: the shape, and its GPUs.
+
+        Several shapes are one text, and their GPUs a list.
+        """
+        sizes = self.sizes()
+        if len(sizes) <= 1:
+            shape = sizes[0].shape if sizes else None
+            return {"cluster": shape and str(shape), "gpus": shape and shape.gpus}
         return {
-            "cluster": None if size is None else str(size.shape),
-            "gpus": None if size is None else size.shape.gpus,
+            "cluster": ",".join(str(size.shape).replace(",", "/") for size in sizes),
+            "gpus": [size.shape.gpus for size in sizes],
         }
+
+
+def _read_sizes(cluster: str | None, gpus: str | None) -> tuple[ClusterSize, ...]:
+    """Return the clusters of ``--cluster`` or ``--gpus``. Raises `UsageError`."""
+    if cluster is not None and gpus is not None:
+        raise UsageError(
+            f"--gpus {gpus} and --cluster {shortened(cluster)}: both are the size of "
+            "the cluster\n  next: give one of the two"
+        )
+    if gpus is not None:
+        found = [
+            ClusterSize(f"--gpus {one}", read_shape(one, "--gpus"))
+            for one in map(_whole_number, gpus.split(","))
+        ]
+    else:
+        found = [read_size(text) for text in _sizes(cluster)] if cluster is not None else []
+    shapes = [str(size.shape) for size in found]
+    twice = next((text for text in shapes if shapes.count(text) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{'--cluster' if gpus is None else '--gpus'}: {twice} is given twice")
+    return tuple(found)
+
+
+def _whole_number(text: str) -> str:
+    """Return digits without leading zeros. Raises `UsageError` for what is no number of GPUs."""
+    number = text.strip()
+    if not (number.isascii() and number.isdigit() and 1 <= int(number[:12]) <= MOST_GPUS):
+        raise UsageError(
+            f"--gpus must be a whole number from 1 to {MOST_GPUS:,}, got {shortened(number)!r}"
+        )
+    return str(int(number))
+
+
+def _sizes(text: str) -> list[str]:
+    """Return the clusters of a list; pools of different GPU types side by side are one cluster."""
+    parts = text.split(",")
+    types = [part.partition("=")[0].strip() if "=" in part else "" for part in parts]
+    if len(parts) > 1 and all(types) and len(set(types)) == len(types) and "/" not in text:
+        return [text]
+    return parts
 
 
 def read_size(text: str) -> ClusterSize:
@@ -98,7 +181,7 @@ def read_shape(text: str, option: str) -> ClusterShape:
     """Return the shape of a cluster; ``/`` may stand between its GPU types.
 
     Raises:
-        UsageError: the text is no shape; the message names the option and the forms.
+        UsageError: the text is not a shape; the message names the option and the forms.
     """
     from gpuplan.simkit.cluster_shape import ClusterShape
 

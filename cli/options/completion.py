@@ -76,6 +76,14 @@ def price_formats() -> Iterable[str]:
     return PRICE_FORMATS.names()
 
 
+def demand_models() -> Iterable[str]:
+    """Return what ``forecast --model`` takes."""
+    from gpuplan.analysis.forecast.forecast import AUTO
+    from gpuplan.analysis.forecast.models import MODELS
+
+    return (AUTO, *MODELS)
+
+
 def presets() -> Iterable[str]:
     """Return what ``synth --preset`` takes."""
     from gpuplan.analysis.synth import PRESETS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,19 @@ REJECTS_OPTION = typer.Option(
     metavar="SHARE|COUNT",
     rich_help_panel=READING_PANEL,
 )
+
+
+def format_option(help_text: str, names: Callable[[], Iterable[str]]) -> Any:
+    """Return the option ``--source-format``, completed by the names of the formats."""
+    return typer.Option(
+        help=help_text,
+        metavar="NAME",
+        autocompletion=one_of(names),
+        show_default=False,
+        rich_help_panel=READING_PANEL,
+    )
+
+
 MaxRejects = Annotated[str, COMMON, REJECTS_OPTION]
 
 
@@ -34,13 +47,9 @@ class LogChoice:
 
     source_format: Annotated[
         str | None,
-        typer.Option(
-            help="Format of a log; [cyan]gpuplan list formats[/cyan] names them. Default: "
-            "detected.",
-            metavar="NAME",
-            autocompletion=one_of(log_formats),
-            rich_help_panel=READING_PANEL,
-            show_default=False,
+        format_option(
+            "Format of a log; [cyan]gpuplan list formats[/cyan] names them. Default: detected.",
+            log_formats,
         ),
     ] = None
     columns: Annotated[

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import check_writable, files_named_in, is_stream, refuse_overwrite
-from gpuplan.cli.options.shared_options import Output, ResultFormat
+from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output, ResultFormat
 
 WriteFile = Callable[[Path], None]
 """Writes a file to the path given."""
@@ -18,6 +21,18 @@ TEXT_SUFFIXES = {
     ".txt": ResultFormat.table,
 }
 PICTURE_SUFFIXES = (".svg", ".png")
+
+
+def table_file(help_text: str) -> Any:
+    """Return the option ``--output`` of a command that makes one Parquet table."""
+    return typer.Option(
+        "--output",
+        "-o",
+        help=help_text,
+        metavar="FILE.parquet",
+        show_default=False,
+        rich_help_panel=OUTPUT_PANEL,
+    )
 
 
 def check_output(
@@ -60,7 +75,7 @@ def check_output(
         if plot.suffix.lower() not in PICTURE_SUFFIXES:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
     if output.fail_if:
-        from gpuplan.cli.gates.gates import read_condition
+        from gpuplan.cli.gates.conditions import read_condition
 
         for condition in output.fail_if:
             read_condition(condition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpuplan.analysis.errors import UsageError
@@ -12,14 +13,52 @@ from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.registry import POLICIES, find_policy, policy_name
+from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
 from gpuplan.planner.runs.cluster_setting import SIZES
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 SAME = {"capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
 TRIED = ("capacity", "threshold_s")
-"""Settings of a sweep that are no circumstance: what it is set against does not share them."""
+"""Settings of a sweep that the policies it is compared with do not share."""
+
+
+def read_sizes(
+    policies: Sequence[str],
+    settings: Sequence[str],
+    sizes: Sequence[ClusterSize],
+    *,
+    are_priced: bool = False,
+) -> list[Contender]:
+    """Return each policy on each cluster; one that takes no size, or has its own, once.
+
+    Arguments and errors are those of `read_contenders`. With several sizes a label says which.
+    """
+    if len(sizes) <= 1:
+        return read_contenders(policies, settings, *sizes, are_priced=are_priced)
+    found: list[Contender] = []
+    for size in sizes:
+        for one in read_contenders(policies, settings, size, are_priced=are_priced):
+            # Of one cluster or limit the size is an option; what stands with the policy is not.
+            if size.option in one.given.values():
+                found.append(replace(one, label=_sized(one, size)))
+            elif all(one.label != other.label for other in found):
+                found.append(one)
+    return found
+
+
+def _sized(contender: Contender, size: ClusterSize) -> str:
+    """Return a label with the cluster in it, as it could be typed."""
+    policy = find_policy(contender.policy)
+    key = "gpus" if size_setting(policy) == "cluster" else "capacity"
+    shape = size.shape
+    plain = len(shape.pools) == 1 and shape.pool.gpus_per_node is None and not shape.gpu_types
+    if key == "gpus" and not plain:
+        key, text = "cluster", str(shape).replace(",", "/")
+    else:
+        text = str(shape.gpus)
+    return f"{contender.label}{',' if ':' in contender.label else ':'}{key}={text}"
 
 
 def read_contenders(
@@ -52,12 +91,13 @@ def read_contenders(
         if text in known:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
         names[text], known[text] = _named(text, "--policy")
+    stands_for = _beside_lending(names, known)
     shared = [text for text in settings if not _owner(text)]
     owned = [text for text in settings if _owner(text)]
     for text in shared:
         _check_known(text, known)
     for text in owned:
-        if _owner(text) not in names.values():
+        if stands_for.get(_owner(text), _owner(text)) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
     _check_size(size, shared, names, known)
     found = []
@@ -66,11 +106,26 @@ def read_contenders(
         for setting in sorted(shared, key=lambda one: _key(one) in policy.settings):
             given.take(taken(setting, policy), f"--set {setting}")
         for other in owned:
-            if _owner(other) == names[text]:
+            if stands_for.get(_owner(other), _owner(other)) == names[text]:
                 given.take([_unowned(other)], f"--set {other}")
         given.take(_own(text), f"--policy {text}")
         found.append(given.contender(text, are_priced=are_priced))
     return found
+
+
+def _beside_lending(names: dict[str, str], known: dict[str, Policy]) -> dict[str, str]:
+    """Replace policies that have a form with priorities where another one lends GPUs as spot.
+
+    Returns:
+        Replaced policy -> the one that it stands for; empty where no policy lends.
+    """
+    if not any(lends(one.settings) for one in known.values()):
+        return {}
+    for text, name in names.items():
+        if name in BESIDE_LENDING:
+            names[text] = BESIDE_LENDING[name]
+            known[text] = find_policy(names[text])
+    return BESIDE_LENDING
 
 
 def read_rival(
@@ -187,7 +242,7 @@ class _Given:
                     "cluster has\n  next: give one of the two"
                 )
             self.options.setdefault("gpu", size)
-        return Contender(label, self.name, self.values, self.options)
+        return Contender(label, self.name, self.values, self.options, label)
 
     def _check_types(self, shape: ClusterShape, option: str) -> None:
         """Raise `UsageError` where a policy for one GPU type gets several."""

@@ -55,6 +55,36 @@ IncludeRunning = Annotated[
 ]
 
 
+LimitFactor = Annotated[
+    float | None,
+    typer.Option(
+        help="Time limit of a job over its run time, for policies that plan with limits (easy, "
+        "conservative). Default: recorded limits, and 2 where there are none.",
+        min=1.0,
+        max=1000.0,
+        show_default=False,
+    ),
+]
+
+Spot = Annotated[
+    str | None,
+    typer.Option(
+        "--spot",
+        help="Which jobs are spot, as --where has it, such as 'duration_s < 3600'; all others have "
+        "high priority. Default: the priorities of the trace.",
+        metavar="CONDITION",
+        show_default=False,
+    ),
+]
+
+
+def with_limit_factor(settings: list[str] | None, limit_factor: float | None) -> list[str]:
+    """Return the settings with ``--limit-factor`` as one of them."""
+    if limit_factor is None:
+        return settings or []
+    return [*(settings or []), f"limit_factor={limit_factor!r}"]
+
+
 @dataclass(frozen=True, slots=True)
 class ReplayChoice:
     """How a trace becomes the jobs of a replay."""

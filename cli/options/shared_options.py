@@ -6,21 +6,19 @@ parameter; `command` replaces it by the options that the class lists, in the ord
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuplan.cli.app import messages as talking
+from gpuplan.cli.app import messages
 from gpuplan.cli.app.help_pages import show_command_help
 from gpuplan.cli.app.option_text import COMMON
-from gpuplan.cli.options.arguments import command_of
+from gpuplan.cli.options.arguments import command_of, declare, spread, take
 from gpuplan.cli.options.log_choice import TRACE_HELP, LogChoice
 
 if TYPE_CHECKING:
@@ -333,7 +331,7 @@ def _show_all(context: typer.Context, is_asked: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
+class Verbosity:
     """How much a command says on standard error."""
 
     quiet: Annotated[
@@ -371,101 +369,22 @@ def command(app: typer.Typer, name: str, *, example: str) -> Callable[[Callable[
     """Register a function as a command, its grouped parameters spread out as options.
 
     A parameter is a group where its type is a dataclass, as those above are.
-    Every command also gets the options of `Talk`. ``example`` stands at the end of its help.
+    Every command also gets the options of `Verbosity`. ``example`` stands at the end of its help.
     """
 
     def register(function: Callable[..., None]) -> None:
-        grouped, parameters = _spread(function, Talk)
+        grouped, parameters = spread(function, Verbosity)
 
         def call(**values: Any) -> None:
-            talk = _take(Talk, values)
-            talking.manners.quiet, talking.manners.verbose = talk.quiet, talk.verbose
-            talking.manners.debug = talk.debug
-            talking.listen()
-            with talking.effort(name):
+            verbosity = take(Verbosity, values)
+            messages.manners.quiet, messages.manners.verbose = verbosity.quiet, verbosity.verbose
+            messages.manners.debug = verbosity.debug
+            messages.listen()
+            with messages.effort(name):
                 grouped(**values)
 
-        _declare(call, function, parameters)
+        declare(call, function, parameters)
         kind = command_of(parameters)
         app.command(name, cls=kind, epilog=f"Example: [cyan]{example}[/cyan]")(call)
 
     return register
-
-
-def option_reader(name: str, function: Callable[..., Any]) -> Any:
-    """Return a click command whose callback returns what a function makes of its options.
-
-    It has the options of the function alone, its groups spread out, and is never shown.
-    """
-    call, parameters = _spread(function)
-    _declare(call, function, parameters)
-    app = typer.Typer()
-    app.callback()(_nothing)  # so that one command stays a command of a group
-    app.command(name, cls=command_of(parameters))(call)
-    return typer.main.get_group(app).commands[name]
-
-
-def types_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the types of a function's parameters, its groups not spread."""
-    own = {name: kind for name, kind in function.__annotations__.items() if name != "return"}
-    # The result of a command may have a type that is imported only where it runs.
-    return get_type_hints(
-        SimpleNamespace(__annotations__=own),
-        globalns=getattr(function, "__globals__", {}),
-        include_extras=True,
-    )
-
-
-def _spread(
-    function: Callable[..., Any], *more: type
-) -> tuple[Callable[..., Any], list[inspect.Parameter]]:
-    """Return a function of single options that calls one with groups, and its parameters.
-
-    The parameters of ``more`` come last; they are left to the caller.
-    """
-    own: list[inspect.Parameter] = []
-    groups: dict[str, type] = {}
-    hints = types_of(function)
-    for parameter in inspect.signature(function).parameters.values():
-        given = hints[parameter.name]
-        if isinstance(given, type) and is_dataclass(given):
-            groups[parameter.name] = given
-        else:
-            own.append(parameter.replace(annotation=given, kind=inspect.Parameter.KEYWORD_ONLY))
-
-    def call(**values: Any) -> Any:
-        filled = {group: _take(kind, values) for group, kind in groups.items()}
-        return function(**values, **filled)
-
-    return call, [*own, *(p for kind in (*groups.values(), *more) for p in _parameters(kind))]
-
-
-def _declare(
-    call: Callable[..., Any], function: Callable[..., Any], parameters: list[inspect.Parameter]
-) -> None:
-    """Let typer see these parameters, and the help of the function that stands behind."""
-    call.__doc__, call.__name__ = function.__doc__, function.__name__
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {p.name: p.annotation for p in parameters}
-
-
-def _nothing() -> None:
-    """Stand for the options of the group that a single command is built in."""
-
-
-def _parameters(group: type) -> list[inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(group)
-    ]
-
-
-def _take(group: type, values: dict[str, Any]) -> Any:
-    """Return the group built from its values, which leave ``values``."""
-    return group(**{field.name: values.pop(field.name) for field in fields(group)})

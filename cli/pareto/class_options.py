@@ -1,4 +1,4 @@
-"""Read options about one class or GPU type: ``--limit``, ``--require``, prices."""
+"""Read options about one class: ``--limit``, ``--require``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.cli.formats.units import parse_duration
+from gpuplan.cli.options.by_type import once
 
 CAP = re.compile(r"^(?P<name>.*\S)\s*<=\s*(?P<time>\S+)$")
 
@@ -22,7 +23,7 @@ def parse_caps(texts: Sequence[str]) -> dict[str, float]:
         match = CAP.match(text.strip())
         if match is None:
             raise UsageError(f"--require {text!r}: expected 'CLASS <= TIME' such as 'bert <= 2h'")
-        _once(caps, match["name"], "--require")
+        once(caps, match["name"], "--require")
         caps[match["name"]] = parse_duration(match["time"], f"--require {text!r}: time")
     return caps
 
@@ -34,38 +35,6 @@ def parse_limits(texts: Sequence[str]) -> dict[str, int]:
         name, _, gpus = (part.strip() for part in text.rpartition("="))
         if not name or not re.fullmatch("[0-9]{1,7}", gpus):
             raise UsageError(f"--limit {text!r}: expected CLASS=GPUS such as bert=16")
-        _once(limits, name, "--limit")
+        once(limits, name, "--limit")
         limits[name] = int(gpus)
     return limits
-
-
-def parse_by_type(
-    texts: Sequence[str], option: str, default: float | None = None
-) -> dict[str, float]:
-    """Return a number above 0 by GPU type from ``A100=2.5``.
-
-    Args:
-        texts: the values of the option.
-        option: its name, for the messages.
-        default: the number of a type without one; None where each needs one.
-
-    Raises:
-        UsageError: a text is not such a pair, a number is not above 0, or a type is repeated.
-    """
-    found: dict[str, float] = {}
-    for text in texts:
-        name, equals, number = (part.strip() for part in text.partition("="))
-        try:
-            value = float(number) if equals else default
-        except ValueError:
-            value = None
-        if not name or value is None or not 0 < value < float("inf"):
-            raise UsageError(f"{option} {text!r}: expected TYPE=NUMBER above 0, such as A100=2.5")
-        _once(found, name, option)
-        found[name] = value
-    return found
-
-
-def _once(found: dict[str, float] | dict[str, int], name: str, option: str) -> None:
-    if name in found:
-        raise UsageError(f"{option}: {name!r} is given twice")

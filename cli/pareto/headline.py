@@ -1,17 +1,20 @@
-"""Headline and warnings of ``gpuplan pareto``."""
+"""Headline, warnings and caveats of ``gpuplan pareto``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.words import listed
+from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.today_text import today_text
-from gpuplan.cli.formats.units import show_duration, show_usd
+from gpuplan.cli.formats.units import show_between, show_duration, show_usd
+from gpuplan.planner.frontier.model.class_options import DEFAULT_RESCALE_S
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
-from gpuplan.planner.frontier.uncertainty.sensitivity import Laws
+from gpuplan.planner.frontier.uncertainty.laws import Laws
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.characterize.gpu_mix import GpuMix
     from gpuplan.planner.frontier.model.job_classes import ClassWorkload
     from gpuplan.planner.frontier.model.plan import Plan
     from gpuplan.planner.frontier.replay.renting import RentedCluster
@@ -24,7 +27,7 @@ AVERAGE_NOTE = (
 )
 SHOWN_OVER = 3
 SLOW = 1.5  # times the planned mean completion time
-LONGER = 1.05  # times the horizon
+LONGER = 1.1  # times the horizon
 
 
 def _on_average(study: FrontierStudy) -> str:
@@ -50,72 +53,88 @@ def _on_average(study: FrontierStudy) -> str:
 
 def headline(study: FrontierStudy) -> str:
     """Return the answer: today, the replayed plan with its assumption, and the useful budgets."""
-    parts = (today_text(study.today), _plan(study, study.shown), _useful(study))
+    precision = Precision(study.workload.jobs)
+    parts = (
+        today_text(study.today, precision),
+        _plan(study, study.shown, precision),
+        _useful(study, precision),
+    )
     return " ".join(part for part in parts if part)
 
 
-def _plan(study: FrontierStudy, point: Point) -> str:
+def _plan(study: FrontierStudy, point: Point, precision: Precision) -> str:
     """Return what the shown plan gives: replayed, if it was, also within today's peak."""
-    gpus = f"{_about(point.plan.budget_gpus)} GPUs on average"
-    assumed = _assumption(study, point)
+    gpus = precision.gpus_text(point.plan.budget_gpus)
+    assumed = _assumption(study, point, precision)
+    rough = f" ({precision.caution}, so these figures are rough)" if precision.is_rough else ""
     if point.replayed is None:
         return (
-            f"Planned, {gpus} could give {show_duration(point.plan.mean_jct_s)} per job{assumed}."
+            f"Planned{rough}, {gpus} on average could give "
+            f"{precision.duration(point.plan.mean_jct_s)} per job{assumed}."
         )
     replay = point.replayed.replay
-    gpus = f"{_about(point.plan.budget_gpus)} GPUs {averaged(replay.lasts_h, replay.horizon_h)}"
+    mean_s = study.mean_rescale_s
+    restarts = f"{show_duration(mean_s)} per start or resize" if mean_s else "free restarts"
+    peak_gpus = f"{replay.peak_gpus:,} GPU{'' if replay.peak_gpus == 1 else 's'}"
     text = (
-        f"In replay, {gpus} give {show_duration(replay.mean_jct_s)} per job{assumed}, with "
-        f"{replay.peak_gpus:,} GPUs at the peak"
+        f"In replay{rough} with {restarts}, {gpus} {averaged(replay.lasts_h, replay.horizon_h)} "
+        f"{'gives' if gpus == '1 GPU' else 'give'} {precision.duration(replay.mean_jct_s)} per job"
+        f"{assumed}, with {peak_gpus} at the peak"
     )
     within, today = point.within_peak, study.today
-    if within is None or today is None or within is replay:
+    if today is None or within is replay:
         return f"{text}."
-    peak = f"{today.usage.peak_gpus:,.0f}"
-    return f"{text}; within today's peak of {peak}, {show_duration(within.mean_jct_s)}."
+    peak = f"within today's peak of {today.usage.peak_gpus:,.0f}"
+    if within is None:
+        return f"{text}; {peak}, no plan fits."
+    return f"{text}; {peak}, {precision.duration(within.mean_jct_s)}."
 
 
-def _assumption(study: FrontierStudy, point: Point) -> str:
+def _assumption(study: FrontierStudy, point: Point, precision: Precision) -> str:
     """Return the assumed speedup, and the range of completion times under other assumptions."""
     laws = next((section for section in study.sections if isinstance(section, Laws)), None)
     if laws is not None:
-        budget = point.plan.budget_gpus
-        times = [one.jct_s(budget) for one in (laws.assumed, *laws.others)]
-        known = [jct_s for jct_s in times if jct_s is not None]
-        more = _from_to(known) if len(known) > 1 else ""
-        return f" if jobs scale as {study.speedup.name}{more and f' ({more} under other laws)'}"
-    ends = [jct_s for jct_s in point.ends_jct_s if jct_s is not None]
-    if ends and study.speedup.ends:
-        names = " and ".join(model.name for model in study.speedup.ends)
-        return f" at {study.speedup.name} ({_from_to(ends)} planned between {names})"
-    return ""
+        is_replayed = point.replayed is not None
+        budget, known, short = point.plan.budget_gpus, [], []
+        for law in (laws.assumed, *laws.others):
+            jct_s = law.replayed_jct_s if is_replayed else law.jct_s(budget)
+            if jct_s is None:
+                short.append(law.speedup.name)
+            else:
+                known.append(jct_s)
+        others = [f"{_from_to(known, precision)} under other laws"] if len(known) > 1 else []
+        others += [f"too few GPUs at {' and '.join(short)}"] if short else []
+        more = f" ({', '.join(others)})" if others else ""
+        return f" if jobs scale as {study.speedup.name}{more}"
+    names = [model.name for model in study.speedup.ends or ()]
+    ends = dict(zip(names, point.ends_jct_s, strict=False))
+    known = [jct_s for jct_s in ends.values() if jct_s is not None]
+    if not known:
+        return ""
+    if len(known) == len(ends):
+        times = f"{_from_to(known, precision)} planned between {' and '.join(names)}"
+    else:
+        short = next(name for name, jct_s in ends.items() if jct_s is None)
+        kept = next(name for name, jct_s in ends.items() if jct_s is not None)
+        times = f"{precision.duration(known[0])} planned at {kept}, too few GPUs at {short}"
+    return f" at {study.speedup.name} ({times})"
 
 
-def _about(gpus: float) -> str:
-    """Return GPUs with the digits that a plan can carry, rounded up."""
-    if gpus < 1:
-        return show_gpus(gpus)
-    if gpus >= 100:
-        return f"{ceil(gpus * (1 - 1e-12)):,}"
-    parts = 10 if gpus >= 10 else 100
-    return f"{ceil(parts * gpus * (1 - 1e-12)) / parts:g}"
+def _from_to(times_s: Sequence[float], precision: Precision) -> str:
+    return show_between(min(times_s), max(times_s), precision.duration)
 
 
-def _from_to(times_s: Sequence[float]) -> str:
-    return f"{show_duration(min(times_s))} to {show_duration(max(times_s))}"
-
-
-def _useful(study: FrontierStudy) -> str:
+def _useful(study: FrontierStudy, precision: Precision) -> str:
     """Return the budgets between which GPUs buy time."""
     frontier = study.frontier
-    least, most = _about(frontier.min_budget), _about(frontier.saturation_budget)
+    least, most = precision.gpus(frontier.min_budget), precision.gpus(frontier.saturation_budget)
     widest = f"{frontier.widest:g} GPU{'' if frontier.widest == 1 else 's'}"
     ends = zip(study.speedup.ends or (), study.ends, strict=True)
-    each = ", ".join(f"{_about(end.min_budget)} at {model.name}" for model, end in ends)
-    least += f" ({each})" if each else ""
+    each = ", ".join(f"{precision.gpus(end.min_budget)} at {model.name}" for model, end in ends)
     return (
-        f"You need at least {least} GPUs on average; beyond {most}, extra GPUs buy nothing at up "
-        f"to {widest} per job."
+        f"You need at least {least} GPU{'' if least == '1' else 's'} on average"
+        f"{f' ({each})' if each else ''}; beyond {most}, extra GPUs buy nothing at up to {widest} "
+        "per job."
     )
 
 
@@ -126,8 +145,20 @@ def averaged(lasts_h: float, horizon_h: float) -> str:
     return f"counted over the hours of arrivals (the run lasts {lasts_h:,.0f} h)"
 
 
-def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
-    """Return the warnings; ``assumed`` if no speedup was given."""
+def warnings(study: FrontierStudy) -> list[str]:
+    """Return what may change the decision, the most important first."""
+    plans = [point.plan for point in study.points]
+    return [
+        *on_mix(study.mix, is_priced=study.price is not None),
+        *_on_limit(plans, study.cluster),
+        *on_budgets(study),
+        *_on_replays(study),
+        *_over(plans),
+    ]
+
+
+def caveats(study: FrontierStudy, *, assumed: bool) -> list[str]:
+    """Return what else limits the result; ``assumed`` if no speedup was given."""
     found = [*on_speedup(study.speedup, assumed=assumed)]
     loads = [end.load_gpus for end in study.ends]
     if loads and max(loads) > 1.001 * min(loads):
@@ -137,15 +168,25 @@ def warnings(study: FrontierStudy, *, assumed: bool) -> list[str]:
         )
     if any(point.plan.utilization > 1 + 1e-9 for point in study.points):
         found.append(
-            "an efficiency above 100% is no error: a measured speedup is better than linear at "
+            "an efficiency above 100% is possible: a measured speedup is better than linear at "
             "first, so a GPU does more for a job on several of them than on one"
         )
-    plans = [point.plan for point in study.points]
-    found += [*on_workload(study.workload), *_over(plans), *_on_limit(plans, study.cluster)]
-    found += [*on_budgets(study), *_on_replays(study)]
-    found.append(_on_average(study))
+    found += [*on_workload(study.workload), _on_average(study)]
     notes = [note for section in study.sections for note in section.notes]
     return [*found, *study.notes, *notes, *study.workload.notes]
+
+
+def on_mix(mix: GpuMix | None, *, is_priced: bool) -> Iterator[str]:
+    """Yield a warning where the plan is for one GPU type of several."""
+    if mix is None:
+        return
+    others = listed(mix.others, 3)
+    priced = " and priced" if is_priced else ""
+    yield (
+        f"{mix.other_share:.0%} of the GPU-hours ran on {others}, planned{priced} here as "
+        f"{mix.planned}; --gpu {mix.planned} --gpu {mix.others[0]}=SPEED plans a mix, "
+        f"--where \"gpu_type = '{mix.planned}'\" one type"
+    )
 
 
 def on_speedup(speedup: SpeedupModel, *, assumed: bool) -> Iterator[str]:
@@ -165,8 +206,9 @@ def on_workload(workload: ClassWorkload) -> Iterator[str]:
     """Yield the assumptions about the jobs."""
     if workload.rescale_origin == "default":
         yield (
-            "starting and resizing a job is taken as free; --rescale 20s charges a warm restart, "
-            "120s a cold one"
+            f"a start or resize of a job is assumed to take {show_duration(DEFAULT_RESCALE_S)}; a "
+            "warm restart takes about 20 s, a cold one 120 s (--rescale), and --rescale 0 makes "
+            "restarts free, as the BOA paper does"
         )
 
 
@@ -217,11 +259,11 @@ def on_budgets(study: FrontierStudy) -> Iterator[str]:
     """Yield a warning where replays take clearly more than the budget, with one that does not."""
     shown = study.over[: SHOWN_OVER if study.by_request else 1]  # of a sweep the worst is enough
     if shown:
-        taken = "rented" if study.price is None else "billed"
+        taken = "GPUs rented" if study.price is None else "billed"
         more = len(study.over) - len(shown)
         yield (
-            f"whole nodes, delays and the end of the last jobs are not in a budget: replayed, "
-            f"{taken} are {'; '.join(_taken(study, point) for point in shown)}"
+            f"in replay, whole nodes, delays and the last jobs exceed the budget: {taken} "
+            f"{'; '.join(_taken(study, point) for point in shown)}"
             f"{f'; {more} more budgets are exceeded too' if more else ''}"
         )
 
@@ -231,7 +273,7 @@ def _taken(study: FrontierStudy, point: Point) -> str:
     assert point.replayed is not None
     replay, gpus = point.replayed.replay, point.plan.budget_gpus
     if study.price is None:
-        said = f"{show_gpus(replay.rented_gpus)} GPUs for {show_gpus(gpus)}"
+        said = f"{show_gpus(replay.rented_gpus)} for {show_gpus(gpus)}"
     else:
         billed, requested = map(study.usd_per_month, (replay.billed_gpus, gpus))
         said = f"{show_usd(billed)} a month for {show_usd(requested)}"

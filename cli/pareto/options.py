@@ -46,7 +46,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScalingChoice:
-    """How jobs are told apart, and how each kind gains from GPUs."""
+    """Which classes of jobs there are, and how each gains from GPUs."""
 
     speedup: Annotated[
         str | None,
@@ -77,8 +77,8 @@ class ScalingChoice:
         str | None,
         COMMON,
         typer.Option(
-            help="Time a job loses at each start and change of width, such as 20s. "
-            "Default: as the profile measured, else 0.",
+            help="Time a job loses at each start and change of width, such as 20s; 0 for free "
+            "restarts. Default: as the profile measured, else 60s.",
             rich_help_panel=JOBS_PANEL,
             show_default=False,
         ),

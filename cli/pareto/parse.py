@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.cli.formats.units import parse_duration
+from gpuplan.cli.options.by_type import parse_by_type
 from gpuplan.cli.options.cluster_options import read_size
-from gpuplan.cli.pareto.class_options import parse_by_type, parse_caps, parse_limits
+from gpuplan.cli.pareto.class_options import parse_caps, parse_limits
 from gpuplan.cli.pareto.options import (
     MoneyChoice,
     RentingChoice,
@@ -128,10 +129,4 @@ def _prices(texts: Sequence[str], types: tuple[str, ...]) -> dict[str, float]:
         if len(types) > 1:
             raise UsageError("--price: several GPU types need a price each, for example T4=0.5")
         return {types[0] if types else "": usd}
-    named = parse_by_type(texts, "--price")
-    for name in named:
-        if name not in types:
-            raise UsageError(
-                f"--price {name}=...: no such GPU to plan for\n  next: --gpu {name} as well"
-            )
-    return named
+    return parse_by_type(texts, "--price")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
     from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
-    from gpuplan.planner.frontier.uncertainty.sensitivity import Laws
+    from gpuplan.planner.frontier.uncertainty.laws import Laws
 
 
 def laws_tables(laws: Laws) -> Iterator[Table]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.cli.formats.precision import Precision
 from gpuplan.cli.formats.report import Column, Shown, Table
 from gpuplan.cli.formats.shapes import shapes_table, timeline_row
+from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
 from gpuplan.cli.pareto.headline import AVERAGE_NOTE, averaged, on_speedup, on_workload
 from gpuplan.cli.pareto.tables import rented
@@ -15,7 +17,6 @@ from gpuplan.planner.frontier.model.format_gpus import round_up, show_gpus
 from gpuplan.planner.frontier.replay.search import OVER
 
 if TYPE_CHECKING:
-    from gpuplan.planner.frontier.types.typed_replay import ReplayedTypedPlan
     from gpuplan.planner.frontier.types.typed_study import TypedPoint, TypedStudy
 
 SLOW = 1.5  # a replay above this multiple of the planned mean completion time gets a warning
@@ -27,43 +28,48 @@ def usd_per_h(value: float) -> str:
 
 
 def typed_headline(study: TypedStudy) -> str:
-    """Return the answer in a few sentences: the ends, the knee and its replay."""
-    frontier, knee = study.frontier, study.knee
-    mix = ", ".join(
-        f"{show_gpus(gpus)} {name}" for name, gpus in knee.plan.gpus.items() if gpus > 0
+    """Return the answer: today, the replay of the plan shown first, and the useful budgets."""
+    precision, frontier, point = Precision(study.workload.jobs), study.frontier, study.shown
+    rough = f" ({precision.caution}, so these figures are rough)" if precision.is_rough else ""
+    budget = f"{usd_per_h(point.plan.plan.budget_gpus)}"
+    mix = " and ".join(
+        f"{precision.gpus(gpus)} {name}" for name, gpus in point.plan.gpus.items() if gpus > 0
     )
-    said = (
-        f"{study.workload.jobs:,} jobs keep {show_gpus(frontier.frontier.load_gpus)} GPUs busy at "
-        f"one {study.recorded_on} each. No budget under {usd_per_h(frontier.min_usd_per_h)} keeps "
-        f"up on any mix of {', '.join(study.prices)}, none over "
-        f"{usd_per_h(frontier.saturation_usd_per_h)} gains; the knee is "
-        f"{usd_per_h(knee.plan.plan.budget_gpus)} with a mean JCT of "
-        f"{show_duration(knee.plan.plan.mean_jct_s)}, on {mix} on average."
+    useful = (
+        f"You need at least {usd_per_h(frontier.min_usd_per_h)}; beyond "
+        f"{usd_per_h(frontier.saturation_usd_per_h)}, more money buys nothing."
     )
-    if knee.replayed is None:
-        return said
-    found = knee.replayed.summary()
-    peak = ", ".join(f"{gpus:,} {name}" for name, gpus in knee.replayed.peak_gpus.items())
-    return (
-        f"{said} Replayed on the trace's own arrivals it gives "
-        f"{show_duration(found['mean_jct_s'])} (95% of the jobs within "
-        f"{show_duration(found['p95_jct_s'])}), and rents for "
-        f"{usd_per_h(found['rented_usd_per_h'])} {_per_hour(study, knee.replayed)}, at the peak "
-        f"{peak}."
-    )
+    if point.replayed is None:
+        planned = precision.duration(point.plan.plan.mean_jct_s)
+        said = f"Planned{rough}, {budget} could give {planned} per job on {mix}."
+    else:
+        replayed = point.replayed
+        over = averaged(replayed.lasts_h, study.workload.horizon_h)
+        peak = " and ".join(f"{gpus:,} {name}" for name, gpus in replayed.peak_gpus.items())
+        said = (
+            f"In replay{rough}, {budget} {over} gives "
+            f"{precision.duration(float(replayed.jct_s.mean()))} per job{_scaling(study)} on "
+            f"{mix} on average, {peak} at the peak."
+        )
+    return " ".join(part for part in (today_text(study.today, precision), said, useful) if part)
 
 
-def _per_hour(study: TypedStudy, replayed: ReplayedTypedPlan) -> str:
-    """Return the period for dollars an hour of a replay, as it may last beyond the horizon."""
-    return averaged(replayed.lasts_h, study.workload.horizon_h)
+def _scaling(study: TypedStudy) -> str:
+    """Return the assumed law, if the speedups are one."""
+    return "" if study.speedup.law is None else f" if jobs scale as {study.speedup.name}"
 
 
-def typed_warnings(study: TypedStudy, *, assumed: bool) -> list[str]:
-    """Return the warnings; ``assumed`` if no speedup was given."""
-    found = [*on_speedup(study.speedup, assumed=assumed), *on_workload(study.workload)]
+def typed_warnings(study: TypedStudy) -> list[str]:
+    """Return what may change the decision, the most important first."""
+    return [*_on_limit(study), *_on_budgets(study), *_on_replays(study)]
+
+
+def typed_caveats(study: TypedStudy, *, assumed: bool) -> list[str]:
+    """Return what else limits the result; ``assumed`` if no speedup was given."""
+    found = [*_on_speeds(study), *on_speedup(study.speedup, assumed=assumed)]
+    found += on_workload(study.workload)
     if study.speedup.law is not None:
         found.append(f"jobs were taken as recorded on {study.recorded_on}")
-    found += [*_on_speeds(study), *_on_limit(study), *_on_budgets(study), *_on_replays(study)]
     return [*found, _on_average(study), *study.notes, *study.workload.notes]
 
 
@@ -110,17 +116,14 @@ def _on_budgets(study: TypedStudy) -> Iterator[str]:
     said = []
     for point, replayed in over:
         budget = replayed.plan.plan.budget_gpus
-        text = f"{usd_per_h(replayed.billed_usd_per_h)} for {usd_per_h(budget)}"
+        text = f"billed {usd_per_h(replayed.billed_usd_per_h)} for {usd_per_h(budget)}"
         text += f" ({replayed.over_budget_share:+.0%}"
         if point.inside is not None:
             text += f"; --budget '${point.inside.plan.plan.budget_gpus:.2f}/h' keeps to it"
         elif study.by_request:
             text += "; no smaller budget keeps to it"
         said.append(f"{text})")
-    yield (
-        "whole nodes, delays and the end of the last jobs are not in a budget: replayed, billed "
-        f"are {'; '.join(said)}"
-    )
+    yield (f"in replay, whole nodes, delays and the last jobs exceed the budget: {'; '.join(said)}")
 
 
 def _on_replays(study: TypedStudy) -> Iterator[str]:

@@ -21,7 +21,12 @@ One = TypeVar("One")
 
 
 def widths_table(
-    classes: Sequence[JobClass], plans: Sequence[Plan], at: str, budget: Callable[[float], str]
+    classes: Sequence[JobClass],
+    plans: Sequence[Plan],
+    at: str,
+    budget: Callable[[float], str],
+    *,
+    most: int = CLASSES_SHOWN,
 ) -> Table:
     """Return the GPUs per job of each class: at each of some budgets, or at one in detail.
 
@@ -30,21 +35,22 @@ def widths_table(
         plans: one or more.
         at: what the only one is, or what the budgets count, for the title.
         budget: shows a budget.
+        most: classes shown.
     """
     if len(plans) > 1:
-        title, columns, rows = _by_budget(classes, plans, at, budget)
+        title, columns, rows = _by_budget(classes[:most], plans, at, budget)
     else:
-        title, columns, rows = _in_detail(classes, plans[0], at)
+        title, columns, rows = _in_detail(classes[:most], plans[0], at)
     if not all(part.rounded for plan in plans for part in plan.widths):
         capped = any(
             not row.rounded for plan in plans for c in plan.classes for row in c.paths[0][1]
         )
         title += (
-            "; of two widths, each with its share of the jobs, the plan without a split takes the "
-            f"first{', or the second where a class must keep a time' if capped else ''}"
+            "; percentages are the share of jobs at each width; to avoid splitting, use the "
+            f"first{', or the second where --require sets a time' if capped else ''}"
         )
-    if len(classes) > CLASSES_SHOWN:
-        title += f" ({CLASSES_SHOWN} of {len(classes)} classes, by load; all in JSON)"
+    if len(classes) > most:
+        title += f" ({most} of {len(classes)} classes, by load; all in JSON)"
     return Table(title, columns, rows)
 
 
@@ -69,7 +75,7 @@ def _by_budget(
         Column(f"widths_{i}", f"at {budget(plan.budget_gpus)}") for i, plan in enumerate(plans)
     ]
     rows: list[list[Any]] = []
-    for position, c in enumerate(classes[:CLASSES_SHOWN]):
+    for position, c in enumerate(classes):
         cells = []
         for plan in plans:
             stretches = _stretches(plan.classes[position])
@@ -93,7 +99,7 @@ def _in_detail(classes: Sequence[JobClass], plan: Plan, at: str) -> Parts:
         Column("usd_per_h", "$/h", show_usd) if priced else Column("gpus", HOLDS, show_gpus),
     )
     rows: list[list[Any]] = []
-    for job_class, its in list(zip(classes, plan.classes, strict=True))[:CLASSES_SHOWN]:
+    for job_class, its in zip(classes, plan.classes, strict=False):
         for position, (epochs, text) in enumerate(_stretches(its)):
             whole = [job_class.name, job_class.jobs, job_class.load_gpus]
             totals = [its.time_h * HOUR_S, its.gpus]

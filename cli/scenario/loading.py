@@ -1,4 +1,4 @@
-"""From a scenario file to a checked `Scenario`: every mistake is told, with its line, at once."""
+"""From a scenario file to a checked `Scenario`; all mistakes are reported with their lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from gpuplan.cli.documents.studies import (
     check_study,
     given_options,
     study_options,
+    takes_trace,
 )
+from gpuplan.cli.documents.view import TITLES as STUDIES
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
     DeclaredWorkload,
@@ -31,7 +33,6 @@ from gpuplan.cli.scenario.scenario import (
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.source import Keys, ScenarioSource, read_source
 
-STUDIES = ("characterize", "pareto", "sweep", "simulate", "compare")
 WORKLOADS = ("trace", "log", "synth")
 TOP = ("title", "workload", "prices", "speedups", "clouds", "policies", "study", "output", "gates")
 NAME = re.compile(r"\w+", re.ASCII)
@@ -45,7 +46,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> Scenario:
         overrides: ``a.b=value``, each in place of what the file says.
 
     Raises:
-        InputError: no such file, or it is no TOML.
+        InputError: no such file, or it is not TOML.
         ScenarioError: keys or values that cannot be meant, each with its line.
         UsageError: an override that is none.
     """
@@ -88,6 +89,8 @@ class _Loader:
     def workload(self) -> DeclaredWorkload:
         """Read where the jobs come from; the other keys of the section are handed to studies."""
         table = self.table("workload")
+        if not table and self.needs_no_trace():
+            return DeclaredWorkload("", (), (), "", KeyPlaces(""))
         self.known(("workload",), table, (*WORKLOADS, *SECTIONS["workload"]))
         given = [name for name in WORKLOADS if name in table]
         given = [name for name in given if self.is_overridden(("workload", name))] or given
@@ -99,7 +102,7 @@ class _Loader:
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
                 if not is_parquet(Path(trace)):  # a log, or a folder of them
-                    return self.made("ingest", "trace", [trace], {}, Path(trace).name)
+                    return self.made("ingest", "trace", [trace], self.of_site({}), Path(trace).name)
             return DeclaredWorkload(
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )
@@ -119,8 +122,25 @@ class _Loader:
             for file in files:
                 if not os.path.isdir(file):  # all the logs in it
                     existing_file(Path(file))
-        rest = {key: value for key, value in options.items() if key != "file"}
+        rest = self.of_site({key: value for key, value in options.items() if key != "file"})
         return self.made("ingest", "log", files, rest, Path(files[0]).name if files else "log")
+
+    def of_site(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options of ingest, with the fields of the scheduler if a study needs them."""
+        commands = [table.get("command", name) for name, table in self.study_tables()]
+        return {"twin": True, **options} if "whatif" in commands else options
+
+    def study_tables(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return the tables of studies by name, unchecked."""
+        tables = self.table("study").items()
+        return [(name, table) for name, table in tables if isinstance(table, dict)]
+
+    def needs_no_trace(self) -> bool:
+        """Return whether there are studies, and every one names all that it reads."""
+        commands = [(table.get("command", name), table) for name, table in self.study_tables()]
+        return bool(commands) and all(
+            command in STUDIES and not takes_trace(command, table) for command, table in commands
+        )
 
     def synth(self, options: Mapping[str, Any]) -> DeclaredWorkload:
         """Read a trace that is to be drawn: the options of ``gpuplan synth``."""
@@ -174,7 +194,7 @@ class _Loader:
             for option in common.options_of(command, options):
                 unused.pop(option, None)
             trace = workload.trace or "trace.parquet"
-            with self.placed(), found.places.told():
+            with self.placed(), found.places.located():
                 check_study(command, found.options, trace=trace)
         for section, key in unused.values():
             at = self.source.place((section, key))
@@ -303,7 +323,7 @@ class _Loader:
 
     def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
-        from gpuplan.cli.gates.gates import read_condition
+        from gpuplan.cli.gates.conditions import read_condition
 
         is_known = len(studies) == len(self.table("study"))  # else that is the mistake to tell
         commands = {study.name: study.command for study in studies if is_known}

@@ -14,7 +14,7 @@ from gpuplan.analysis.errors import GpuplanError, OutputError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.gates import judge_all
-from gpuplan.cli.documents.studies import run_study
+from gpuplan.cli.documents.studies import read_study, run_study
 from gpuplan.cli.documents.study import Document, StudyResult, result_of
 from gpuplan.cli.gates.gates import warnings_only
 from gpuplan.cli.options.engine_options import EngineChoice
@@ -73,8 +73,8 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
         if trace is None:  # a trace must stand somewhere
             cache = until_done.enter_context(open_cache(None))
             trace = _made(scenario.workload, cache)
-        told = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
-        for warning in (*scenario.warnings, *told):
+        making = [f"{scenario.workload.command}: {warning}" for warning in trace.warnings]
+        for warning in (*scenario.warnings, *making):
             messages.warn(warning)
         results = tuple(_result(study, trace, cache) for study in scenario.studies)
     return Document(
@@ -85,7 +85,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
             *warnings_only(judge_all(results, scenario.warning_gates)),
         ),
         time=time,
-        notes=tuple(trace.named(warning) for warning in told),
+        notes=tuple(trace.named(warning) for warning in making),
     )
 
 
@@ -101,6 +101,8 @@ def planned(scenario: Scenario, cache: Cache) -> list[tuple[DeclaredStudy, bool]
 
 def _known_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
     """Return the trace if it is there; None where it must be made."""
+    if not (workload.command or workload.trace):  # no study takes one
+        return _Trace(Path(), "", "")
     if not workload.command:
         path = Path(workload.trace)
         return _Trace(path, sha256_of(path), workload.trace)
@@ -109,8 +111,8 @@ def _known_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
     if text is None or not os.path.isfile(path):
         return None
     try:
-        told = json.loads(text)
-        made = _Trace(path, told["sha256"], workload.trace, tuple(told["warnings"]))
+        kept = json.loads(text)
+        made = _Trace(path, kept["sha256"], workload.trace, tuple(kept["warnings"]))
         return made if sha256_of(path) == made.sha256 else None
     except (OSError, ValueError, LookupError, TypeError):  # damaged, or not ours to read
         return None
@@ -133,7 +135,7 @@ def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
     key = _trace_key(workload)
     path = cache.path("traces", f"{key}.parquet")
     cache.make("traces")
-    with workload.places.told():
+    with workload.places.located():
         sources = {"sources": workload.files} if workload.files else {}
         report = run_study(workload.command, workload.options, **sources, outs=path)
     made = _Trace(path, sha256_of(path), workload.trace, report.warnings)
@@ -158,13 +160,14 @@ def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
         messages.note(f"{study.name}: from the cache")
     else:
         messages.note(f"{study.name}: gpuplan {study.command}")
-        with study.places.told():
+        with study.places.located():
             report = run_study(study.command, study.options, trace=trace.path)
         result = result_of(study.name, study.arguments, report)
         text = trace.named(result.to_text(), _inside_json)
         result = StudyResult.from_text(text)
         cache.keep("studies", key, text)
-    return replace(result, arguments=(trace.name, *study.arguments))
+    named = (trace.name,) if study.takes_trace else ()
+    return replace(result, arguments=(*named, *study.arguments))
 
 
 def _kept(study: DeclaredStudy, key: str, cache: Cache) -> StudyResult | None:
@@ -183,8 +186,14 @@ def _key(study: DeclaredStudy, trace: _Trace) -> str:
         command=study.command,
         arguments=arguments,
         trace=(trace.name, trace.sha256),
-        files=hashes_of(*arguments),
+        files=hashes_of(*arguments, *_read_by(study, trace)),
     )
+
+
+def _read_by(study: DeclaredStudy, trace: _Trace) -> list[str]:
+    """Return the files that a study reads beside the trace, those that its files name too."""
+    reads = read_study(study.command, study.options, trace=trace.path).request.reads
+    return [str(one) for one in reads if one is not None and one != trace.path]
 
 
 def _inside_json(text: str) -> str:

@@ -10,18 +10,20 @@ from pathlib import Path
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.analysis.files import files_named_in
-from gpuplan.cli.documents.studies import Given, words_of
+from gpuplan.cli.documents.studies import Given, keys_of, takes_trace, words_of
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
 
 
 class ScenarioError(GpuplanError):
-    """A scenario cannot be meant as it is written; the message names every place."""
+    """A scenario has mistakes; the message names the place of each."""
 
     def __init__(self, problems: Sequence[tuple[str, GpuplanError]]) -> None:
         """Take each problem with its place."""
-        super().__init__(NEXT_ERROR.join(dict.fromkeys(f"{at}: {told}" for at, told in problems)))
+        super().__init__(
+            NEXT_ERROR.join(dict.fromkeys(f"{at}: {problem}" for at, problem in problems))
+        )
         self.problems = tuple(problems)
         self.exit_code = problems[0][1].exit_code
 
@@ -39,8 +41,8 @@ class KeyPlaces:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Let what a command says of its options be raised with the place of the first it names.
+    def located(self) -> Iterator[None]:
+        """Raise errors about options with the place of the first option they name.
 
         Raises:
             ScenarioError: a `GpuplanError`, or an error of the parser of the command line.
@@ -71,7 +73,8 @@ class DeclaredWorkload:
         command: ``ingest`` or ``synth``, which makes the trace; empty where there is one already.
         files: the logs that it reads.
         options: what else that command is given, but for its output.
-        trace: the trace, relative to the scenario; where it is made, what documents call it.
+        trace: the trace, relative to the scenario; where it is made, what documents call it; empty
+            where no study takes one.
         places: where it is declared.
     """
 
@@ -107,6 +110,11 @@ class DeclaredStudy:
     def arguments(self) -> tuple[str, ...]:
         """The options as they are written on a command line."""
         return words_of(self.options)
+
+    @property
+    def takes_trace(self) -> bool:
+        """Whether it is of the workload; otherwise its options name all that it reads."""
+        return takes_trace(self.command, keys_of(self.options))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,12 @@ SECTIONS: dict[str, dict[str, str]] = {
 """Section -> its key -> the option that a study takes it as."""
 SECTIONS["prices"]["file"] = SECTIONS["prices"].pop("prices")
 
-PRICED = ("characterize", "pareto")
+PRICED = ("bill", "characterize", "pareto", "size")
 """What takes ``[prices]``: a replay takes prices as its clouds' (``prices = ...`` of its own)."""
 
 ONLY_WITH = {
+    "bill": {"provider": "prices"},
+    "size": {"provider": "prices"},
     "characterize": {"gpu": "prices", "reference": "prices", "as_of": "prices"},
     "pareto": {"prices": "gpu", "provider": "prices"},
 }

@@ -49,7 +49,7 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> ScenarioSource:
     """Read a TOML file and set what overrides it, each ``a.b=value``.
 
     Raises:
-        InputError: no such file, or it is no TOML.
+        InputError: no such file, or it is not TOML.
         UsageError: an override that is none, or that sets a key within a value.
     """
     written = read_small(path, MOST_BYTES)
@@ -62,7 +62,7 @@ def read_source(path: Path, overrides: Sequence[str] = ()) -> ScenarioSource:
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, text, str(error)) from error
     except (ValueError, RecursionError) as error:  # a number or a value without measure
-        raise InputError(path, f"no TOML that can be meant: {_reason(error)}") from error
+        raise InputError(path, f"TOML that cannot be used: {_reason(error)}") from error
     places = {keys: f"{path}:{line}" for keys, line in _lines(text)}
     overridden = set()
     for override in overrides:
@@ -87,12 +87,12 @@ def _no_toml(path: Path, text: str, message: str) -> InputError:
     found = PLACE.search(message)
     row = int(found[1]) if found and found[1] else None
     if row is not None and (twice := _given_twice(text, row)):
-        return InputError(path, f"no TOML: {twice}", row=row, hint="keep one of the two")
+        return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
     problem = NAMES.sub(lambda names: repr(".".join(_quoted(names[0]))), PLACE.sub("", message))
     hint = None
     if re.match("Invalid value|Expected|Unbalanced|Invalid statement", problem):
         hint = 'texts stand in quotes: key = "text"; a table begins with [name]'
-    return InputError(path, f"no TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
+    return InputError(path, f"not TOML: {problem[:1].lower()}{problem[1:]}", row=row, hint=hint)
 
 
 def _quoted(names: str) -> list[str]:
@@ -100,7 +100,7 @@ def _quoted(names: str) -> list[str]:
 
 
 def _given_twice(text: str, row: int) -> str:
-    """Return what the statement that ends on a line gives again; nothing where it is no such."""
+    """Return what the statement that ends on a line sets a second time; empty if nothing."""
     seen: dict[Keys, int] = {}
     for first, last, table, paths, is_header in _statements(text):
         if last >= row:
@@ -161,7 +161,7 @@ def _paths(value: Any) -> Iterator[Keys]:
 
 
 def _read_override(text: str) -> tuple[Keys, Any]:
-    """Return the path and the value; what is no TOML value is a text."""
+    """Return the path and the value; a value that is not TOML is text."""
     name, found, given = text.partition("=")
     try:
         paths = list(_paths(_loaded(f"{name} = 0")))
@@ -194,6 +194,6 @@ def _put(data: dict[str, Any], keys: Keys, value: Any, override: str) -> None:
     for position, key in enumerate(keys[:-1]):
         inner = data.setdefault(key, {})
         if not isinstance(inner, dict):
-            raise UsageError(f"--set {override!r}: {'.'.join(keys[: position + 1])} is no table")
+            raise UsageError(f"--set {override!r}: {'.'.join(keys[: position + 1])} is not a table")
         data = inner
     data[keys[-1]] = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.formats.report import Column, Shown, Table
@@ -28,7 +30,7 @@ GROUP_TITLES = {
     "user": ("Users", "user"),
     "group": ("Groups", "group"),
 }
-UNIT_SHOW = {
+UNIT_SHOW: dict[str, Callable[[Any], str]] = {
     "s": show_duration,
     "share": show_share,
     "jobs": show_count,
@@ -61,7 +63,7 @@ STATISTICS: tuple[Row, ...] = (
     ("gpu_time.top1pct_longest_share", "longest 1%", "share", "of GPU time"),
     ("gpu_time.gini", "Gini of GPU time", "1", "0 all jobs equal, 1 one job has all"),
     ("interarrival.mean_s", "mean gap", "s", "between submissions"),
-    ("interarrival.scv", "C^2 of gaps", "1", "variance / mean^2; 1 is Poisson"),
+    ("interarrival.scv", "burstiness", "1", "squared CV of the gaps; 1 is Poisson"),
     ("interarrival.zero_share", "zero gaps", "share", "submitted in the same instant"),
     (
         "arrivals.seasonality.daily_strength",
@@ -91,7 +93,7 @@ SHARE_COLUMNS = (
 )
 
 
-def headline(result: Characterization) -> str:
+def headline(result: Characterization, *, with_load: bool = True) -> str:
     """Return a sentence that summarizes the workload."""
     start = show_jobs(result.jobs, result.span_s)
     facts = []
@@ -100,7 +102,7 @@ def headline(result: Characterization) -> str:
     share = result.gpu_time.top10pct_longest_share
     if share is not None:
         facts.append(f"the longest 10% take {share:.0%} of the GPU time")
-    if result.load.mean_gpus is not None:
+    if with_load and result.load.mean_gpus is not None:
         facts.append(
             f"at most {show_number(result.load.peak_gpus or 0)} GPUs busy at once"
             if _outlasts(result)
@@ -156,6 +158,21 @@ def _statistics(result: Characterization, intervals: Intervals | None) -> Table:
         Column("", "meaning"),
     )
     return Table("What the workload is", columns, rows)
+
+
+MAIN = (
+    *("jobs", "users", "span_s", "duration_s.p50", "duration_s.p95", "duration_s.max"),
+    *("gpu_time.gpu_hours", "gpu_time.top10pct_longest_share", "interarrival.scv"),
+    *("arrivals.seasonality.daily_strength", "arrivals.bursts.share_jobs"),
+    *("load.mean_gpus", "load.p95_gpus", "load.peak_gpus"),
+    *("queue_s.mean", "queue_s.p50", "queue_s.p90"),
+)
+"""Statistics that are shown without ``--full``, by their path."""
+
+
+def main_statistics(statistics: Table) -> Table:
+    """Return the rows of the table of statistics that most readers came for."""
+    return replace(statistics, rows=[row for row in statistics.rows if row[0] in MAIN])
 
 
 def value_at(summary: dict[str, Any], path: str) -> Any:

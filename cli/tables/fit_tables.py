@@ -106,8 +106,8 @@ def _tail(what: str, fits: Fits) -> Table:
     for name, vuong in tail.against.items():
         if vuong.z is not None and vuong.p is not None:
             verdict = "Pareto is closer" if vuong.z > 0 else f"the {name} is closer"
-            told = verdict if vuong.p < 0.05 else "neither is closer"
-            rows.append((f"against {name}", f"{vuong.z:.1f} sigma", told))
+            result = verdict if vuong.p < 0.05 else "neither is closer"
+            rows.append((f"against {name}", f"{vuong.z:.1f} sigma", result))
     rows += [
         (
             f"Hill, largest {point.share:.0%}",

@@ -8,6 +8,7 @@ from typing import Any
 from gpuplan.cli.formats.units import show_count
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.policies.allpass_settings import LADDER
+from gpuplan.planner.policies.cluster_settings import priced_values
 from gpuplan.planner.pricing.price_settings import USUAL_GPU
 
 TIERS = {
@@ -18,32 +19,39 @@ TIERS = {
 """Tier -> the settings that are its prices."""
 
 
-def price_notes(contenders: Iterable[Contender], *, are_scaled: bool = False) -> tuple[str, ...]:
+def price_notes(
+    contenders: Iterable[Contender], *, are_scaled: bool = False, has_price: bool = False
+) -> tuple[str, ...]:
     """Return a note of the prices in force, of the tiers that these policies pay, if any.
 
     Args:
         contenders: with their settings.
         are_scaled: whether ``--price-ratio`` scales those of rented GPUs.
+        has_price: whether ``--price`` gives GPUs of one's own a price.
     """
     texts: dict[str, dict[str, None]] = {tier: {} for tier in TIERS}
     were_set = set()
+    owns = False
     for one in contenders:
         values = one.effective()
-        if values.get("usd_per_gpu_h") is not None:  # of every GPU of a cluster
+        is_cluster = "usd_per_gpu_h" in values
+        if is_cluster and (has_price or values["usd_per_gpu_h"] is not None):
             continue
+        owns |= is_cluster
+        rents = not is_cluster or bool(priced_values(values, one.settings)["marketplace_offers"])
         for tier, names in TIERS.items():
-            if names[0] in values:
-                texts[tier][_tier(names, values)] = None
+            if names[0] in values and (rents or tier != "marketplace"):
+                texts[tier][_tier(names, priced_values(values, one.settings))] = None
                 were_set |= {name in one.settings for name in names}
-    told = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
-    if not told:
+    parts = [f"{tier} {' or '.join(found)}" for tier, found in texts.items() if found]
+    if not parts:
         return ()
     whose = f"{USUAL_GPU} prices"
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
-    others = "(--prices FILE or builtin for others)"
-    return (f"{whose}: {', '.join(told)} per GPU-hour{scaled} {others}",)
+    others = "(--price USD for others)" if owns else "(--prices FILE or builtin for others)"
+    return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {others}",)
 
 
 def _tier(names: tuple[str, ...], values: Mapping[str, Any]) -> str:

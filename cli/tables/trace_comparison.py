@@ -24,12 +24,12 @@ QUANTITIES = {
 
 def comparison_headline(names: Sequence[str], portraits: Sequence[CharacterizedTrace]) -> str:
     """Return one sentence with the median duration of every trace."""
-    told = [
+    parts = [
         f"{show_duration(characterized.workload.duration.p50)} in {name}"
         for name, characterized in zip(names, portraits, strict=True)
         if characterized.workload.duration.p50 is not None
     ]
-    return f"half of the jobs finish within {', '.join(told)}" if told else ""
+    return f"half of the jobs finish within {', '.join(parts)}" if parts else ""
 
 
 def comparison_tables(

@@ -138,18 +138,19 @@ def whatif_tables(found: WhatIf) -> Iterator[Table]:
         for change in found.changes
         for why, count in change.rejected.items()
     ]
+    several = len(found.changes) > 1
+    of = "" if several else f": {found.changes[0].name}"
+    which = Column("change", "change" if several else "")
     effects = Table(
-        "Effect on waits",
+        f"Effect on waits{of}",
         (
-            Column("change", "change"), Column("group", found.by),
+            which, Column("group", found.by),
             Column("jobs", "jobs", show_count),
             Column("recorded_mean_wait_s", "recorded", show_duration),
             Column("replayed_mean_wait_s", "replayed", show_duration),
             Column("changed_mean_wait_s", "changed", show_duration),
             Column("effect_s", "effect", show_signed), Column("error_s", "error", show_duration),
-            Column("verdict", "verdict"),
-            Column("p95_effect_s", "P95 effect", show_signed),
-            Column("p95_error_s", "P95 error", show_duration),
+            Column("verdict", "verdict"), Column("p95_effect_s", ""), Column("p95_error_s", ""),
         ),
         [
             (
@@ -160,7 +161,7 @@ def whatif_tables(found: WhatIf) -> Iterator[Table]:
             for change in found.changes
             for one in change.groups
         ],
-        most=60,
+        most=15,
     )  # fmt: skip
     if lost:
         yield Table(
@@ -170,6 +171,26 @@ def whatif_tables(found: WhatIf) -> Iterator[Table]:
             lost,
         )  # fmt: skip
     yield effects
+    yield Table(
+        f"Effect on the 95th percentile of waits{of}",
+        (
+            which, Column("group", found.by),
+            Column("recorded_p95_wait_s", "recorded", show_duration),
+            Column("replayed_p95_wait_s", "replayed", show_duration),
+            Column("changed_p95_wait_s", "changed", show_duration),
+            Column("p95_effect_s", "effect", show_signed),
+            Column("p95_error_s", "error", show_duration), Column("p95_verdict", "verdict"),
+        ),
+        [
+            (
+                change.name, one.name, one.recorded_p95_wait_s, one.replayed_p95_wait_s,
+                one.changed_p95_wait_s, one.p95_effect_s, one.p95_error_s, one.p95_verdict,
+            )
+            for change in found.changes
+            for one in change.groups
+        ],
+        most=15,
+    )  # fmt: skip
 
 
 def validation_table(found: ChangeValidation) -> Table:

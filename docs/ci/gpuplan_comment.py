@@ -1,11 +1,12 @@
 """Keep one comment of gpuplan on a pull request (GitHub) or merge request (GitLab) up to date.
 
-    python ci/gpuplan_comment.py FILE.md... \\
+    python ci/gpuplan_comment.py FILE.md... [--name NAME] \\
         [--changes diff.json --report report.json --silent-below 1%]
 
 The first run creates the comment, later ones edit it. The files follow each other in it; one that
-is not there is left out. With --silent-below nothing is created while no number that matters
-changed by more, no gate tripped and no study came or went; a comment that is there then says so.
+is not there is left out. Two jobs that comment need two names. With --silent-below nothing is
+created while no number that matters changed by more, no gate tripped and no study came or went; a
+comment that is there then says so.
 
 Copy this file to ci/ of your repository. It needs Python 3.11 and no packages. Variables: of
 GitHub, GITHUB_TOKEN with `pull-requests: write`; of GitLab, GITLAB_TOKEN, a project access token
@@ -20,7 +21,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-MARK = "<!-- gpuplan -->"
 MOST = 60_000  # characters; GitHub takes 65,536
 PAGE = 100
 
@@ -62,12 +62,17 @@ def call(method, url, headers, body=None):
         sys.exit(f"{method} {url}: {error.reason}")
 
 
-def existing(comments, headers):
+def mark_of(name):
+    """Return the hidden first line by which later runs find the comment."""
+    return f"<!-- {f'gpuplan {name}'.strip()} -->"
+
+
+def existing(comments, headers, mark):
     """Return the comment of an earlier run; None where there is none."""
     page = 1
     while found := call("GET", f"{comments}?per_page={PAGE}&page={page}", headers):
         for comment in found:
-            if (comment["body"] or "").startswith(MARK):
+            if (comment["body"] or "").startswith(mark):
                 return comment
         if len(found) < PAGE:
             return None
@@ -87,9 +92,9 @@ def is_quiet(changes, report, share):
     )
 
 
-def text_of(files):
+def text_of(files, mark):
     """Return the comment: the files that there are, as many as fit."""
-    text = MARK
+    text = mark
     for path in files:
         if not path.exists():
             continue
@@ -104,21 +109,23 @@ def main():
     """Create or edit the comment."""
     parser = argparse.ArgumentParser(description="Keep one comment up to date.")
     parser.add_argument("files", nargs="+", type=Path, help="Markdown, in this order")
+    parser.add_argument("--name", default="", help="tells comments of several jobs apart")
     parser.add_argument("--changes", type=Path, help="JSON of gpuplan diff")
     parser.add_argument("--report", type=Path, help="JSON of gpuplan report")
     parser.add_argument("--silent-below", metavar="SHARE", help="such as 1%%")
     options = parser.parse_args()
     comments, headers, edited = service()
-    text = text_of(options.files)
+    mark = mark_of(options.name)
+    text = text_of(options.files, mark)
     below, changes = options.silent_below, options.changes
     is_silent = (
         bool(below)
         and all(path is not None and path.exists() for path in (changes, options.report))
         and is_quiet(changes, options.report, float(below.removesuffix("%")) / 100)
     )
-    comment = existing(comments, headers)
+    comment = existing(comments, headers, mark)
     if is_silent:
-        text = f"{MARK}\n\nNothing that matters changed by more than {below}."
+        text = f"{mark}\n\nNothing that matters changed by more than {below}."
     if comment is not None:
         if comment["body"] != text:
             call(*edited(comment), headers, text)

@@ -14,6 +14,9 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "ingest": (("log.csv",), 2),
     "prices": (("p.csv",), 2),
     "characterize": (("lab.parquet",), 5),
+    "bill": (("lab.parquet", "--price=1.29"), 3),
+    "size": (("lab.parquet", "--target=p95_wait <= 1h"), 3),
+    "forecast": (("lab.parquet",), 3),
     "pareto": (("lab.parquet",), 8),
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),
@@ -54,6 +57,12 @@ def material() -> dict[str, bytes]:
         "p.csv": price_lists()["p.csv"][1],
         "s.toml": scenario("small_cluster"),
     }
+
+
+TO_FOLDERS = ("report", "run", "demo")
+"""Commands whose output is a folder."""
+CACHED = ("studies", "traces")
+"""The folders that a cache makes in the folder it is given."""
 
 
 def fresh(command: str, flag: str, rng: Random) -> str:
@@ -122,6 +131,8 @@ def options(rng: Random) -> Draft:
                 value = fresh(command, option.flag, rng)
                 given = [option.flag, value]
             case.written |= names_of(value)
+            if option.flag == "--cache":  # perhaps a folder of other things too
+                case.written |= {os.path.normpath(f"{value}/{kind}") for kind in CACHED}
         case.arguments += given
         return " ".join(given)[:100]
 
@@ -250,13 +261,14 @@ def _odd_output(case: Case, rng: Random) -> str:
             inside = f"in/new{os.path.splitext(good)[1]}"
             where = [good, inside, value, "in", *case.arguments[1:2]]
             case.links[value] = rng.choice([one for one in where if one])
-            case.written |= {os.path.normpath(case.links[value])} - set(case.files) - {"in"}
+            kept = set(case.files) | (set() if command in TO_FOLDERS else {"in"})
+            case.written |= {os.path.normpath(case.links[value])} - kept
         case 3:
             value = f"pipe-{good}"
             case.fifos.append(value)
         case 4:
             value = f"in/{good}"
-            case.written |= {"in"} if command in ("report", "run", "demo") else set()
+            case.written |= {"in"} if command in TO_FOLDERS else set()
         case 5:
             value = good
             case.old[good] = b"old"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from random import Random
 
 from fuzz.cases import Case, Draft, Step
@@ -77,8 +79,19 @@ def scenarios(rng: Random) -> Draft:
         if rng.random() < 0.5:
             case.arguments += rng.choice((["--no-cache"], ["--cache", "cache"]))
             case.written.add("cache")
+        if (folder := _output_folder(case.files["s.toml"])) is not None:
+            case.written.add(os.path.normpath(folder))
 
     return Draft(case, steps, finish)
+
+
+def _output_folder(text: bytes) -> str | None:
+    """Return the folder that a damaged scenario still names for its documents."""
+    try:
+        folder = tomllib.loads(text.decode("utf-8-sig"))["output"]["dir"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return folder if isinstance(folder, str) and folder else None
 
 
 def _damaged(text: bytes, rng: Random) -> tuple[bytes, str]:

@@ -176,7 +176,10 @@ def plan_of(
     gpus = budget.gpus(frontier.load_gpus, usd, now_gpus)
     if gpus >= frontier.min_budget * (1 - TOLERANCE):
         return solved.at_budget(gpus)  # another method may need more, and reports it
-    return within(budget, frontier.at_budget, gpus, budget.at_least(frontier.min_budget, usd))
+    least = budget.at_least(frontier.min_budget, usd)
+    if gpus >= frontier.load_gpus * (1 - TOLERANCE):
+        least += ", or make restarts free with --rescale 0"
+    return within(budget, frontier.at_budget, gpus, least)
 
 
 def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:

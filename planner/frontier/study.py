@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
+from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
@@ -102,6 +103,7 @@ class FrontierStudy:
         notes: caveats for readers of the plans.
         sections: further parts.
         today: what the log shows; None if no job has a run time and GPUs.
+        mix: the GPU-hours on other GPU types than the one planned for; None if there are none.
     """
 
     workload: ClassWorkload
@@ -117,6 +119,7 @@ class FrontierStudy:
     notes: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     today: Today | None = None
+    mix: GpuMix | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -127,6 +130,13 @@ class FrontierStudy:
     def shown(self) -> Point:
         """The point to show first: the requested one closest to the knee, or the knee."""
         return shown_of(self.points, self.knee, self.by_request, lambda p: p.plan.budget_gpus)
+
+    @property
+    def mean_rescale_s(self) -> float:
+        """Seconds of a start or a change of width, averaged over jobs."""
+        classes = self.frontier.classes
+        hours = sum(c.rate_per_h * c.rescale_h for c in classes)
+        return HOUR_S * hours / self.frontier.rate_per_h
 
     def step(self) -> str:
         """Return the most useful of `steps`: the dollars or the GPU, if small vs. the least."""
@@ -183,19 +193,19 @@ class FrontierStudy:
         frontier, workload = self.frontier, self.workload
         classes = frontier.classes
         ends = zip(self.speedup.ends or (), self.ends, strict=True)
-        rate = frontier.rate_per_h
         return {
             "jobs": workload.jobs,
             "horizon_h": workload.horizon_h,
             "speedup": {"name": self.speedup.name, "origin": self.speedup.origin},
             "rescale": {
                 "origin": workload.rescale_origin,
-                "mean_s": HOUR_S * sum(c.rate_per_h * c.rescale_h for c in classes) / rate,
+                "mean_s": self.mean_rescale_s,
             },
             "method": self.method,
             "price_usd_per_gpu_h": None if self.price is None else self.price.usd_per_gpu_h,
             "price": None if self.price is None else self.price.summary(),
             "today": None if self.today is None else self.today.summary(),
+            "gpu_mix": None if self.mix is None else self.mix.summary(),
             "recorded": self.recorded(),
             "max_gpus_per_job": frontier.widest,
             "load_gpus": frontier.load_gpus,

@@ -12,11 +12,13 @@ import polars as pl
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
+from gpuplan.planner.policies.allpass_bill import bill_of_allpass
 from gpuplan.planner.policies.allpass_settings import idle_of_market, parameters_from, settings_of
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, USD, Panel, TimeLines
 from gpuplan.planner.runs.settings import FEWER_JOBS, LOWER, SettingError, check_widest
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.window import share_within
 from gpuplan.simkit.allpass.parameters import Allpass, Draws, StartUp
 from gpuplan.simkit.allpass.reclaim import NeverDone
 from gpuplan.simkit.allpass.simulator import AllpassRun, run_allpass
@@ -58,7 +60,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Genera
     parameters = parameters_from(settings)
     check_fits(jobs, parameters)
     run = replay(jobs, parameters, rng)
-    results = measure(run)
+    results = measure(run, jobs.window_us)
     return Simulation(
         policy="allpass",
         settings=settings_of(run.parameters),
@@ -109,20 +111,21 @@ def _impossible(error: ValueError, parameters: Allpass) -> UsageError:
     return SettingError(blamed, problem, advice)
 
 
-def measure(run: AllpassRun) -> dict[str, Any]:
-    """Return the headline numbers of a run.
+def measure(run: AllpassRun, window_us: int | None = None) -> dict[str, Any]:
+    """Return the headline numbers of a run, charged within a window; None charges everything.
 
     Waiting is split into ``startup`` (of containers), ``queue`` (for containers under a limit,
     ``container_queue``, and for workers) and ``demotion`` (checkpoint and restore); JQT is the
     first two. Means are over all jobs, workers are counted from request to release.
     ``cost_if_serverless_usd`` is the bill had every job stayed in its container. ``gpu_h`` is run
-    time x GPUs (a fraction of one as such), and ``utilization`` that over the GPU time that is paid
-    for by price and time.
+    time x GPUs (a fraction of one as such), and ``utilization`` the part of it within the window
+    over ``paid_gpu_h``, the GPU time that is paid for by price and time.
     """
     work, rentals = run.workload, run.rentals
     market = rentals.offer >= 0
-    bills = run.rental_usd
-    serverless_usd = float(run.serverless_usd.sum())
+    bill = bill_of_allpass(run, window_us)
+    bills = bill.rental_usd
+    serverless_usd = float(bill.serverless_usd.sum())
     market_usd, conventional_usd = float(bills[market].sum()), float(bills[~market].sum())
     held_s = _seconds(rentals.release_us - rentals.request_us)
     end_s = float(_seconds(run.end_us))
@@ -130,7 +133,9 @@ def measure(run: AllpassRun) -> dict[str, Any]:
     stuck = 0 if capacity is None else int((work.gpus > capacity).sum())
     startup_s, queue_s = _mean_s(run.startup_us), _mean_s(run.queue_us)
     gpu_s = _seconds(work.service_us) * work.billed_gpus
-    paid_s = float((_seconds(run.container_us) * work.billed_gpus).sum() + held_s.sum())
+    paid_s = float((_seconds(bill.container_us) * work.billed_gpus).sum()) + float(
+        _seconds(bill.worker_us).sum()
+    )
     return {
         "jobs": work.size,
         **distribution(_seconds(run.jct_us), "jct", "s"),
@@ -141,7 +146,7 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "mean_container_queue_s": _mean_s(run.start_us - work.submit_us - run.startup_us),
         "mean_demotion_s": _mean_s(run.demotion_us),
         "cost_usd": serverless_usd + market_usd + conventional_usd,
-        "cost_if_serverless_usd": float(run.if_serverless_usd.sum()),
+        "cost_if_serverless_usd": float(bill.if_serverless_usd.sum()),
         "cost_serverless_usd": serverless_usd,
         "cost_marketplace_usd": market_usd,
         "cost_conventional_usd": conventional_usd,
@@ -149,7 +154,8 @@ def measure(run: AllpassRun) -> dict[str, Any]:
         "finished_within_10min_share": float((_seconds(run.jct_us) <= SOON_S).mean()),
         "deadline_miss_share": float((run.finish_us > work.deadline_us).mean()),
         "gpu_h": float(gpu_s.sum() / 3600),
-        "utilization": _share(gpu_s.sum(), paid_s),
+        "utilization": _share(gpu_s.sum() * share_within(run, window_us), paid_s),
+        "paid_gpu_h": paid_s / 3600,
         "never_demotable_jobs": stuck,
         "mean_threshold_s": mean_threshold_s(run),
         "workers_peak": peak_overlap(rentals.request_us, rentals.release_us),
@@ -188,7 +194,7 @@ def job_frame(jobs: TraceJobs, run: AllpassRun) -> pl.DataFrame:
         "jct_s",
         "jqt_s",
         pl.Series("gpu_s", _seconds(service_us) * run.workload.billed_gpus),
-        pl.Series("cost_usd", run.job_usd),
+        pl.Series("cost_usd", bill_of_allpass(run, jobs.window_us).jobs_usd),
         "serverless_s",
         "serverful_s",
         "startup_s",

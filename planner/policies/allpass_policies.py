@@ -29,7 +29,10 @@ def _variant(name: str) -> Policy:
     def run(jobs: TraceJobs, settings: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         return simulate(jobs, settings, rng, name)
 
-    return Policy(name, known.about, known.source, known.settings, known.defaults, run)
+    return Policy(
+        *(name, known.about, known.source, known.settings, known.defaults, run),
+        decides_by_deadlines=name in ("fixed-threshold", "serverful-only"),
+    )
 
 
 ALLPASS = Policy(
@@ -39,5 +42,6 @@ ALLPASS = Policy(
     SETTINGS,
     default_settings,
     _allpass,
+    decides_by_deadlines=True,
 )
 VARIANTS = tuple(map(_variant, KNOWN))

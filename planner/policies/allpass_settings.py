@@ -62,7 +62,7 @@ SETTINGS: dict[str, Setting] = {
     "marketplace_offers": Setting("count", "marketplace offers, one GPU each", at_most=MOST_OFFERS),
     "marketplace_min_usd_per_gpu_h": Setting("usd", "price of the cheapest offers"),
     "marketplace_median_usd_per_gpu_h": Setting("usd", "median price of the offers"),
-    "marketplace_max_usd_per_gpu_h": Setting("usd", "price of the dearest offers"),
+    "marketplace_max_usd_per_gpu_h": Setting("usd", "price of the most expensive offers"),
     **{
         f"{provider}_startup_{part}s": Setting("duration", f"{word} start-up time, {provider}")
         for provider in PROVIDERS
@@ -133,7 +133,7 @@ def _check(values: Mapping[str, Any]) -> None:
         others = [name for name in ladder if name not in values]
         raise SettingError(
             [name for name in ladder if name in values],
-            "the cheapest, median and dearest offer must ascend, found "
+            "the cheapest, median and most expensive offer must ascend, found "
             f"{least:g}, {median:g} and {most:g} USD per GPU-hour",
             f"set {' and '.join(others)} too" if others else None,
         )

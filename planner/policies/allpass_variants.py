@@ -185,7 +185,7 @@ def simulate(
     if not variant.has_containers:
         _check_capacity(jobs, parameters)
     run = replay(jobs, parameters, rng)
-    results = measure(run)
+    results = measure(run, jobs.window_us)
 
     def rows() -> pl.DataFrame:
         frame = job_frame(jobs, run)

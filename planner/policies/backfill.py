@@ -9,13 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.cluster_settings import SCHEDULERS, SHARED, whole_nodes
+from gpuplan.analysis.words import counted
+from gpuplan.planner.policies.cluster_settings import (
+    SCHEDULERS,
+    SHARED,
+    priced_values,
+    whole_nodes,
+)
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.settings import OF_PRICES, Setting, SettingError
 
 if TYPE_CHECKING:
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import IntArray
     from gpuplan.simkit.cluster.parameters import Cluster
     from gpuplan.simkit.cluster.simulator import ClusterRun
     from gpuplan.simkit.workload import Workload
@@ -26,13 +33,17 @@ MOST_FACTOR = 1000.0
 SETTINGS: dict[str, Setting] = {
     **{name: setting for name, setting in SHARED.items() if name not in WITHOUT},
     "limit_factor": Setting(
-        "number", "time limit of a job over its run time; 1 is exact", at_most=MOST_FACTOR
+        "number",
+        "time limit of a job over its run time; 1 is exact. Without it recorded limits count, and "
+        "where there are none 2 times the run time",
+        at_most=MOST_FACTOR,
+        optional=True,
     ),
 }
 
 
 def _defaults() -> dict[str, Any]:
-    usual = SCHEDULERS["fifo"].defaults() | {"limit_factor": LIMIT_FACTOR}
+    usual = SCHEDULERS["fifo"].defaults() | {"limit_factor": None}
     return {name: usual[name] for name in SETTINGS}
 
 
@@ -56,10 +67,11 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     from gpuplan.simkit.cluster_shape import GpuPool
 
     refuse_choice(settings)
-    values = _defaults() | dict(settings)
-    factor = float(values["limit_factor"])
-    if not 1 <= factor <= MOST_FACTOR:
+    values = priced_values(_defaults(), settings)
+    factor = values["limit_factor"]
+    if factor is not None and not 1 <= factor <= MOST_FACTOR:
         raise SettingError(["limit_factor"], f"is at least 1 and at most 1000, found {factor:g}")
+    limit_us, used_factor, limits_note = time_limits(jobs, factor)
     pool = pool_of(values, name)
     each = None if pool is None else pool.gpus_per_node
     cluster = Cluster((pool and pool.gpus) or each or 1, gpus_per_node=each)
@@ -70,16 +82,17 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     size = "gpus" if values["cluster"] is None else "cluster"
     check_widest(widest, cluster.gpus, size, "would never start", whole_nodes(widest, each))
     terms = terms_of(values)
-    run = backfill_run(jobs.workload, cluster, name, factor)
-    bill = bill_of(run, terms)
+    run = backfill_run(jobs.workload, cluster, name, limit_us)
+    bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
     shape = GpuPool(cluster.gpus, each, None if pool is None else pool.gpu_type)
     own = SETTINGS.keys() - OF_PRICES.keys() - set(RENTED)
     described = {"cluster": str(shape), "gpus": cluster.gpus, "gpus_per_node": each}
-    results = measure(run, bill)
+    results = measure(run, bill, jobs.window_us)
     results.pop("fragmented_share", None)  # not measured here
     return Simulation(
         policy=name,
         settings={key: values[key] for key in values if key in own}
+        | {"limit_factor": used_factor}
         | described
         | terms.effective(),
         results=results,
@@ -87,7 +100,7 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
         warnings=(
             *(() if is_sized else (f"the cluster has {cluster.gpus:,} GPUs, as many as the jobs "
                                    "use at once if none waits; set cluster for another size",)),
-            f"time limits are assumed: {factor:g} times the run time of each job (limit_factor)",
+            limits_note,
             *(idle_of_market(terms.rented) if terms.usd_per_gpu_h is None else ()),
         ),
         timeline=partial(usage_frame, run),
@@ -96,7 +109,38 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], name: str) -> Simulat
     )  # fmt: skip
 
 
-def backfill_run(workload: Workload, cluster: Cluster, backfill: str, factor: float) -> ClusterRun:
+def time_limits(jobs: TraceJobs, factor: float | None) -> tuple[IntArray, float | None, str]:
+    """Return the time limit of each job in microseconds, and where the limits come from.
+
+    Args:
+        jobs: the jobs, with the limits that their trace recorded.
+        factor: limit over run time for every job; None for the recorded limits, and
+            `LIMIT_FACTOR` for jobs without one.
+
+    Returns:
+        The limits; the factor used, None where every limit is recorded; a sentence that says so.
+    """
+    service, recorded = jobs.workload.service_us, jobs.limit_us
+    by_factor = factor if factor is not None else LIMIT_FACTOR
+    assumed = np.maximum(np.ceil(service * by_factor), 1).astype(np.int64)
+    times = f"{by_factor:g} times the run time of each job (limit_factor)"
+    if factor is not None or recorded is None:
+        return assumed, by_factor, f"time limits are assumed: {times}"
+    known = recorded >= 0
+    if known.all():
+        return recorded, None, "time limits are those that the trace recorded"
+    without = counted(int((~known).sum()), "job")
+    return (
+        np.where(known, recorded, assumed),
+        by_factor,
+        f"time limits are those that the trace recorded; for {without} without one they are "
+        f"assumed: {times}",
+    )
+
+
+def backfill_run(
+    workload: Workload, cluster: Cluster, backfill: str, limit_us: IntArray
+) -> ClusterRun:
     """Replay a workload in whole microseconds.
 
     A gang takes equal shares of as few nodes as can hold it.
@@ -105,7 +149,7 @@ def backfill_run(workload: Workload, cluster: Cluster, backfill: str, factor: fl
         workload: the jobs, sorted by submission; none is wider than the cluster.
         cluster: its size; the rest of its rules does not matter.
         backfill: ``easy`` or ``conservative``.
-        factor: time limit of a job over its run time.
+        limit_us: time limit of each job.
     """
     from gpuplan.simkit.cluster.simulator import ClusterRun
     from gpuplan.simkit.run import usage_of_gangs
@@ -121,9 +165,8 @@ def backfill_run(workload: Workload, cluster: Cluster, backfill: str, factor: fl
     n, submit = workload.size, workload.submit_us
     nodes = -(-workload.gpus // size)
     none, zero = np.full(n, NEVER, np.int64), np.zeros(n, np.int64)
-    limit = np.maximum(np.ceil(workload.service_us * factor), 1).astype(np.int64)
     jobs = SiteJobs(
-        np.arange(n), submit, submit, nodes, -(-workload.gpus // nodes), limit,
+        np.arange(n), submit, submit, nodes, -(-workload.gpus // nodes), limit_us,
         workload.service_us, none, none, zero, workload.gpus.astype(np.float64),
         zero, zero, zero, zero, zero, ("",), ("",), ("all",), ("",), ("",),
     )  # fmt: skip

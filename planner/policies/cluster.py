@@ -29,6 +29,7 @@ from gpuplan.planner.runs.settings import (
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.window import share_within
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
 from gpuplan.simkit.cluster_shape import GpuPool
@@ -61,13 +62,13 @@ def simulate(jobs: TraceJobs, settings: Mapping[str, Any], policy: str) -> Simul
     terms = terms_of(values)
     with _replayable(settings):
         run = run_cluster(jobs.workload, cluster)
-    bill = bill_of(run, terms)
+    bill = bill_of(run, terms, jobs.window_us, cluster.gpus)
     own = scheduler.settings.keys() - OF_PRICES.keys() - set(RENTED)
     plain = {name: value for name, value in values.items() if name in own}
     return Simulation(
         policy=policy,
         settings=plain | _described(cluster, pool) | terms.effective(),
-        results=measure(run, bill),
+        results=measure(run, bill, jobs.window_us),
         rows=partial(job_frame, jobs, run, bill),
         warnings=(
             *(() if pool is not None and pool.gpus else (_told(cluster),)),
@@ -152,16 +153,19 @@ def _without_effect(policy: str, settings: Mapping[str, Any], cluster: Cluster) 
     return tuple(notes)
 
 
-def measure(run: ClusterRun, bill: ClusterBill) -> dict[str, Any]:
+def measure(run: ClusterRun, bill: ClusterBill, window_us: int | None = None) -> dict[str, Any]:
     """Return the headline numbers of a run and its bill.
 
     JQT is time in the queue, and JCT = service + queue + preemption. ``gpu_h`` is run time x GPUs
-    (a fraction of one as such), and ``utilization`` that over the GPU time of the cluster until the
-    last finish; ``gpu_busy_share`` counts the GPUs held, whole ones, with checkpoints and restores.
+    (a fraction of one as such). ``utilization`` is the part of it within the window over the GPU
+    time paid for; ``gpu_busy_share`` counts the GPUs held, whole ones, with checkpoints and
+    restores. Without a window it ends with the last job.
     """
     work, cluster = run.workload, run.cluster
     gpu_us = float((work.service_us * work.billed_gpus).sum())
-    rented = float(run.makespan_us) * cluster.gpus
+    within = share_within(run, window_us)
+    paid = float(bill.gpu_us)
+    makespan = float(run.makespan_us) * cluster.gpus
     jct_s, jqt_s = run.jct_us / MICROS, run.jqt_us / MICROS
     found = {
         "jobs": work.size,
@@ -177,14 +181,15 @@ def measure(run: ClusterRun, bill: ClusterBill) -> dict[str, Any]:
         "preemptions": int(run.stops.sum()),
         "preempted_jobs": int((run.stops > 0).sum()),
         "gpu_h": gpu_us / MICROS_PER_HOUR,
-        "utilization": gpu_us / rented if rented else None,
-        "gpu_busy_share": float(run.held_gpu_us.sum() / rented) if rented else None,
+        "utilization": gpu_us * within / paid if paid else None,
+        "gpu_busy_share": float(run.held_gpu_us.sum()) * within / paid if paid else None,
+        "paid_gpu_h": paid / MICROS_PER_HOUR,
         "waiting_mean": _mean_over_time(run, run.waiting),
         "waiting_peak": int(run.waiting.max()),
         "makespan_s": run.makespan_us / MICROS,
     }
     if cluster.gpus_per_node:
-        found["fragmented_share"] = run.fragmented_gpu_us / rented if rented else None
+        found["fragmented_share"] = run.fragmented_gpu_us / makespan if makespan else None
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the GPUs of a run cost: rented as the run tells, or at a price that is set."""
+"""What the GPUs of a run cost within the window: one price for every GPU, or rented offers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.cluster_settings import RENTED
 from gpuplan.planner.runs.settings import SettingError
+from gpuplan.planner.runs.window import leases_within
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.billing import hold_leases
@@ -19,7 +20,7 @@ from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS_PER_HOUR
 
 SHOWN = (*RENTED, "market", "marketplace_usd_per_gpu_h")
-"""Of what `settings_of` tells, all that a cluster pays by."""
+"""Of what `settings_of` returns, all that a cluster pays by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +62,13 @@ class ClusterBill:
             price is set.
         mean_per_gpu_h: what an hour of a GPU cost on average, as it is metered; None where the
             cluster was rented for no time.
+        gpu_us: GPU time that it is for, in GPU x microseconds.
     """
 
     whole: float
     parts: Mapping[str, float]
     mean_per_gpu_h: float | None
+    gpu_us: int = 0
 
     def summary(self) -> dict[str, Any]:
         """Return the results; keys are stable and carry their unit."""
@@ -84,16 +87,27 @@ class ClusterBill:
         return shares
 
 
-def bill_of(run: Run, terms: Terms) -> ClusterBill:
-    """Return the bill for every GPU rented, whether in use or not."""
-    leases = run.rented
-    gpu_h = leases.gpu_us / MICROS_PER_HOUR
+def bill_of(
+    run: Run, terms: Terms, window_us: int | None = None, standing_gpus: int | None = None
+) -> ClusterBill:
+    """Return the bill for every GPU rented within a window, whether in use or not.
+
+    Args:
+        run: what happened.
+        terms: prices.
+        window_us: length of the window from the first submission on; None for all rentals.
+        standing_gpus: GPUs of a cluster that stands throughout the window; None for GPUs that are
+            rented as needed.
+    """
+    leases = leases_within(run, window_us, standing_gpus)
+    gpu_us = leases.gpu_us
+    gpu_h = gpu_us / MICROS_PER_HOUR
     if terms.usd_per_gpu_h is not None:
-        return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h)
+        return ClusterBill(gpu_h * terms.usd_per_gpu_h, {}, terms.usd_per_gpu_h, gpu_us)
     marketplace = conventional = metered = 0.0
     for rent in hold_leases(terms.rented.rental_terms, leases, int(run.submit_us[0])):
         marketplace += float(rent.billed_usd[: rent.offers].sum())
         conventional += float(rent.billed_usd[rent.offers :].sum())
         metered += float(rent.metered_usd.sum())
     parts = {"marketplace": marketplace, "conventional": conventional}
-    return ClusterBill(sum(parts.values()), parts, metered / gpu_h if gpu_h else None)
+    return ClusterBill(sum(parts.values()), parts, metered / gpu_h if gpu_h else None, gpu_us)

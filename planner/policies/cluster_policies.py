@@ -23,7 +23,10 @@ def _scheduler(name: str) -> Policy:
 
         return simulate(jobs, settings, name)
 
-    return Policy(name, known.about, known.source, known.settings, known.defaults, run)
+    return Policy(
+        *(name, known.about, known.source, known.settings, known.defaults, run),
+        decides_by_deadlines=known.order == "deadline",
+    )
 
 
 SCHEDULERS = tuple(map(_scheduler, KNOWN))

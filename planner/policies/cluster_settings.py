@@ -43,7 +43,7 @@ class Scheduler:
                 "numbers", "GPU-s at which a job falls one queue; 3250/7200 with reference"
             )
         elif self.order == "gittins":
-            own["levels"] = Setting("count", "steps in which GPU time so far is told apart")
+            own["levels"] = Setting("count", "steps that attained GPU time is divided into")
         if self.order in ("attained", "attained_gpu", "gittins"):
             own["starvation"] = Setting(
                 "number", "waiting time / run time at which a stopped job is new", unlimited=True
@@ -56,15 +56,15 @@ class Scheduler:
         """Return the value that every setting has where it is not set; see also `complete`.
 
         Tiresias has two queues, parted at 3250 s or GPU-s. A stop costs what a move costs Allpass
-        (section 5.1), and GPUs are rented as the workers of Allpass, so that comparisons have one
-        cost model.
+        (section 5.1). Every GPU costs what the conventional cloud asks, unless offers of a
+        marketplace are requested.
         """
         usual = default_settings() | {
             "cluster": None,
             "gpus": None,
             "preemptive": self.preemptive,
             "skipping": self.skipping,
-            "usd_per_gpu_h": None,
+            **OWNED,
             "limits_s": (3250.0,),
             "limits_gpu_s": (3250.0,),
             "levels": 16,
@@ -78,7 +78,7 @@ class Scheduler:
         usual = self.defaults()
         if settings.get("reference"):
             usual |= {name: value for name, value in AS_PUBLISHED.items() if name in usual}
-        return usual | dict(settings)
+        return priced_values(usual, settings)
 
     def cluster(self, values: Mapping[str, Any], pool: GpuPool) -> Cluster:
         """Return the cluster of these GPUs that complete settings make.
@@ -155,6 +155,17 @@ RENTED = (
 )
 """Settings of Allpass by which a cluster rents its GPUs; it holds them to its end."""
 
+OWNED: dict[str, Any] = {"marketplace_offers": 0, "usd_per_gpu_h": None}
+"""Defaults of a cluster's prices: every GPU at the price of the conventional cloud."""
+
+
+def priced_values(usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the value of every setting: a given price of offers asks for the usual number."""
+    asks = "marketplace_offers" not in given and not LADDER.keys().isdisjoint(given)
+    offers = {"marketplace_offers": LADDER["marketplace_offers"]} if asks else {}
+    return {**usual, **offers, **given}
+
+
 AS_PUBLISHED: dict[str, Any] = {
     "checkpoint_s": 0.0,
     "restore_s": 0.0,
@@ -176,7 +187,7 @@ SHARED: dict[str, Setting] = {
     "checkpoint_s": Setting("duration", "time to save a job that is stopped; 0 with reference"),
     "restore_s": Setting("duration", "time to load it again; 0 with reference"),
     "usd_per_gpu_h": Setting(
-        "usd", "price of every GPU; none: cheapest offers first, held to the end", unlimited=True
+        "usd", "price of every GPU; none: the conventional one, or that of offers", unlimited=True
     ),
     **{name: SETTINGS[name] for name in RENTED},
     **{name: about for name, about in OF_PRICES.items() if name != "serverless_provider"},

@@ -48,7 +48,10 @@ class Policy:
         defaults: returns the value of each setting where it is not set, by the same names.
         run: replays jobs under settings, with a generator for what is random.
         baseline: how ``gpuplan pareto --baseline`` runs it; None where it cannot.
+        listed_with: the policy whose line names it too where policies are listed briefly; empty for
+            a line of its own.
         takes_gpu_types: whether its cluster may have several GPU types.
+        decides_by_deadlines: whether soft deadlines change what it does.
     """
 
     name: str
@@ -59,6 +62,8 @@ class Policy:
     run: Callable[[TraceJobs, Mapping[str, Any], np.random.Generator], Simulation]
     baseline: Baseline | None = None
     takes_gpu_types: bool = False
+    listed_with: str = ""
+    decides_by_deadlines: bool = False
 
 
 def checked(policy: Policy) -> Policy:

@@ -18,7 +18,7 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import RENTED, SHARED
+from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values
 from gpuplan.planner.policies.policy import Baseline, Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, pool_of
 from gpuplan.planner.runs.panels import usage_lines
@@ -32,6 +32,7 @@ from gpuplan.planner.runs.settings import (
 )
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
 from gpuplan.planner.runs.timelines import usage_frame
+from gpuplan.planner.runs.window import share_within
 from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.run import Run
@@ -74,7 +75,7 @@ USUAL: dict[str, Any] = {
     "speedup": "power:0.8",
     "max_width": None,
     "rescale_s": None,
-    "usd_per_gpu_h": None,
+    **OWNED,
 }
 
 
@@ -155,7 +156,7 @@ def scaled_policy(
         return {key: value for key, value in known().items() if key in settings}
 
     def simulate(jobs: TraceJobs, given: Mapping[str, Any], _: np.random.Generator) -> Simulation:
-        return _simulate(jobs, known() | dict(given), given, policy, run)
+        return _simulate(jobs, priced_values(known(), given), given, policy, run)
 
     policy = Policy(name, about, source, settings, defaults, simulate, baseline)
     return policy
@@ -187,22 +188,23 @@ def _simulate(
     refuse_choice(given)
     terms = terms_of(values)
     model = _speedup(values)
-    scaled, told = _scaled(jobs, model, values, policy)
+    scaled, notes = _scaled(jobs, model, values, policy)
     try:
         found = run(scaled)
     except TimeOverflow as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
-    bill = bill_of(found, terms)
+    standing = policy.baseline is not None and policy.baseline.is_standing
+    bill = bill_of(found, terms, jobs.window_us, scaled.gpus if standing else None)
     own = policy.settings.keys() - OF_PRICES.keys() - set(RENTED)
     plain = {key: value for key, value in values.items() if key in own}
     offered = [key for key in RENTED if key in given]
     return Simulation(
         policy=policy.name,
         settings=plain | scaled.described() | terms.effective(),
-        results=measure(jobs, found, bill),
+        results=measure(jobs, found, bill, scaled.gpus if standing else None),
         rows=partial(job_frame, jobs, found, bill),
         warnings=(
-            *told,
+            *notes,
             *model.notes,
             *_assumed(model, policy, given),
             *(
@@ -253,12 +255,14 @@ def _scaled(
     pool = pool_of(values, policy.name)
     each = (pool.gpus_per_node if pool else None) or 1
     gpus = pool.gpus if pool else None
-    options = ClassOptions(max_width=values["max_width"], rescale_s=values["rescale_s"])
+    options = ClassOptions(
+        max_width=values["max_width"], rescale_s=values["rescale_s"], unmeasured_rescale_s=0.0
+    )
     standing = policy.baseline is not None and policy.baseline.is_standing
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     if standing and gpus is None:
         gpus = -(-_peak_gpus(jobs) // each) * each
-        told = (
+        notes = (
             f"the cluster has {counted(gpus, 'GPU')}, as many as the jobs use at once if none "
             "waits on its recorded GPUs; set cluster for another size",
         )
@@ -273,7 +277,7 @@ def _scaled(
     scaled = ScaledJobs(_workload(jobs, model, options), gpus, cluster, values)
     least = max(int(np.ceil(c.widths.min())) for c in scaled.workload.classes)
     scaled.check_fits(least)
-    return scaled, told
+    return scaled, notes
 
 
 def _peak_gpus(jobs: TraceJobs) -> int:
@@ -310,22 +314,26 @@ def _workload(jobs: TraceJobs, model: SpeedupModel, options: Any) -> ClassWorklo
     )
 
 
-def measure(jobs: TraceJobs, run: Run, bill: ClusterBill) -> dict[str, Any]:
+def measure(
+    jobs: TraceJobs, run: Run, bill: ClusterBill, standing_gpus: int | None = None
+) -> dict[str, Any]:
     """Return the headline numbers of a run and its bill.
 
     Service is the time that a job holds GPUs, pauses of starts and changes of width included, and
-    JCT = service + queue. ``gpu_h`` is the GPU time held, and ``utilization`` that over the GPU
-    time rented.
+    JCT = service + queue. ``gpu_h`` is the GPU time held, and ``utilization`` the part of it within
+    the window over the GPU time paid for. ``gpus`` are those of a standing cluster, or the most
+    rented at once.
     """
-    work, leases = jobs.workload, run.rented
+    work = jobs.workload
     jct_s, jqt_s = (run.finish_us - run.submit_us) / MICROS, run.waited_us / MICROS
-    held, rented = float(run.held_gpu_us.sum()), leases.gpu_us
+    held, paid = float(run.held_gpu_us.sum()), bill.gpu_us
+    within = held * share_within(run, jobs.window_us)
     usage = run.usage
     time_s = (usage.time_us - usage.time_us[0]) / MICROS
     makespan_s = float(run.finish_us.max() - run.submit_us[0]) / MICROS
     return {
         "jobs": work.size,
-        "gpus": _peak_rented(run),
+        "gpus": _peak_rented(run) if standing_gpus is None else standing_gpus,
         **distribution(jct_s, "jct", "s"),
         "mean_service_s": float((jct_s - jqt_s).mean()),
         "mean_wait_s": float(jqt_s.mean()),
@@ -337,7 +345,8 @@ def measure(jobs: TraceJobs, run: Run, bill: ClusterBill) -> dict[str, Any]:
         "preemptions": int(run.stops.sum()),
         "preempted_jobs": int((run.stops > 0).sum()),
         "gpu_h": held / MICROS_PER_HOUR,
-        "utilization": held / rented if rented else None,
+        "utilization": within / paid if paid else None,
+        "paid_gpu_h": paid / MICROS_PER_HOUR,
         "waiting_mean": time_average(time_s, usage.waiting.astype(np.float64), makespan_s),
         "waiting_peak": int(usage.waiting.max()),
         "makespan_s": makespan_s,

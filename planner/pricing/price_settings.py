@@ -121,8 +121,8 @@ def _no_market(settings: Mapping[str, Any]) -> str:
     idle = [
         name for name in ("provider", "region", *RENTED_PRICES) if settings.get(name) is not None
     ]
-    told = "marketplace: none, as set (marketplace_offers=0)"
-    return f"{told}, so {', '.join(idle)} changes nothing" if idle else told
+    text = "marketplace: none, as set (marketplace_offers=0)"
+    return f"{text}, so {', '.join(idle)} changes nothing" if idle else text
 
 
 def _from_list(

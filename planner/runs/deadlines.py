@@ -22,7 +22,7 @@ def check_factor(rule: str | None, factor: tuple[float, float] | None) -> str:
 
     Raises:
         ValueError: it is none of `RULES`.
-        UsageError: the bounds are no bounds, or the rule draws nothing.
+        UsageError: the bounds do not ascend, or the rule needs none.
     """
     if rule is not None and rule not in RULES:
         raise ValueError(f"the rule must be one of {', '.join(RULES)}, got {rule!r}")

@@ -11,7 +11,7 @@ import numpy as np
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.run import Run
 
-GPUS, JOBS, SECONDS, RATIO, USD = "GPUs", "jobs", "s", "ratio", "$/GPU-h"
+GPUS, JOBS, SECONDS, RATIO, USD, FACTOR = "GPUs", "jobs", "s", "ratio", "$/GPU-h", "factor"
 """Units of values over time."""
 
 
@@ -21,7 +21,7 @@ class Panel:
 
     Attributes:
         title: what they are.
-        unit: one of `GPUS`, `JOBS`, `SECONDS`, `RATIO` and `USD`.
+        unit: one of `GPUS`, `JOBS`, `SECONDS`, `RATIO`, `USD` and `FACTOR`.
         series: the values by name, each of shape (k,); of GPUs, several are by kind.
         limit: a level that matters, such as the GPUs there are; None for none.
     """

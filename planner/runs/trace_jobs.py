@@ -8,17 +8,44 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.bill import recorded_window_s
 from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.analysis.words import counted
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
 from gpuplan.planner.runs.job_rates import JobRates, RateSource
-from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
 
 COLUMNS = ("job_id", "submit_time", "duration_s", "num_gpus", "deadline_s", "state")
+OF_WINDOW = ("queue_s",)
+"""The column that is also read where bills cover the window of the log."""
+
+
+OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
+"""Columns for policies that tell high-priority and spot jobs apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenants:
+    """Whose jobs are replayed, and on which GPUs; in the order of the jobs.
+
+    Attributes:
+        is_spot: whether each may be evicted; shape (n,).
+        group: whose it is; null where unknown.
+        gpu_type: the GPU type that it asks for; null for any.
+        pods: workers of each, >= 1; shape (n,).
+        has_priorities: whether the trace or the user says which jobs are spot.
+    """
+
+    is_spot: BoolArray
+    group: pl.Series
+    gpu_type: pl.Series
+    pods: IntArray
+    has_priorities: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +59,15 @@ class TraceJobs:
         first_submit_us: the first submission, microseconds of the Unix epoch; None where the trace
             has no calendar.
         job_class: the class of each, in the same order; None where it was not read.
+        limit_us: the recorded time limit of each, microseconds, -1 where there is none; None where
+            the trace has no limits.
+        window_us: from the first submission to the last recorded end, the time that every policy
+            is charged for; None where each is charged until its own last finish.
+        deadline_note: what to say to those who read deadlines, where they are assumed.
+        has_deadlines: whether deadlines are the log's own or were requested.
         rates: how fast each runs on each GPU type; None where that was not asked. Durations are
             then those on the fastest type.
+        tenants: priorities, groups and GPU types; None where they were not read.
     """
 
     workload: Workload
@@ -41,7 +75,12 @@ class TraceJobs:
     notes: tuple[str, ...]
     first_submit_us: int | None = None
     job_class: pl.Series | None = None
+    limit_us: IntArray | None = None
+    window_us: int | None = None
+    deadline_note: str = ""
+    has_deadlines: bool = True
     rates: JobRates | None = None
+    tenants: Tenants | None = None
 
     @property
     def span_s(self) -> float:
@@ -57,6 +96,7 @@ def jobs_of(
     deadlines: str | None = None,
     include_running: bool = False,
     checkpoints: Mapping[str, tuple[float, float]] | None = None,
+    to_last_end: bool = False,
     rates: RateSource | None = None,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs.
@@ -73,12 +113,14 @@ def jobs_of(
         include_running: replay jobs still running as if they had ended after the time recorded.
         checkpoints: seconds to save and to load a job by class, ``*`` for every other one
             (`read_checkpoints`); the trace then needs ``job_class``. None leaves it to the policy.
+        to_last_end: charge every policy from the first submission to the last recorded end; the
+            trace then needs `OF_WINDOW`.
         rates: where the rates on several GPU types come from; the trace then needs the columns of
             `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
-        UsageError: the bounds are no bounds, or of no use.
+        UsageError: the bounds do not ascend, or nothing uses them.
     """
     rule = check_factor(deadlines, deadline_factor)
     jobs = trace.jobs.with_columns(pl.Series("at", rng.uniform(size=trace.jobs.height)))
@@ -115,7 +157,7 @@ def jobs_of(
             if nothing_timed
             else "--include-running takes the time that jobs have run so far",
         )
-    deadline_s, told = soft_deadlines(trace, kept, rule, deadline_factor)
+    deadline_s, deadline_notes = soft_deadlines(trace, kept, rule, deadline_factor)
     slack = kept.select("job_id", "duration_s", deadline_s)
     for column in ("duration_s", "deadline_s"):
         _check_unit(trace, slack, column)
@@ -131,6 +173,12 @@ def jobs_of(
             hint="leave out the times that are wrong with --since and --until",
         )
     gpus = kept["num_gpus"].to_numpy()
+    window_us = None
+    if to_last_end:
+        wait_s, run_s = (kept[name].to_numpy() for name in ("queue_s", "duration_s"))
+        window_us = int(to_micros(recorded_window_s(submit_us / MICROS, wait_s, run_s)))
+    # Without a word about deadlines, those of a log that has none are an assumption.
+    are_assumed = rule == "given" and kept["deadline_s"].null_count() == kept.height
     save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
     return TraceJobs(
         workload=Workload(
@@ -144,10 +192,15 @@ def jobs_of(
         ),
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
+        tenants=_tenants(kept),
+        limit_us=_limits(kept),
         rates=None if rated is None else rated.of(kept),
         first_submit_us=None
         if trace.provenance.relative_time
         else int(kept["submit_time"].dt.epoch("us")[0]),
+        window_us=window_us,
+        deadline_note=" ".join(deadline_notes) if are_assumed else "",
+        has_deadlines=not are_assumed,
         notes=tuple(
             [
                 *(() if rated is None else rated.notes),
@@ -158,9 +211,36 @@ def jobs_of(
                     "it has no duration",
                 ),
                 *_running(still_running, include_running),
-                *told,
+                *(() if are_assumed else deadline_notes),
             ]
         ),
+    )
+
+
+def _tenants(jobs: pl.DataFrame) -> Tenants | None:
+    """Return whose jobs they are; None where the columns were not read."""
+    if not set(OF_TENANTS) <= set(jobs.columns):
+        return None
+    priority = jobs["priority"]
+    return Tenants(
+        is_spot=(priority == "spot").fill_null(False).to_numpy(),
+        group=jobs["group"],
+        gpu_type=jobs["gpu_type"],
+        pods=jobs["num_workers"].cast(pl.Int64).to_numpy(),
+        has_priorities=priority.null_count() < len(priority),
+    )
+
+
+def _limits(jobs: pl.DataFrame) -> IntArray | None:
+    """Return the recorded time limits, microseconds; -1 for a job without one."""
+    if LIMIT_COLUMN not in jobs.columns:
+        return None
+    limit_s = jobs[LIMIT_COLUMN].fill_nan(None)
+    known = limit_s.is_between(1 / MICROS, CENTURY_S).fill_null(False)
+    if not known.any():
+        return None
+    return np.where(
+        known.to_numpy(), to_micros(limit_s.fill_null(0.0).clip(0, CENTURY_S).to_numpy()), -1
     )
 
 

@@ -11,20 +11,7 @@ import numpy as np
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.sharing.coscaling import (
-    BY_LIMIT,
-    BY_REQUEST,
-    DILU_HORIZONTAL,
-    DILU_VERTICAL,
-    TOKENS,
-    WHOLE,
-    Service,
-    ServiceRun,
-    SharingRules,
-    SharingRun,
-    TrainingJob,
-    run_sharing,
-)
+from gpuplan.simkit.sharing.coscaling import ServiceRun, SharingRun, run_sharing
 from gpuplan.simkit.sharing.horizontal import EAGER, HorizontalRules
 from gpuplan.simkit.sharing.policies import (
     DILU,
@@ -33,6 +20,17 @@ from gpuplan.simkit.sharing.policies import (
     INFLESS_L,
     INFLESS_R,
     PlacementSettings,
+)
+from gpuplan.simkit.sharing.services import (
+    BY_LIMIT,
+    BY_REQUEST,
+    DILU_HORIZONTAL,
+    DILU_VERTICAL,
+    TOKENS,
+    WHOLE,
+    Service,
+    SharingRules,
+    TrainingJob,
 )
 from gpuplan.simkit.sharing.state import VerticalRules
 

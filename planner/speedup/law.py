@@ -44,7 +44,7 @@ class SpeedupLaw:
 def checked(law: SpeedupLaw) -> SpeedupLaw:
     """Return a law whose functions are checked when they are made.
 
-    Making one then raises ValueError where it is no speedup function.
+    Making one then raises ValueError where it is not a speedup function.
     """
     return replace(law, make=partial(_made_and_checked, law.make))
 

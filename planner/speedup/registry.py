@@ -164,9 +164,9 @@ def _range(text: str, option: str) -> tuple[float, float]:
     try:
         low, high = (float(part) for part in (text.split("..") if ".." in text else (text, text)))
     except ValueError:
-        raise UsageError(f"{option}: {text!r} is no number and no range LOW..HIGH") from None
+        raise UsageError(f"{option}: {text!r} must be a number or a range LOW..HIGH") from None
     if not math.isfinite(low + high):
-        raise UsageError(f"{option}: {text!r} is no finite number")
+        raise UsageError(f"{option}: {text!r} must be finite")
     if not low <= high:
         raise UsageError(f"{option}: the range {text!r} must run from low to high")
     return low, high

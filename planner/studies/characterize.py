@@ -9,15 +9,19 @@ from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize import COLUMNS, NAMES
 from gpuplan.analysis.characterize.options import CharacterizedTrace, PortraitOptions, portray
 from gpuplan.analysis.characterize.results import WorkloadResults
+from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
+from gpuplan.analysis.characterize.today import Today, TodayResults, today
 from gpuplan.analysis.characterize.two_sample import TwoSample
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.view import PriceView, read_market
 from gpuplan.analysis.trace import Selection, Trace, written_utc
+from gpuplan.planner.pricing.on_demand import on_demand_prices
 from gpuplan.planner.pricing.trace_bill import (
     TraceCost,
     TracePriceResults,
@@ -48,7 +52,11 @@ class TracePrices:
 
 @dataclass(frozen=True, slots=True)
 class CharacterizeParameters:
-    """What was asked for, as JSON has it; the last four only where a bill was."""
+    """What was requested, as JSON has it; the last five only where prices were.
+
+    Attributes:
+        price: dollars per GPU-hour by GPU type; the empty name is every other type.
+    """
 
     where: str | None
     since: str | None
@@ -66,6 +74,7 @@ class CharacterizeParameters:
     gpu: str | UnsetType | None = UNSET
     reference: str | UnsetType | None = UNSET
     as_of: str | UnsetType | None = UNSET
+    price: dict[str, float] | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +85,15 @@ class CharacterizeRequest:
         traces: canonical traces; several are compared.
         jobs: which jobs of each.
         options: what to compute.
-        prices: what GPUs cost; None for no bill. For one trace alone.
+        prices: what sources ask for GPUs; None for no bill. For one trace alone.
+        price: what an hour of a GPU costs; None for the prices, or for no monthly bill.
     """
 
     traces: tuple[Path, ...]
     jobs: Selection = field(default_factory=Selection)
     options: PortraitOptions = field(default_factory=PortraitOptions)
     prices: TracePrices | None = None
+    price: GpuPrices | None = None
 
     def __post_init__(self) -> None:
         if not self.traces:
@@ -121,6 +132,7 @@ class CharacterizeRequest:
             gpu=UNSET if asked is None else asked.gpu,
             reference=UNSET if asked is None else asked.reference,
             as_of=UNSET if asked is None else written_utc(asked.as_of),
+            price=UNSET if self.price is None else dict(self.price.usd_per_gpu_h),
         )
 
 
@@ -142,10 +154,13 @@ class CharacterizeResults(WorkloadResults):
     """What a workload is, and what it would have cost; null means undefined or not recorded.
 
     Attributes:
-        prices: the prices and the bill, where asked for.
+        prices: the prices and the bill, where requested.
+        today: GPUs held, waits, run times and the monthly bill; null where no job has both a run
+            time and GPUs.
     """
 
     prices: TracePriceResults | UnsetType = UNSET
+    today: TodayResults | None = None
 
 
 @dataclass(frozen=True)
@@ -188,6 +203,7 @@ class CharacterizeStudy:
         pairs: how any two differ; empty for one.
         bill: what it would have cost; None where nobody asked.
         inputs: the files read.
+        today: what the only trace shows; None for several, or where it shows nothing.
     """
 
     traces: tuple[Trace, ...]
@@ -196,6 +212,7 @@ class CharacterizeStudy:
     pairs: tuple[TwoSample, ...]
     bill: TraceBill | None
     inputs: tuple[InputFile, ...]
+    today: Today | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -203,8 +220,12 @@ class CharacterizeStudy:
         if len(self.portraits) > 1:
             named = zip(self.names, self.portraits, strict=True)
             return tuple(f"{name}: {note}" for name, one in named for note in one.workload.notes)
-        billed = () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
-        return (*self.portraits[0].workload.notes, *billed)
+        return self.portraits[0].workload.notes
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What limits the prices."""
+        return () if self.bill is None else (*self.bill.cost.notes, *self.bill.view.notes)
 
     @property
     def results(self) -> CharacterizeResults | WorkloadComparison:
@@ -217,7 +238,8 @@ class CharacterizeStudy:
             )
         bill = self.bill
         priced = UNSET if bill is None else trace_price_results(bill.cost, bill.view)
-        return CharacterizeResults(**vars(self.portraits[0].results()), prices=priced)
+        shown = None if self.today is None else self.today.results()
+        return CharacterizeResults(**vars(self.portraits[0].results()), prices=priced, today=shown)
 
 
 def characterize(
@@ -229,17 +251,18 @@ def characterize(
         InputError: a trace or a price table cannot be used.
         UsageError: a predicate that cannot be read, or prices that do not fit.
     """
-    billed = () if request.prices is None else ("gpu_type",)
+    alone = len(request.traces) == 1
+    columns = tuple(dict.fromkeys((*COLUMNS, *(COLUMNS_OF_TODAY if alone else ()))))
+    names = (*NAMES, *(("gpu_type",) if alone else ()))
     traces = tuple(
-        read_trace(path, request.jobs, columns=(*COLUMNS, *billed), categories=(*NAMES, *billed))
-        for path in request.traces
+        read_trace(path, request.jobs, columns=columns, categories=names) for path in request.traces
     )
     portraits = []
     for position, trace in enumerate(traces):
         portraits.append(portray(trace, request.options, position=position))
         if progress is not None and len(traces) > 1:
             progress((position + 1) / len(traces))
-    names = trace_names(request.traces)
+    labels = trace_names(request.traces)
     inputs = tuple(map(trace_input, traces))
     pairs: tuple[TwoSample, ...] = ()
     if len(traces) > 1:
@@ -247,13 +270,26 @@ def characterize(
 
         drawn = [portrait.intervals for portrait in portraits if portrait.intervals is not None]
         pairs = compare(
-            traces, names, include_running=request.options.include_running, intervals=drawn or None
+            traces, labels, include_running=request.options.include_running, intervals=drawn or None
         )
     bill = None
     if request.prices is not None:
         bill, files = _bill(traces[0], request.prices, request.options)
         inputs += files
-    return CharacterizeStudy(traces, names, tuple(portraits), pairs, bill, inputs)
+    shown = _today(traces[0], request, bill) if alone else None
+    return CharacterizeStudy(traces, labels, tuple(portraits), pairs, bill, inputs, shown)
+
+
+def _today(trace: Trace, request: CharacterizeRequest, bill: TraceBill | None) -> Today | None:
+    """Return what a trace shows, at the price given or at the on-demand prices of its types."""
+    found = today(trace)
+    if found is None:
+        return None
+    prices = request.price
+    if prices is None and request.prices is not None and bill is not None:
+        types = tuple(found.gpu_h_by_type())
+        prices = on_demand_prices(types, bill.view.offers, request.prices.gpu)
+    return found if prices is None else found.at_prices(prices)
 
 
 def trace_names(paths: Sequence[Path]) -> tuple[str, ...]:

@@ -7,11 +7,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gpuplan.planner.compare import Contender, PolicyComparison, price
+from gpuplan.analysis.bill import GpuPrices
+from gpuplan.planner.compare import Contender, PolicyComparison
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
+from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.studies.lending import placeable
+from gpuplan.planner.studies.policy_prices import (
+    PricedPolicies,
+    backlog_note,
+    check_price,
+    price_policies,
+)
+from gpuplan.planner.studies.replay import (
+    LOG_WINDOW,
+    ReplayInputs,
+    ReplayRequest,
+    price_choice,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +37,16 @@ class CompareRequest:
         policies: with their settings; ratios refer to the first.
         engine: where the replays run; the result does not depend on it.
         timelines: keep what happened over time.
+        price: what GPUs of one's own cost; None for the settings of the policies.
+        window: what all policies are charged for, one of `WINDOWS`.
     """
 
     replay: ReplayRequest
     policies: tuple[Contender, ...]
     engine: Engine = field(default=THREADS, compare=False)
     timelines: bool = False
+    price: GpuPrices | None = None
+    window: str = LOG_WINDOW
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -43,6 +61,7 @@ class CompareRequest:
     def check(self) -> None:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
         self.check_checkpoints()
+        check_price(self.policies, self.price)
         self.replay.check()
 
     def check_checkpoints(self) -> None:
@@ -58,19 +77,19 @@ class CompareStudy:
         request: what was asked for.
         replayed: the jobs.
         found: the comparison.
-        price_notes: where the prices come from.
+        priced: the policies as they pay, and today at the same price.
     """
 
     request: CompareRequest
     replayed: ReplayInputs
     found: PolicyComparison
-    price_notes: tuple[str, ...]
+    priced: PricedPolicies
 
     def policy_parameters(self) -> list[dict[str, Any]]:
         """Return each policy with its settings, for ``parameters`` in the JSON output."""
         return [
             {
-                "name": one.label,
+                "name": one.name,
                 "label": one.label,
                 "policy": one.policy,
                 "settings": dict(one.settings),
@@ -81,10 +100,26 @@ class CompareStudy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
+        """What would change the reader's decision."""
         outcomes = self.found.outcomes
         own = (f"{one.label}: {warning}" for one in outcomes for warning in one.warnings)
-        return (*self.replayed.notes, *self.price_notes, *own)
+        return (
+            *self.priced.mixed,
+            *self.replayed.notes,
+            *self.replayed.deadline_notes(self.request.policies),
+            *backlog_note([(one.label, one.results) for one in outcomes]),
+            *own,
+        )
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Where prices come from."""
+        return self.priced.notes
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers as JSON has them."""
+        today = self.priced.today
+        return {"today": None if today is None else today.summary()} | self.found.summary()
 
 
 def compare(
@@ -97,19 +132,22 @@ def compare(
         UsageError: settings that no run can have, or a job that a policy cannot run.
     """
     request.check_checkpoints()
+    check_price(request.policies, request.price)
     effective = [one.effective() for one in request.policies]
     read = request.replay.read(
-        by_class=any(map(needs_classes, effective)), rates=request.replay.rates(effective)
+        by_class=any(map(needs_classes, effective)),
+        by_tenant=any(map(lends, effective)),
+        window=request.window,
+        rates=request.replay.rates(values for values in effective if not lends(values)),
     )
-    policies, notes = list(request.policies), tuple[str, ...]()
-    if request.replay.prices is not None:
-        policies, notes = price(policies, read.files.book, read.jobs.first_submit_us)
+    read = placeable(read, request.policies)
+    priced = price_policies(request.policies, request.price, request.replay, read)
     found = run_all(
         read.jobs,
-        policies,
+        priced.policies,
         read.draws,
         timelines=request.timelines,
         engine=request.engine,
         progress=progress,
     )
-    return CompareStudy(request, read, found, notes)
+    return CompareStudy(request, read, found, priced)

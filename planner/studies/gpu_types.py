@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gpuplan.analysis.characterize.today import UNNAMED
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.prices.quote import Quote, quote, read_offers
 from gpuplan.planner.speedup.model import SpeedupModel
 
@@ -18,7 +21,8 @@ class GpuTypes:
     Attributes:
         speeds: type -> its speed over that of the others, in order; empty where none was named.
         speeds_are_given: whether the speeds were given, and are not 1 for want of others.
-        usd_per_gpu_h: type -> price; under the empty name where no type was named.
+        usd_per_gpu_h: type -> price, also of types that the jobs ran on and that are not planned
+            for; under the empty name where no type was named.
         prices: a price table or ``builtin``, for types without a price of their own.
         provider: the provider in that table; None for the cheapest.
         recorded_on: the type that the jobs ran on; None for the first.
@@ -42,6 +46,9 @@ class PricedTypes:
         quotes: by type; under the empty name where none was named. Only what has a price.
         inputs: the price table, where one was read.
         is_of_type: whether the speedups are those of the types.
+        offers: of the price table.
+        provider: whose offers count.
+        source: the name of the price table.
     """
 
     model: SpeedupModel
@@ -49,6 +56,9 @@ class PricedTypes:
     quotes: dict[str, Quote]
     inputs: tuple[InputFile, ...]
     is_of_type: bool
+    offers: tuple[Offer, ...] = ()
+    provider: str | None = None
+    source: str = ""
 
     @property
     def is_mixed(self) -> bool:
@@ -66,7 +76,59 @@ class PricedTypes:
     @property
     def quote(self) -> Quote | None:
         """The price of the only type; None without one."""
-        return next(iter(self.quotes.values()), None)
+        return self.quotes.get(self.types[0] if self.types else "")
+
+    def for_log(self, named: Sequence[str]) -> PricedTypes:
+        """Return the prices for a log whose jobs ran on these GPU types, most GPU-hours first.
+
+        Raises:
+            UsageError: a price of a GPU that is neither planned for nor in the log, or no price for
+                the GPU with the most GPU-hours where others have one.
+        """
+        for gpu in self.quotes:
+            if gpu and gpu not in self.types and not _like(gpu, named):
+                raise UsageError(
+                    f"--price {gpu}=...: no such GPU to plan for, and no job of the log ran on it\n"
+                    f"  next: --gpu {gpu} as well"
+                )
+        if self.types or "" in self.quotes or not self.quotes:
+            return self
+        main = next((gpu for gpu in self.quotes if _like(gpu, named[:1])), None)
+        if main is None:
+            raise UsageError(
+                f"--price: none for {named[0]}, on which most GPU-hours ran\n"
+                f"  next: --price {named[0]}=USD, or --gpu with the GPU to plan for"
+            )
+        return replace(self, quotes={"": self.quotes[main], **self.quotes})
+
+    def todays_prices(self, named: Sequence[str]) -> dict[str, float]:
+        """Return the price of each GPU type of a log, each by its own where one is known.
+
+        Jobs without a type have the empty name.
+        """
+        priced = {gpu_type: self._price_of(gpu_type) for gpu_type in named}
+        found = {name: one.usd_per_gpu_h for name, one in priced.items() if one is not None}
+        if len(found) == len(priced) and UNNAMED in found:
+            found[""] = found.pop(UNNAMED)
+        return found
+
+    def _price_of(self, gpu_type: str) -> Quote | None:
+        if gpu_type == UNNAMED:
+            return self.quote
+        own = [gpu for gpu in self.quotes if gpu and _like(gpu, [gpu_type])]
+        if own:
+            return self.quotes[own[0]]
+        if self.offers:
+            try:
+                return quote(self.offers, gpu_type, self.provider, source=self.source)
+            except UsageError:  # nobody offers it
+                return None
+        return None if self.types else self.quotes.get("")
+
+
+def _like(gpu: str, others: Sequence[str]) -> bool:
+    """Return whether a GPU is one of some others, in any spelling."""
+    return any(same_gpu(gpu_name(gpu), gpu_name(one)) for one in others)
 
 
 def price_types(asked: GpuTypes, model: SpeedupModel) -> PricedTypes:
@@ -83,6 +145,7 @@ def price_types(asked: GpuTypes, model: SpeedupModel) -> PricedTypes:
     model = _on(model, asked)
     quotes = {name: Quote(usd, name) for name, usd in asked.usd_per_gpu_h.items()}
     inputs: tuple[InputFile, ...] = ()
+    offers: tuple[Offer, ...] = ()
     if asked.prices is not None:
         if not types:
             raise UsageError("--prices: say of which GPU, for example --gpu A100")
@@ -99,7 +162,11 @@ def price_types(asked: GpuTypes, model: SpeedupModel) -> PricedTypes:
                 f"--gpu {gpu} has no price, and a mix of types has a budget in dollars\n"
                 f"  next: --price {gpu}=USD, or --prices builtin"
             )
-    return PricedTypes(model, types, quotes, inputs, is_of_type)
+    return PricedTypes(
+        *(model, types, quotes, inputs, is_of_type, offers),
+        provider=asked.provider,
+        source=asked.prices or "",
+    )
 
 
 def _on(model: SpeedupModel, asked: GpuTypes) -> SpeedupModel:

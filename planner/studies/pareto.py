@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.errors import UsageError
@@ -140,6 +141,12 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS)))
     trace = read_trace(request.trace, request.jobs, columns=columns)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
+    now = today(trace)
+    named = () if now is None else tuple(str(usage.gpu_type) for usage in now.types)
+    priced = priced.for_log(named)
+    if now is not None and (prices := priced.todays_prices(named)):
+        now = today(trace, prices)
+    mix = None if priced.is_mixed else gpu_mix(now, next(iter(priced.types), None))
     found: FrontierStudy | TypedStudy
     if priced.is_mixed:
         found = study_types(
@@ -151,6 +158,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
             budgets=request.budgets,
             targets_s=request.target_jct_s,
             cluster=request.cluster,
+            today=now,
         )
     else:
         found = study_frontier(
@@ -162,15 +170,15 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
             price=priced.quote,
             method=request.method,
             cluster=request.cluster,
-            today=today(trace, None if priced.quote is None else priced.quote.usd_per_gpu_h),
+            today=now,
             progress=progress,
         )
         sections = _sections(request, found, progress)
         if _needs_other_laws(request, model):
-            from gpuplan.planner.frontier.uncertainty.sensitivity import laws_of
+            from gpuplan.planner.frontier.uncertainty.laws import laws_of
 
             sections = (*sections, laws_of(found, trace, classes))
-        found = replace(found, sections=sections)
+        found = replace(found, sections=sections, mix=mix)
     return ParetoStudy(request, trace, model, priced, found)
 
 

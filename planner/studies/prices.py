@@ -120,7 +120,7 @@ def prices(
 
     Args:
         request: what to read.
-        progress: told the share of the bytes read, 0 to 1.
+        progress: called with the share of the bytes read, 0 to 1.
         before_writing: given the prices before the table is written; if it raises, no file is.
 
     Raises:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.files import sha256_of
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.input_files import InputFile, trace_input
 from gpuplan.analysis.prices.book import PriceBook, read_prices
 from gpuplan.analysis.prices.view import BUILT_IN
+from gpuplan.analysis.schema import LIMIT_COLUMN
 from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
+from gpuplan.analysis.words import listed
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.settings import OF_PRICES
-from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
+from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
+
+LOG_WINDOW, OWN_WINDOW = WINDOWS = ("log", "run")
+"""What policies are charged for: ``log``, from the first submission to the last recorded end, the
+same for all; ``run``, each until its own last finish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class ReplayInputs:
         draws: for what else is random.
         files: what the files beside the trace say.
         parameters: what goes under ``parameters`` in the JSON output.
+        today: what the log shows, without prices; None where nobody asked or it shows nothing.
     """
 
     trace: Trace
@@ -57,6 +68,7 @@ class ReplayInputs:
     draws: np.random.Generator
     files: ReplayFiles
     parameters: dict[str, Any]
+    today: Today | None = None
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -67,6 +79,18 @@ class ReplayInputs:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of the jobs."""
         return (*self.trace.notes, *self.jobs.notes)
+
+    def deadline_notes(self, policies: Sequence[Contender]) -> tuple[str, ...]:
+        """Return what is assumed of deadlines, where a policy decides by them."""
+        by_deadline = [
+            one.label for one in policies if find_policy(one.policy).decides_by_deadlines
+        ]
+        if not (self.jobs.deadline_note and by_deadline):
+            return ()
+        return (
+            f"the log has no deadlines, by which {listed(by_deadline)} decides: "
+            f"{self.jobs.deadline_note}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +186,21 @@ class ReplayRequest:
             raise UsageError("--cluster: all policies need the same GPU types to be compared")
         return RateSource(self.throughputs, self.gpu_speed, named[0])
 
-    def read(self, *, by_class: bool = False, rates: RateSource | None = None) -> ReplayInputs:
+    def read(
+        self,
+        *,
+        by_class: bool = False,
+        by_tenant: bool = False,
+        window: str = OWN_WINDOW,
+        rates: RateSource | None = None,
+    ) -> ReplayInputs:
         """Return the jobs and the files; the same for every study with the same fields.
 
-        ``by_class`` reads the classes of jobs for a policy that needs them; ``rates`` gives their
-        rates on GPU types.
+        Args:
+            by_class: read the classes of jobs, for a policy that needs them.
+            by_tenant: read their priorities, groups and GPU types, for a policy that lends.
+            window: what policies are charged for, one of `WINDOWS`.
+            rates: gives their rates on GPU types.
 
         Raises `InputError` or `UsageError` where the trace, a file or a field cannot be used.
         """
@@ -175,9 +209,12 @@ class ReplayRequest:
         rule = check_factor(self.deadline, factor)
         columns = {
             *COLUMNS,
+            LIMIT_COLUMN,
             *(INFERRED_FROM if rule == "inferred" else ()),
             *(RATE_COLUMNS if rates is not None else ()),
+            *(OF_TENANTS if by_tenant else ()),
             *(("job_class",) if by_class or files.overheads is not None else ()),
+            *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
         }
         trace = read_trace(self.trace, self.jobs, columns=sorted(columns))
         deadlines, draws = np.random.default_rng(self.jobs.seed).spawn(2)
@@ -186,6 +223,7 @@ class ReplayRequest:
             deadlines=rule,
             include_running=self.include_running,
             checkpoints=files.overheads,
+            to_last_end=window == LOG_WINDOW,
             rates=rates,
         )
         parameters = {
@@ -199,7 +237,8 @@ class ReplayRequest:
             **self.jobs.parameters(),
         }
         kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
-        return ReplayInputs(kept, jobs, draws, files, parameters)
+        shown = today(trace) if window == LOG_WINDOW else None
+        return ReplayInputs(kept, jobs, draws, files, parameters, shown)
 
 
 def price_choice(settings: Mapping[str, Any]) -> dict[str, Any]:

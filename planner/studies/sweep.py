@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.intervals import check_level
 from gpuplan.planner.compare import Contender, price
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
-from gpuplan.planner.pricing.price_settings import with_prices
+from gpuplan.planner.pricing.price_settings import USUAL_GPU, with_prices
 from gpuplan.planner.runs.settings import OF_PRICES
-from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest, price_choice
+from gpuplan.planner.studies.replay import LOG_WINDOW, ReplayInputs, ReplayRequest, price_choice
+from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.sweep import Sweep, SweepGrid
 from gpuplan.planner.sweep.sweep import sweep as run_sweep
 from gpuplan.simkit.allpass.parameters import Allpass
 
 DEFAULT_THRESHOLDS_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 ALLPASS = Contender("allpass", "allpass", {})
+PRICES = ("serverless_usd_per_gpu_h", "conventional_usd_per_gpu_h", "marketplace_usd_per_gpu_h")
+NO_GPU = "no GPU"
+"""Part of the note on jobs that are left out because they use none."""
 SWEPT = ("controller", "capacity")
 """Settings of the policy that the sweep varies."""
 
@@ -43,6 +49,8 @@ class SweepRequest:
         resamples: of the bootstrap behind it; 0 leaves it out.
         engine: where the replays run; the result does not depend on it.
         timelines: keep what happened over time.
+        cluster: GPUs of today's cluster, and the option that gave them; None for the most that the
+            log ever held.
     """
 
     replay: ReplayRequest
@@ -57,6 +65,7 @@ class SweepRequest:
     resamples: int = 200
     engine: Engine = field(default=THREADS, compare=False)
     timelines: bool = False
+    cluster: tuple[int, str] | None = None
 
     def __post_init__(self) -> None:
         if self.resamples:
@@ -129,8 +138,16 @@ class SweepStudy:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the reader must know."""
-        return (*self.replayed.notes, *self.price_notes, *self.found.warnings)
+        """What may change the decision."""
+        notes = [note for note in self.replayed.notes if note not in self.caveats]
+        return (*self.found.warnings, *notes)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What else limits the result: assumed deadlines, and the origin of the prices."""
+        left_out = [note for note in self.replayed.jobs.notes if NO_GPU in note]
+        assumed = self.replayed.deadline_notes([self.request.policy])
+        return (*left_out, *assumed, *self.price_notes)
 
 
 def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None) -> SweepStudy:
@@ -142,11 +159,11 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     """
     base = request.parameters_of_policy()
     capacities = request.capacities or (base.capacity,)
-    against, notes = request.against, tuple[str, ...]()
+    against, notes, gpu = request.against, tuple[str, ...](), _usual_gpu(request.policy)
     by_class = against is not None and needs_classes(against.effective())
-    read = request.replay.read(by_class=by_class)
+    read = request.replay.read(by_class=by_class, window=LOG_WINDOW)
     if request.replay.prices is not None:
-        base, against, notes = _priced(request, base, capacities, read)
+        base, against, notes, gpu = _priced(request, base, capacities, read)
     with request.policy.blamed(is_alone=True):
         found = run_sweep(
             read.jobs,
@@ -166,6 +183,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             engine=request.engine,
             progress=progress,
         )
+    found = _beside_today(found, request, read, base.conventional_price, gpu)
     effective = settings_of(base.on(read.jobs.workload))
     shared = {name: value for name, value in effective.items() if name not in SWEPT}
     return SweepStudy(request, read, found, capacities, shared, notes)
@@ -173,8 +191,8 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
 
 def _priced(
     request: SweepRequest, base: Allpass, capacities: tuple[int | None, ...], read: ReplayInputs
-) -> tuple[Allpass, Contender | None, tuple[str, ...]]:
-    """Return the policies with the prices of the table, and where those come from."""
+) -> tuple[Allpass, Contender | None, tuple[str, ...], str | None]:
+    """Return the policies with the prices of the table, where those come from, and their GPU."""
     # The cheapest offers that any capacity can take.
     most = None if None in capacities else max(one for one in capacities if one is not None)
     ours, book, first_us = request.policy, read.files.book, read.jobs.first_submit_us
@@ -186,4 +204,39 @@ def _priced(
         text = against.label
         (against,), more = price([against], book, first_us, beside=(priced.gpu, ours.label))
         notes = (*notes, *(f"{text}: {note}" for note in more if note not in notes))
-    return base, against, notes
+    return base, against, notes, priced.gpu or None
+
+
+def _usual_gpu(policy: Contender) -> str | None:
+    """Return the GPU of the prices in force without a table; None where some price is set."""
+    is_set = any(name in policy.settings for name in PRICES)
+    return str(policy.settings.get("gpu") or "") or (None if is_set else USUAL_GPU)
+
+
+def _beside_today(
+    found: Sweep,
+    request: SweepRequest,
+    read: ReplayInputs,
+    usd_per_gpu_h: float,
+    gpu: str | None,
+) -> Sweep:
+    """Return a sweep with what the log shows, today's cluster, and other GPU types in the log.
+
+    Args:
+        found: the replays.
+        request: what was asked for.
+        read: the jobs.
+        usd_per_gpu_h: price of a GPU of today's cluster.
+        gpu: the type that the prices are of; None where they are set.
+    """
+    now = None if read.today is None else read.today.at_prices(GpuPrices({"": usd_per_gpu_h}))
+    return replace(
+        found,
+        window_s=None if now is None else now.window_s,
+        today=now,
+        cluster=None
+        if request.against is not None
+        else todays_cluster(now, usd_per_gpu_h, request.cluster),
+        mix=gpu_mix(now, gpu),
+        has_deadlines=read.jobs.has_deadlines,
+    )

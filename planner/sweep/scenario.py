@@ -15,6 +15,7 @@ import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks
 from gpuplan.planner.policies.allpass import measure, replay, timeline_frame
+from gpuplan.planner.policies.allpass_bill import bill_of_allpass
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.ski_rental import SkiRental
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
@@ -71,18 +72,18 @@ def replay_scenario(
     blocks: Blocks | None,
     timelines: bool = False,
 ) -> Replayed:
-    """Replay jobs and sum up cost and time of each resample."""
+    """Replay jobs and sum up cost and time of each resample, within the window of the jobs."""
     run = replay(jobs, parameters, draws)
     resampled = None
     if blocks is not None:
-        serverless_usd = run.serverless_usd
+        bill = bill_of_allpass(run, jobs.window_us)
         resampled = Resampled(
-            serverless_usd=blocks.sums(serverless_usd),
-            serverful_usd=blocks.sums(run.job_usd - serverless_usd),
+            serverless_usd=blocks.sums(bill.serverless_usd),
+            serverful_usd=blocks.sums(bill.jobs_usd - bill.serverless_usd),
             mean_jct_s=blocks.sums(np.asarray(run.jct_us / MICROS)) / blocks.size,
         )
     timeline = timeline_frame(run) if timelines else None
-    return Replayed(parameters, measure(run), resampled, timeline)
+    return Replayed(parameters, measure(run, jobs.window_us), resampled, timeline)
 
 
 class Judged:

@@ -12,16 +12,21 @@ import polars as pl
 
 from gpuplan.analysis.block_length import LEAST_BLOCKS, block_length
 from gpuplan.analysis.bootstrap import draw_blocks
+from gpuplan.analysis.characterize.gpu_mix import GpuMix
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.time_units import HOUR_S, MONTH_H
 from gpuplan.planner.compare import Contender
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sweep.alternatives import TodaysCluster, rented_only, without_moves
 from gpuplan.planner.sweep.recommendation import Case, choose
 from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
+from gpuplan.planner.sweep.verdict import Verdict, judge
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.time import MICROS
 from gpuplan.simkit.workload import Workload
@@ -81,6 +86,14 @@ class Sweep:
         cases: the choice at each price ratio and value of time; the first is the headline.
         warnings: caveats for the reader.
         against: the reference of the choices, such as today's scheduler; None for none.
+        rented: everything on rented workers at the prices of the first case, with the greatest
+            capacity; None where a job needs more workers than that.
+        verdict: whether serverless pays in the first case; None without ``rented``.
+        window_s: first submission to last recorded end, which bills are scaled by to a month.
+        today: what the log shows; None where it was not given.
+        cluster: today's cluster; None where its size is not known.
+        mix: GPU-hours on other GPU types than the one priced; None if there are none.
+        has_deadlines: whether the deadlines are the log's own or were requested.
     """
 
     points: tuple[SweepPoint, ...]
@@ -89,6 +102,18 @@ class Sweep:
     cases: tuple[Case, ...]
     warnings: tuple[str, ...]
     against: ReferenceRun | None = None
+    rented: SweepPoint | None = None
+    verdict: Verdict | None = None
+    window_s: float | None = None
+    today: Today | None = None
+    cluster: TodaysCluster | None = None
+    mix: GpuMix | None = None
+    has_deadlines: bool = True
+
+    def usd_per_month(self, usd: float) -> float | None:
+        """Return the bill of the window scaled to a month of 730.5 hours; None without a window."""
+        window_h = (self.window_s or 0.0) / HOUR_S
+        return usd / window_h * MONTH_H if window_h else None
 
     @property
     def recommended(self) -> SweepPoint:
@@ -130,8 +155,13 @@ class Sweep:
         return {
             "jobs": self.cases[0].closed_form.jobs,
             "span_s": self.span_s,
+            "window_s": self.window_s,
+            "today": self.today and self.today.summary(),
+            "today_cluster": self.cluster and self.cluster.summary(),
+            "gpu_mix": self.mix and self.mix.summary(),
+            "verdict": self.verdict and self.verdict.summary(),
             "points": [
-                point.summary() | self.marks(index) for index, point in enumerate(self.points)
+                self.described(point) | self.marks(index) for index, point in enumerate(self.points)
             ],
             "recommended": first["recommended"]
             | {
@@ -141,11 +171,16 @@ class Sweep:
                     "against",
                 )
             },
-            "serverless_only": self.reference.summary(),
-            "against": self.against and self.against.summary(),
+            "serverless_only": self.described(self.reference),
+            "serverful_only": self.rented and self.described(self.rented),
+            "against": self.against and self.described(self.against),
             "closed_form": first["closed_form"],
             "cases": cases,
         }
+
+    def described(self, run: SweepPoint | ReferenceRun) -> dict[str, Any]:
+        """Return a run as plain values, with its bill per month."""
+        return run.summary() | {"usd_per_month": self.usd_per_month(run.cost_usd)}
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per point."""
@@ -189,6 +224,7 @@ class Sweep:
             "capacity": point.capacity,
             "price_ratio": case.price_ratio,
             "cost_usd": point.cost_usd,
+            "usd_per_month": self.usd_per_month(point.cost_usd),
             "mean_jct_s": point.mean_jct_s,
         }
 
@@ -245,10 +281,11 @@ def sweep(
     if against is not None:
         reference_run = replay_reference(against, jobs, as_it_was, blocks, timelines)
     everything = replace(base, controller="fixed", threshold_s=np.inf)
+    bare = replace(jobs, job_id=jobs.job_id.clear())
     *replayed, alone = run_all(
         replay_scenario,
         [*scenarios, everything],
-        shared=(replace(jobs, job_id=jobs.job_id.clear()), draws, blocks, timelines),
+        shared=(bare, draws, blocks, timelines),
         engine=engine,
         progress=progress,
     )
@@ -256,6 +293,13 @@ def sweep(
     own = forms[greatest].price_ratio
     alone_usd = float(alone.results["cost_usd"])
     reference = point_of(alone, forms[greatest], own, 1.0, alone_usd)
+    on_workers = None
+    if greatest is None or int(jobs.workload.gpus.max()) <= greatest:
+        rules, own_draws = (
+            rented_only(replace(base, capacity=greatest)),
+            replace(draws, container_us=np.zeros_like(draws.container_us)),
+        )
+        on_workers = replay_scenario(rules, without_moves(bare), own_draws, blocks, timelines)
     points: list[SweepPoint] = []
     cases: list[Case] = []
     for ratio in dict.fromkeys(grid.price_ratios or (own,)):
@@ -279,6 +323,21 @@ def sweep(
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
+    rented = verdict = None
+    if on_workers is not None:
+        ratio = cases[0].price_ratio
+        factor = 1.0 if ratio == own else ratio / own
+        form = _scaled(forms[greatest], factor, ratio, own)
+        rented = point_of(on_workers, form, ratio, factor, alone_usd)
+        index = cases[0].recommended
+        verdict = judge(
+            cases[0],
+            [point for point in points if point.price_ratio == ratio],
+            reference if index is None else points[index],
+            rented,
+            level,
+            -(-jobs.workload.size // block_jobs),
+        )
     first = cases[0].recommended
     taken, rules = (
         (reference, everything) if first is None else (points[first], replayed[first].parameters)
@@ -294,6 +353,8 @@ def sweep(
             *([_too_few(jobs.workload.size)] if few else []),
         ),
         against=reference_run,
+        rented=rented,
+        verdict=verdict,
     )
 
 

@@ -150,16 +150,16 @@ def _nodes_of_peak(adding: _Adding, jobs: pl.DataFrame) -> None:
         partition = str(name)
         peak = peak_use(rows["start"], rows["stop"], rows["gpus"])
         shares = rows.filter(pl.col("nodes") > 0).select(pl.col("gpus") // pl.col("nodes"))
-        told = int(shares.to_series().max() or 0) if shares.height else 0  # type: ignore[arg-type]
-        each = max(told, 1)
+        recorded = int(shares.to_series().max() or 0) if shares.height else 0  # type: ignore[arg-type]
+        each = max(recorded, 1)
         why = (
             f"largest GPUs per node of a job, and a peak of {peak} GPUs in use"
-            if told
+            if recorded
             else f"the log tells no nodes: nodes of one GPU, and a peak of {peak} GPUs in use"
         )
         group = f"{partition}-node"
         wide = rows.select((pl.col("nodes")).max()).item() or 1
-        count = max(-(-peak // each), int(wide) if told else 1)
+        count = max(-(-peak // each), int(wide) if recorded else 1)
         adding.put(count, "inferred", why, "node", group, "count")
         adding.put(each, "inferred", why, "node", group, "gpus")
         if adding.document.get("partition", partition, "Nodes") is None:
@@ -194,8 +194,8 @@ def _nodes_of_lists(adding: _Adding, jobs: pl.DataFrame) -> None:
         if kinds[host]:
             kind = kinds[host].most_common(1)[0][0]
             adding.document.put(kind, "node", host, "type", source="inferred")
-    told = f"{len(size)} nodes, {sum(size.values())} GPUs"
-    adding.note("node", told, "inferred", "NodeList; a node has the GPUs of its largest job")
+    recorded = f"{len(size)} nodes, {sum(size.values())} GPUs"
+    adding.note("node", recorded, "inferred", "NodeList; a node has the GPUs of its largest job")
     for partition, hosts_of in sorted(members.items()):
         if adding.document.get("partition", partition, "Nodes") is None:
             value = ",".join(sorted(hosts_of))
@@ -206,8 +206,8 @@ def _nodes_of_lists(adding: _Adding, jobs: pl.DataFrame) -> None:
 def _partitions(adding: _Adding, jobs: pl.DataFrame) -> None:
     for (name,), rows in sorted(jobs.group_by("partition")):
         partition = str(name)
-        told = adding.document.get("partition", partition)
-        if told is None or "Nodes" not in told:
+        recorded = adding.document.get("partition", partition)
+        if recorded is None or "Nodes" not in recorded:
             adding.put("ALL", "inferred", "not described", "partition", partition, "Nodes")
         longest = rows["limit_s"].max()
         if adding.document.get("partition", partition, "MaxTime") is None and longest:

@@ -84,29 +84,29 @@ def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> Si
     check_document(tables)
     groups: dict[str, list[str]] = {}
     nodes: list[SiteNode] = []
-    for group, told in tables.get("node", {}).items():
-        hosts = _names(group, told)
+    for group, entry in tables.get("node", {}).items():
+        hosts = _names(group, entry)
         groups[group] = hosts
         where = f"node.{group}"
-        gpus = _whole(told.get("gpus", 1), f"{where}.gpus", least=1)
-        weight = _whole(told.get("weight", 1), f"{where}.weight")
-        kind = str(told.get("type", "gpu")).lower()
+        gpus = _whole(entry.get("gpus", 1), f"{where}.gpus", least=1)
+        weight = _whole(entry.get("weight", 1), f"{where}.weight")
+        kind = str(entry.get("type", "gpu")).lower()
         nodes += [SiteNode(host, gpus, kind, weight) for host in hosts]
     partitions = []
-    for name, told in tables.get("partition", {}).items():
+    for name, entry in tables.get("partition", {}).items():
         where = f"partition.{name}"
         partitions.append(
             SitePartition(
                 name,
-                tuple(_members(told.get("Nodes", "ALL"), groups, where)),
-                _whole(told.get("PriorityTier", 1), f"{where}.PriorityTier"),
-                _whole(told.get("PriorityJobFactor", 1), f"{where}.PriorityJobFactor"),
-                _time(told.get("MaxTime"), f"{where}.MaxTime"),
-                _limit(told.get("MaxNodes"), f"{where}.MaxNodes"),
-                str(told.get("QOS", "") or "").replace("N/A", ""),
+                tuple(_members(entry.get("Nodes", "ALL"), groups, where)),
+                _whole(entry.get("PriorityTier", 1), f"{where}.PriorityTier"),
+                _whole(entry.get("PriorityJobFactor", 1), f"{where}.PriorityJobFactor"),
+                _time(entry.get("MaxTime"), f"{where}.MaxTime"),
+                _limit(entry.get("MaxNodes"), f"{where}.MaxNodes"),
+                str(entry.get("QOS", "") or "").replace("N/A", ""),
             )
         )
-    qos = [_qos(name, told) for name, told in tables.get("qos", {}).items()]
+    qos = [_qos(name, entry) for name, entry in tables.get("qos", {}).items()]
     assocs = _associations(tables.get("account", {}), users)
     known = {node.name for node in nodes}
     events = [
@@ -128,12 +128,12 @@ def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> Si
         raise UsageError(str(error)) from error
 
 
-def _names(group: str, told: Table) -> list[str]:
+def _names(group: str, entry: Table) -> list[str]:
     try:
         hosts = expand_hosts(group)
     except ValueError as error:
         raise UsageError(f"node.{group}: {error}") from error
-    count = _whole(told.get("count", len(hosts)), f"node.{group}.count", least=1)
+    count = _whole(entry.get("count", len(hosts)), f"node.{group}.count", least=1)
     if count == len(hosts):
         return hosts
     if len(hosts) != 1:
@@ -158,9 +158,9 @@ def _members(text: Any, groups: Mapping[str, list[str]], where: str) -> list[str
     return list(hosts)
 
 
-def _qos(name: str, told: Table) -> SiteQos:
+def _qos(name: str, entry: Table) -> SiteQos:
     def gpus(key: str) -> int | None:
-        value = told.get(key)
+        value = entry.get(key)
         if isinstance(value, Mapping):
             value = value.get("gpu")
         elif isinstance(value, str):
@@ -169,13 +169,13 @@ def _qos(name: str, told: Table) -> SiteQos:
 
     return SiteQos(
         name,
-        _whole(told.get("Priority", 0), f"qos.{name}.Priority"),
+        _whole(entry.get("Priority", 0), f"qos.{name}.Priority"),
         gpus("GrpTRES"),
-        _limit(told.get("GrpJobs"), f"qos.{name}.GrpJobs"),
+        _limit(entry.get("GrpJobs"), f"qos.{name}.GrpJobs"),
         gpus("MaxTRESPU"),
-        _limit(told.get("MaxJobsPU"), f"qos.{name}.MaxJobsPU"),
+        _limit(entry.get("MaxJobsPU"), f"qos.{name}.MaxJobsPU"),
         gpus("MaxTRESPerJob"),
-        _time(told.get("MaxWall"), f"qos.{name}.MaxWall"),
+        _time(entry.get("MaxWall"), f"qos.{name}.MaxWall"),
     )
 
 
@@ -183,19 +183,19 @@ def _associations(accounts: Table, users: Iterable[tuple[str, str]]) -> list[Sit
     """Return the associations; a user inherits MaxJobs of the nearest account that sets it."""
     rows: dict[tuple[str, str], SiteAssociation] = {}
 
-    def row(where: str, told: Table, account: str, user: str) -> SiteAssociation:
-        grp = told.get("GrpTRES")
+    def row(where: str, entry: Table, account: str, user: str) -> SiteAssociation:
+        grp = entry.get("GrpTRES")
         gpus = grp.get("gpu") if isinstance(grp, Mapping) else grp
         return SiteAssociation(
-            account, user, str(told.get("Parent", "root")),
-            _whole(told.get("Fairshare", 1), f"{where}.Fairshare"),
-            _limit(gpus, f"{where}.GrpTRES.gpu"), _limit(told.get("MaxJobs"), f"{where}.MaxJobs"),
-            float(told.get("RawUsage", 0.0)),
+            account, user, str(entry.get("Parent", "root")),
+            _whole(entry.get("Fairshare", 1), f"{where}.Fairshare"),
+            _limit(gpus, f"{where}.GrpTRES.gpu"), _limit(entry.get("MaxJobs"), f"{where}.MaxJobs"),
+            float(entry.get("RawUsage", 0.0)),
         )  # fmt: skip
 
-    for account, told in accounts.items():
-        rows[account, ""] = row(f"account.{account}", told, account, "")
-        for user, limits in (told.get("user") or {}).items():
+    for account, entry in accounts.items():
+        rows[account, ""] = row(f"account.{account}", entry, account, "")
+        for user, limits in (entry.get("user") or {}).items():
             rows[account, user] = row(f"account.{account}.user.{user}", limits, account, user)
     for account, user in users:
         rows.setdefault((account, user), SiteAssociation(account, user))
@@ -261,12 +261,12 @@ def config_of(document: SiteDocument) -> SchedulerConfig:
         raise UsageError(f"priority: {error}") from error
 
 
-def _tres_weight(told: Any) -> int:
-    if isinstance(told, Mapping):
-        told = told.get("gpu", 0)
-    elif isinstance(told, str):
-        told = gpu_limit(told) or 0
-    return _whole(told, "priority.PriorityWeightTRES")
+def _tres_weight(entry: Any) -> int:
+    if isinstance(entry, Mapping):
+        entry = entry.get("gpu", 0)
+    elif isinstance(entry, str):
+        entry = gpu_limit(entry) or 0
+    return _whole(entry, "priority.PriorityWeightTRES")
 
 
 def _whole(value: Any, where: str, least: int = 0) -> int:

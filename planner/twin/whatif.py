@@ -151,10 +151,7 @@ def what_if(
         InputError: the log names a partition that the settings do not describe.
         UsageError: a setting or a change cannot be used.
     """
-    if by not in GROUPINGS:
-        raise UsageError(f"--by must be one of {', '.join(GROUPINGS)}, got {by!r}")
-    if level not in LEVELS:
-        raise UsageError(f"the level must be one of {', '.join(LEVELS)}, got {level!r}")
+    check_groups(by, level)
     site, full, work = prepared(log, document, warmup_s, limit_factor)
     config = level_config(full, level)
     seeds = (0, *SEEDS)
@@ -167,6 +164,14 @@ def what_if(
     return WhatIf(work, level, by, tuple(effects), never_started(base[0]))
 
 
+def check_groups(by: str, level: str) -> None:
+    """Refuse groups or rules that are not there. Raises `UsageError`."""
+    if by not in GROUPINGS:
+        raise UsageError(f"--by must be one of {', '.join(GROUPINGS)}, got {by!r}")
+    if level not in LEVELS:
+        raise UsageError(f"the level must be one of {', '.join(LEVELS)}, got {level!r}")
+
+
 def _seeded(config: SchedulerConfig, seed: int) -> SchedulerConfig:
     return shuffled(config, seed) if seed else config
 
@@ -175,14 +180,14 @@ def _changed(
     log: SiteLog, document: SiteDocument, change: SiteChange, level: str, warmup_s: int | None,
     limit_factor: float,
 ) -> tuple[SiteCluster, SchedulerConfig, SiteJobs]:  # fmt: skip
-    told = deepcopy(document)
+    changed = deepcopy(document)
     if change.document is not None:
-        change.document(told)
+        change.document(changed)
         for name in document.tables.get("partition", {}):
-            if told.get("partition", name) is None:  # its jobs are refused, and so told
-                told.put("ALL", "partition", name, "Nodes")
-                told.put(0, "partition", name, "MaxNodes")
-    site, full, work = prepared(log, told, warmup_s, limit_factor)
+            if changed.get("partition", name) is None:  # its jobs are refused, and so told
+                changed.put("ALL", "partition", name, "Nodes")
+                changed.put(0, "partition", name, "MaxNodes")
+    site, full, work = prepared(log, changed, warmup_s, limit_factor)
     if change.site is not None:
         site = change.site(site)
     jobs = work.jobs if change.jobs is None else change.jobs(work.jobs)
@@ -324,11 +329,11 @@ def set_value(text: str) -> SiteChange:
     Raises:
         UsageError: it is not written so.
     """
-    key, equals, told = text.partition("=")
+    key, equals, changed = text.partition("=")
     keys = [part.strip() for part in key.split(".")]
     if not equals or len(keys) < 2 or not all(keys):
         raise UsageError(f"--set must be like priority.PriorityWeightFairshare=0, got {text!r}")
-    value: Any = told.strip()
+    value: Any = changed.strip()
     for kind in (int, float):
         try:
             value = kind(value)
@@ -379,10 +384,10 @@ def with_settings(document: SiteDocument, new: SiteDocument) -> SiteDocument:
 def combined(changes: list[SiteChange]) -> SiteChange:
     """Return all changes as one."""
 
-    def document(told: SiteDocument) -> None:
+    def document(changed: SiteDocument) -> None:
         for change in changes:
             if change.document is not None:
-                change.document(told)
+                change.document(changed)
 
     def site(cluster: SiteCluster) -> SiteCluster:
         for change in changes:

@@ -120,10 +120,10 @@ def site_workload(
     cancel = np.where(ran, NEVER, np.maximum(end, ready + 1))
     size = np.array([sizes[name] for name in table["partition"]], np.int64)
     gpus = table["gpus"].to_numpy().astype(np.int64)
-    told = table["nodes"].fill_null(-1).to_numpy().astype(np.int64)
-    nodes = np.where(told > 0, told, -(-gpus // size))
+    recorded = table["nodes"].fill_null(-1).to_numpy().astype(np.int64)
+    nodes = np.where(recorded > 0, recorded, -(-gpus // size))
     each = -(-gpus // nodes)
-    if padded := int(((nodes * each != gpus) & (told <= 0)).sum()):
+    if padded := int(((nodes * each != gpus) & (recorded <= 0)).sum()):
         notes.append(f"{padded} jobs hold whole shares of their nodes: their GPUs are rounded up")
     limit = table["limit_s"].fill_null(-1).to_numpy().astype(np.int64)
     of_partition = np.array([max_time[name] or -1 for name in table["partition"]], np.int64)

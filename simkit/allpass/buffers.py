@@ -1,4 +1,4 @@
-"""What a run of Allpass writes: its tables, as arrays with a row per column, and its heaps."""
+"""What a run of Allpass writes: tables, as arrays with a row per column, heaps, and events."""
 
 from __future__ import annotations
 
@@ -20,6 +20,30 @@ TIMELINE = (
     *("marketplace", "offers", "paid"),
 )
 
+KINDS = (
+    "finish_serverless",  # a job ends in its container
+    "finish_serverful",  # a job ends on its workers, which fall idle
+    "demote",  # a job has used up the threshold: its checkpoint begins
+    "worker_ready",
+    "checkpoint_done",  # the container is gone, the job enters the serverful queue
+    "submit",
+    "market",  # offers come, go or change their price
+    "dispatch",  # the serverful queue is served, once per instant at which anything changed
+    "tick",  # both scalers act
+)
+(
+    FINISH_SERVERLESS,
+    FINISH_SERVERFUL,
+    DEMOTE,
+    WORKER_READY,
+    CHECKPOINT_DONE,
+    SUBMIT,
+    MARKET,
+    DISPATCH,
+    TICK,
+) = (kind << 40 for kind in range(len(KINDS)))
+NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worker
+
 
 class Buffers(NamedTuple):
     """The arrays that the kernel writes to.
@@ -36,7 +60,7 @@ class Buffers(NamedTuple):
         demand: of `gpuplan.simkit.allpass.demand`.
         running, queue: heaps of jobs, those that may be moved and those that wait for workers.
         ends, soon: heaps of events, the ends of jobs and the others.
-        cheapest, dearest: heaps of idle workers.
+        cheapest, most_expensive: heaps of idle workers.
     """
 
     jobs: Any
@@ -50,7 +74,7 @@ class Buffers(NamedTuple):
     ends: Any
     soon: Any
     cheapest: Any
-    dearest: Any
+    most_expensive: Any
 
     @classmethod
     def of(cls, jobs: int, buckets: int, rentals: int) -> Buffers:
@@ -74,7 +98,7 @@ class Buffers(NamedTuple):
             ends=heap(2 * jobs + rentals),
             soon=heap(jobs + rentals),
             cheapest=heap(rentals),
-            dearest=heap(rentals),
+            most_expensive=heap(rentals),
         )
 
 

@@ -14,9 +14,16 @@ import numpy as np
 from gpuplan.simkit.allpass.buffers import (
     AWAY,
     CHAIN,
+    CHECKPOINT_DONE,
+    DEMOTE,
+    DISPATCH,
     FINISH,
+    FINISH_SERVERFUL,
+    FINISH_SERVERLESS,
     LEFT_US,
     LOST,
+    MARKET,
+    NUMBER,
     QUEUE,
     RUNNING,
     SERVED,
@@ -24,12 +31,20 @@ from gpuplan.simkit.allpass.buffers import (
     SINCE,
     START,
     STATE,
+    SUBMIT,
+    TICK,
+    WORKER_READY,
     note,
 )
 from gpuplan.simkit.allpass.demand import RATE, WIDTH, WORK, fold_overdue, pressure, settled
 from gpuplan.simkit.allpass.reclaim import NeverDone, stop_gang
-from gpuplan.simkit.allpass.scalers import largest_fall, next_threshold, rent_or_release
-from gpuplan.simkit.allpass.steady import steady_until, ticks_alike
+from gpuplan.simkit.allpass.scalers import (
+    largest_fall,
+    next_threshold,
+    rent_or_release,
+    steady_until,
+    ticks_alike,
+)
 from gpuplan.simkit.heap import insert, pop
 from gpuplan.simkit.jit import kernel
 from gpuplan.simkit.renting.pool import (
@@ -51,39 +66,16 @@ from gpuplan.simkit.renting.pool import (
     let_go,
     list_anew,
     list_idle,
+    release_all,
     rent,
     take_idle,
 )
 from gpuplan.simkit.time import FOREVER
 
-KINDS = (
-    "finish_serverless",  # a job ends in its container
-    "finish_serverful",  # a job ends on its workers, which fall idle
-    "demote",  # a job has used up the threshold: its checkpoint begins
-    "worker_ready",
-    "checkpoint_done",  # the container is gone, the job enters the serverful queue
-    "submit",
-    "market",  # offers come, go or change their price
-    "dispatch",  # the serverful queue is served, once per instant at which anything changed
-    "tick",  # both scalers act
-)
-(
-    FINISH_SERVERLESS,
-    FINISH_SERVERFUL,
-    DEMOTE,
-    WORKER_READY,
-    CHECKPOINT_DONE,
-    SUBMIT,
-    MARKET,
-    DISPATCH,
-    TICK,
-) = (kind << 40 for kind in range(len(KINDS)))
-NUMBER = (1 << 40) - 1  # the part of an event code that says which job or worker
-
 MOST_RENTALS = 1 << 24  # 2 GB of them
 MOST_HELD = 1 << 20  # workers at once; the work on each grows with how many there are
 
-MOST_IN_VAIN = 1 << 16  # workers taken back, and 16 for each GPU of all jobs, while none gets on
+MOST_RECLAIMED = 1 << 16  # and 16 for each GPU of all jobs, while no job makes progress
 
 AHEAD = 1 << 10  # ticks for which ends of jobs are foreseen
 
@@ -105,37 +97,44 @@ def replay(
     offer_startup: Any,
     conventional_startup: Any,
     rules: Any,
-    room: Any,
+    buffers: Any,
 ) -> Any:
     """Run every job to its end.
 
     Args:
         submit, service, gpus, deadline, startup: one value per job, shape (n,); ``startup`` is the
-            drawn start-up time of its container.
+            sampled start-up time of its container.
         bucket: row of the table of demand that a job counts in; ``edges[bucket]`` is its deadline
             rounded up to a multiple of every window's and tick's length.
         edges: ascending, one per bucket.
         checkpoint, restore: times of each job, shape (n,).
         market_start, market_first: time of each step of the market, and where its offers begin.
         market_price: their prices, ascending within a step, billionths of a dollar.
-        offer_startup, conventional_startup: drawn start-up times; the k-th rental from a kind of
+        offer_startup, conventional_startup: sampled start-up times; the k-th rental from a kind of
             provider takes entry k, counted round.
         rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
-        room: empty `gpuplan.simkit.allpass.buffers.Buffers`, which holds the results.
+        buffers: empty `gpuplan.simkit.allpass.buffers.Buffers`, which holds the results.
 
     Returns:
-        How many rentals there were, and how many ticks the time line has; -1 for both where there
-        was no room for more, and all is to be run again with more.
+        How many rentals there were, and how many ticks the time line has; -1 for both where the
+        buffers are too small: run again with larger ones.
 
     Raises:
         ValueError: there would be more than `MOST_RENTALS` rentals, or `MOST_HELD` at once.
         TooWide: a job would move to more than `MOST_GANG` workers.
-        NeverDone: `MOST_IN_VAIN` were, throughout two rounds of the market.
+        NeverDone: `MOST_RECLAIMED` workers were taken back without progress in two rounds of the
+            market.
     """
     n = submit.size
-    jobs, workers, bills = room.jobs, room.workers, room.bills
-    demand, running, queue, ends, soon = room.demand, room.running, room.queue, room.ends, room.soon
-    cheapest, dearest = room.cheapest, room.dearest
+    jobs, workers, bills = buffers.jobs, buffers.workers, buffers.bills
+    demand, running, queue, ends, soon = (
+        buffers.demand,
+        buffers.running,
+        buffers.queue,
+        buffers.ends,
+        buffers.soon,
+    )
+    cheapest, most_expensive = buffers.cheapest, buffers.most_expensive
     offers = free_offers(market_first)
     slots = offers[0, 0]
     holder = np.full(slots, -1, np.int64)  # which worker each offer is
@@ -150,9 +149,9 @@ def replay(
     next_tick = 0 if rules.by_utilization else rules.tick_us  # its first workers are there early
     wishes = np.zeros((rules.stabilization_us // rules.tick_us + 3, 2), np.int64)
     changed = False
-    # Workers taken back since a job last got on: ended, or was stopped with something saved.
-    in_vain = got_on = done_then = 0
-    most_in_vain = MOST_IN_VAIN + 16 * gpus.sum()
+    # Workers taken back since a job last made progress: ended, or stopped with something saved.
+    reclaimed = progress_at = done_then = 0
+    most_reclaimed = MOST_RECLAIMED + 16 * gpus.sum()
 
     # The end of a job that stays in its container matters to nobody but the ticks, unless others
     # wait for its GPUs: those it holds leave a count at the first tick that sees it gone.
@@ -184,15 +183,7 @@ def replay(
             quiet = False
             if next_tick + rules.tick_us < time and next_admit == admitted:
                 until = steady_until(
-                    demand,
-                    edges,
-                    due,
-                    now,
-                    p,
-                    ready,
-                    serverful_width,
-                    wishes,
-                    rules,
+                    demand, edges, due, now, p, ready, serverful_width, wishes, rules
                 )
                 alike = ticks_alike(min(until, time), next_tick, ticks, leaving, rules)
                 next_tick += alike * rules.tick_us
@@ -269,7 +260,15 @@ def replay(
                         job = workers[JOB, worker]
                         ran = now - jobs[SINCE, job]
                         lost = stop_gang(
-                            jobs, workers, job, worker, now, restore[job], cheapest, dearest, rules
+                            jobs,
+                            workers,
+                            job,
+                            worker,
+                            now,
+                            restore[job],
+                            cheapest,
+                            most_expensive,
+                            rules,
                         )
                         row = settled(demand, bucket[job], due, now)
                         demand[row, RATE] -= gpus[job]
@@ -277,17 +276,17 @@ def replay(
                         key = submit[job] if rules.by_submission else deadline[job]
                         insert(queue, key, job)
                         if lost < ran:
-                            in_vain, got_on = 0, now
+                            reclaimed, progress_at = 0, now
                         idle += gpus[job] - 1
                         ready -= 1
                         changed = True
                     workers[RECLAIMED, worker] = 1
-                    in_vain += 1
+                    reclaimed += 1
                     market_held -= 1
                     paid -= workers[PRICE, worker]
                     let_go(workers, bills, worker, now, holder, offers)
             if moved:
-                list_anew(workers, cheapest, dearest)
+                list_anew(workers, cheapest, most_expensive)
         elif kind == TICK:
             next_tick = now + rules.tick_us
             serverless -= leaving[ticks % AHEAD]
@@ -299,29 +298,21 @@ def replay(
                 threshold = next_threshold(threshold, p, rules)
 
             head = queue[1, 1] if queue[0, 0] else -1
+            head_width, head_deadline = (gpus[head], deadline[head]) if head >= 0 else (0, 0)
+            load = (p, work, width)
+            workers_now = (ready, starting, idle)
             wanted, spare = rent_or_release(
-                p,
-                work,
-                width,
-                ready,
-                starting,
-                idle,
-                serverful_width,
-                gpus[head] if head >= 0 else 0,
-                deadline[head] if head >= 0 else 0,
-                wishes,
-                now,
-                rules,
+                *load, *workers_now, serverful_width, head_width, head_deadline, wishes, now, rules
             )
             if done > done_then:
-                in_vain, got_on, done_then = 0, now, done
-            if in_vain > most_in_vain and (now - got_on) // 2 > rules.market_period_us:
+                reclaimed, progress_at, done_then = 0, now, done
+            if reclaimed > most_reclaimed and (now - progress_at) // 2 > rules.market_period_us:
                 raise NeverDone("offers vanish before any job on their workers gets on")
             if rentals + wanted > MOST_RENTALS:
                 raise ValueError("the pool asks for more than 16 million rentals")
             if ready + starting + wanted > MOST_HELD:
                 raise ValueError("the pool asks for more than 1,048,576 workers at once")
-            if rentals + wanted > bills.size or notes == room.pressures.size:
+            if rentals + wanted > bills.size or notes == buffers.pressures.size:
                 return -1, -1
             for _ in range(wanted):
                 price = rules.conventional_price
@@ -343,7 +334,7 @@ def replay(
                 rentals += 1
                 starting += 1
             for _ in range(spare):
-                worker = take_idle(workers, dearest, LISTED_DOWN)
+                worker = take_idle(workers, most_expensive, LISTED_DOWN)
                 market_held -= workers[OFFER, worker] >= 0
                 paid -= workers[PRICE, worker]
                 let_go(workers, bills, worker, now, holder, offers)
@@ -354,10 +345,10 @@ def replay(
                 *(now, threshold, queue[0, 0], ready, starting, idle, serverless),
                 *(market_held, listed, paid),
             )
-            notes = note(room.timeline, room.pressures, notes, state, p)
+            notes = note(buffers.timeline, buffers.pressures, notes, state, p)
 
             # The ticks that follow may be like this one, for decades.
-            quiet = wanted <= 0 and spare <= 0 and in_vain <= most_in_vain
+            quiet = wanted <= 0 and spare <= 0 and reclaimed <= most_reclaimed
             if rules.adaptive:
                 quiet = quiet and next_threshold(threshold, p, rules) == threshold
             admitted = next_admit
@@ -382,7 +373,7 @@ def replay(
                 idle += gpus[number]
                 worker = jobs[CHAIN, number]
                 while worker >= 0:
-                    list_idle(workers, worker, cheapest, dearest)
+                    list_idle(workers, worker, cheapest, most_expensive)
                     worker = workers[NEXT, worker]
                 changed = True
         else:
@@ -404,7 +395,7 @@ def replay(
                 starting -= 1
                 ready += 1
                 idle += 1
-                list_idle(workers, number, cheapest, dearest)
+                list_idle(workers, number, cheapest, most_expensive)
                 changed = True
 
         # Containers are given in the order of submission.
@@ -438,9 +429,5 @@ def replay(
             if not leaves:
                 insert(ends, end, FINISH_SERVERLESS | job)
 
-    now = max(now, last)
-    for worker in range(rentals):
-        if workers[RELEASE, worker] < 0:
-            charge(workers, bills, worker, now)
-            workers[RELEASE, worker] = now
+    release_all(workers, bills, rentals, max(now, last))
     return rentals, notes

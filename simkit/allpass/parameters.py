@@ -97,8 +97,8 @@ class Allpass:
         scaling: ``literal`` follows Algorithm 2 as it is meant, ``bounded`` keeps no more workers
             than the jobs at hand can use; ``utilization`` has Kubernetes' horizontal pod
             autoscaler in its place.
-        capacity: most workers held at once; None is no limit.
-        serverless_limit: most GPUs in containers at once, the rest waits; None is no limit.
+        capacity: most workers held at once; None for no limit.
+        serverless_limit: most GPUs in containers at once, the rest waits; None for no limit.
         serverless_price: US dollars per GPU-hour.
         serverless_startup: start-up time of a container.
         serverless_minimum_billing_s: least time a container is billed for.

@@ -10,7 +10,7 @@ from gpuplan.simkit.renting.pool import BUSY, NEXT, list_idle
 
 
 class NeverDone(ValueError):
-    """The marketplace takes workers back before any job gets on, again and again."""
+    """The marketplace keeps taking workers back before any job makes progress."""
 
 
 @kernel
@@ -22,7 +22,7 @@ def stop_gang(
     now: int,
     restore: int,
     cheapest: Any,
-    dearest: Any,
+    most_expensive: Any,
     rules: Any,
 ) -> int:
     """Stop a job: it goes back to what is saved, and its workers but the one taken fall idle.
@@ -31,11 +31,11 @@ def stop_gang(
         jobs, workers: tables of `gpuplan.simkit.allpass.buffers` and `gpuplan.simkit.renting.pool`.
         job, taken: the job, and which of its workers is gone.
         now, restore: times in microseconds; how long its state took to load.
-        cheapest, dearest: orders of the idle workers.
+        cheapest, most_expensive: orders of the idle workers.
         rules: `gpuplan.simkit.allpass.scalers.ScalingRules`.
 
     Returns:
-        The time on workers that was in vain, microseconds.
+        The time on workers that is lost, microseconds.
     """
     ran = now - jobs[SINCE, job]
     kept = max(0, ran - restore)
@@ -47,7 +47,7 @@ def stop_gang(
     while worker >= 0:
         workers[BUSY, worker] -= jobs[FINISH, job] - now
         if worker != taken:
-            list_idle(workers, worker, cheapest, dearest)
+            list_idle(workers, worker, cheapest, most_expensive)
         worker = workers[NEXT, worker]
     jobs[STATE, job], jobs[SINCE, job] = AWAY, now
     return ran - kept  # type: ignore[no-any-return]

@@ -19,8 +19,8 @@ from gpuplan.simkit.run import Leases, Usage
 from gpuplan.simkit.time import FOREVER, MICROS_PER_HOUR, TimeOverflow, to_micros
 from gpuplan.simkit.workload import Workload
 
-LEAST_ROOM = 1 << 12
-"""Rentals and ticks there is room for at first, however few the jobs."""
+LEAST_SIZE = 1 << 12
+"""Rentals and ticks that the first buffers hold, however few the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +249,9 @@ def run_allpass(
     width = math.gcd(rules.tick_us, rules.window_step_us)
     edges, bucket = _buckets(workload.deadline_us, width)
     rentals = notes = -1
-    size = max(LEAST_ROOM, 2 * workload.size)
+    size = max(LEAST_SIZE, 2 * workload.size)
     while notes < 0:
-        room = Buffers.of(workload.size, edges.size, size)
+        buffers = Buffers.of(workload.size, edges.size, size)
         size *= 4  # what is run again is then a third of the whole at most
         rentals, notes = replay(
             workload.submit_us,
@@ -269,10 +269,10 @@ def run_allpass(
             draws.marketplace_us,
             draws.conventional_us,
             rules,
-            room,
+            buffers,
         )
-    jobs, workers = room.jobs, room.workers[:, :rentals]
-    timeline = dict(zip(TIMELINE, room.timeline[:, :notes].copy(), strict=True))
+    jobs, workers = buffers.jobs, buffers.workers[:, :rentals]
+    timeline = dict(zip(TIMELINE, buffers.timeline[:, :notes].copy(), strict=True))
     start, finish, serverless, queue = (jobs[column].copy() for column in range(4))
     demoted = serverless < workload.service_us
     return AllpassRun(
@@ -285,11 +285,11 @@ def run_allpass(
         queue_us=queue,
         demotion_us=np.where(demoted, checkpoint_us + jobs[LOST], 0),
         demoted=demoted,
-        rentals=_rentals(workers, room.bills[:rentals], parameters),
+        rentals=_rentals(workers, buffers.bills[:rentals], parameters),
         timeline=Timeline(
             time_us=timeline["time"],
             threshold_us=timeline["threshold"],
-            pressure=room.pressures[:notes].copy(),
+            pressure=buffers.pressures[:notes].copy(),
             queued=timeline["queued"],
             ready=timeline["ready"],
             starting=timeline["starting"],

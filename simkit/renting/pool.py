@@ -63,7 +63,7 @@ def rent(
 
 
 @kernel
-def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> Any:
+def list_idle(workers: Any, worker: int, cheapest: Any, most_expensive: Any) -> Any:
     """Mark a worker as idle and add it to both heaps by price if it is not there yet.
 
     Both have space for every worker. The returned value has no meaning: if the last use of an array
@@ -75,8 +75,8 @@ def list_idle(workers: Any, worker: int, cheapest: Any, dearest: Any) -> Any:
         insert(cheapest, workers[PRICE, worker], worker)
     if not workers[LISTED_DOWN, worker]:
         workers[LISTED_DOWN, worker] = 1
-        insert(dearest, -workers[PRICE, worker], -worker)
-    return workers.size + cheapest.size + dearest.size
+        insert(most_expensive, -workers[PRICE, worker], -worker)
+    return workers.size + cheapest.size + most_expensive.size
 
 
 @kernel
@@ -92,24 +92,24 @@ def take_idle(workers: Any, order: Any, listed: int) -> int:
 
 
 @kernel
-def list_anew(workers: Any, cheapest: Any, dearest: Any) -> None:
+def list_anew(workers: Any, cheapest: Any, most_expensive: Any) -> None:
     """Order the idle workers again after prices have changed.
 
-    The rows of ``dearest`` hold the list of them meanwhile, to save an array: a heap that is
+    The rows of ``most_expensive`` hold the list of them meanwhile, to save an array: a heap that is
     refilled never extends beyond the worker read last.
     """
-    for entry in range(1, dearest[0, 0] + 1):
-        workers[LISTED_DOWN, -dearest[entry, 1]] = 0
+    for entry in range(1, most_expensive[0, 0] + 1):
+        workers[LISTED_DOWN, -most_expensive[entry, 1]] = 0
     idle = 0
     for entry in range(1, cheapest[0, 0] + 1):  # every idle worker is in it
         worker = cheapest[entry, 1]
         workers[LISTED_UP, worker] = 0
         if workers[IDLE, worker]:
             idle += 1
-            dearest[idle, 1] = worker
-    cheapest[0, 0] = dearest[0, 0] = 0
+            most_expensive[idle, 1] = worker
+    cheapest[0, 0] = most_expensive[0, 0] = 0
     for entry in range(1, idle + 1):
-        list_idle(workers, dearest[entry, 1], cheapest, dearest)
+        list_idle(workers, most_expensive[entry, 1], cheapest, most_expensive)
 
 
 @kernel
@@ -118,6 +118,15 @@ def charge(workers: Any, bills: Any, worker: int, now: int) -> None:
     lasted = now - workers[PRICED, worker]
     bills[worker] += float(workers[PRICE, worker]) * float(lasted)
     workers[PRICED, worker] = now
+
+
+@kernel
+def release_all(workers: Any, bills: Any, rentals: int, now: int) -> None:
+    """End the rentals that are still held when the run ends."""
+    for worker in range(rentals):
+        if workers[RELEASE, worker] < 0:
+            charge(workers, bills, worker, now)
+            workers[RELEASE, worker] = now
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuplan.simkit.arrays import FloatArray, IntArray
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel, kernel
 
 SATURATED = 0.98  # of the best rate
 
@@ -26,7 +26,7 @@ class Curves(NamedTuple):
     points: Any
 
 
-@kernel
+@borrowing_kernel
 def batch_rate(curves: Any, function: int, row: int, share: float) -> float:
     """Return batches per second at a measured batch size: linear between shares, flat above."""
     points = curves.points[function]
@@ -41,7 +41,7 @@ def batch_rate(curves: Any, function: int, row: int, share: float) -> float:
     return float(below + (above - below) * (share - low) / (high - low))
 
 
-@kernel
+@borrowing_kernel
 def exec_time(curves: Any, function: int, batch: int, share: float) -> float:
     """Return the seconds of a batch: linear in its size between measured sizes, flat beyond."""
     most = curves.batch.shape[1]

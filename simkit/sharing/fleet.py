@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 
 INFERENCE, LLM, TRAINING = range(3)  # kinds of instances
 BEST_FIT, BEST_FIT_SM, WHOLE_GPUS = range(3)  # how an instance finds its GPU
@@ -46,14 +46,16 @@ class Fleet(NamedTuple):
 
     ``charged`` (3, G) are the sums of requests, limits and memory; ``instances`` (G,) counts what
     runs there; ``links`` (2, G + 2) hold the two lists; ``turns`` (G + 1,) are the turns in which
-    GPUs became active, and the number of turns so far; ``totals`` (3,) are the active GPUs, and the
-    sums of requests and memory on them; ``node_gpus`` is the size of a node.
+    GPUs became active, and the number of turns so far; ``marks`` (G + 1,) are marks on GPUs, and
+    the last mark used; ``totals`` (3,) are the active GPUs, and the sums of requests and memory on
+    them; ``node_gpus`` is the size of a node.
     """
 
     charged: Any
     instances: Any
     links: Any
     turns: Any
+    marks: Any
     totals: Any
     node_gpus: int
 
@@ -70,11 +72,11 @@ def new_fleet(nodes: int, node_gpus: int) -> Fleet:
     links[BEFORE, 0] = free
     links[NEXT, free], links[BEFORE, free] = 0, gpus - 1
     charged, instances = np.zeros((3, gpus)), np.zeros(gpus, np.int64)
-    turns = np.zeros(gpus + 1, np.int64)
-    return Fleet(charged, instances, links, turns, np.zeros(3), node_gpus)
+    turns, marks = np.zeros(gpus + 1, np.int64), np.zeros(gpus + 1, np.int64)
+    return Fleet(charged, instances, links, turns, marks, np.zeros(3), node_gpus)
 
 
-@kernel
+@borrowing_kernel
 def move_to_end(links: Any, gpu: int, head: int) -> None:
     """Take a GPU out of its list, and append it to the list of ``head``."""
     before, after = links[BEFORE, gpu], links[NEXT, gpu]
@@ -85,7 +87,7 @@ def move_to_end(links: Any, gpu: int, head: int) -> None:
     links[BEFORE, gpu], links[NEXT, gpu] = last, head
 
 
-@kernel
+@borrowing_kernel
 def charge(fleet: Any, gpu: int, request: float, limit: float, memory: float) -> None:
     """Give a part of a GPU to an instance."""
     charged, totals = fleet.charged, fleet.totals
@@ -104,7 +106,7 @@ def charge(fleet: Any, gpu: int, request: float, limit: float, memory: float) ->
     totals[2] += memory
 
 
-@kernel
+@borrowing_kernel
 def release(
     fleet: Any, gpu: int, request: float, limit: float, memory: float, reference: bool
 ) -> None:

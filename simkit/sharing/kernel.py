@@ -8,13 +8,14 @@ which nothing can change issues no tokens, and periods in which nothing happens 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
-from gpuplan.simkit.sharing.curves import exec_time
-from gpuplan.simkit.sharing.fleet import ACTIVE_LIST, NEXT, TRAINING
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.sharing.batches import gang_rate, run_batches, write_log
+from gpuplan.simkit.sharing.fleet import ACTIVE_LIST, NEXT
 from gpuplan.simkit.sharing.lifecycle import (
     append_request,
     end_instance,
@@ -24,20 +25,13 @@ from gpuplan.simkit.sharing.lifecycle import (
 )
 from gpuplan.simkit.sharing.state import (
     ABSENT,
-    BATCH,
-    BATCH_HEAD,
     BATCH_SIZE,
-    BEGAN_S,
     COLD,
     COUNT,
     DRAINING,
     FIRST,
     FRESH,
-    FUNCTION,
     HEAD,
-    KIND,
-    LAST_S,
-    LEAST_S,
     LEFT,
     NEVER,
     PERIOD_S,
@@ -50,98 +44,72 @@ from gpuplan.simkit.sharing.state import (
     TOTAL_S,
     USED,
     WHOLE_S,
-    WORK,
+    RequestLoad,
 )
 from gpuplan.simkit.sharing.vertical import issue_tokens, next_expiry, set_shares
 
 FITS = -1
 
 
-@kernel
-def batch_time(one: int, functions: Any, instances: Any, held: Any, curves: Any) -> float:
-    """Return the time of the batch that runs, at the shares of now: the mean of its stages."""
-    function = instances.numbers[one, FUNCTION]
-    total = 0.0
-    for part in range(held.parts[one]):
-        share = instances.share[one, part]
-        total += exec_time(curves, function, instances.numbers[one, BATCH_SIZE], share)
-    return functions.values[function, WORK] * total / held.parts[one]  # type: ignore[no-any-return]
+class Work(NamedTuple):
+    """The result of a run, and what the loop needs beside the state.
+
+    Attributes:
+        finish_s: when each request finished, NaN if it did not; (R,).
+        timeline: changes of the active GPUs, rows (period, GPUs), ascending.
+        found: rows of ``timeline`` in use, rows of the log in use, the function that fits nowhere,
+            -1 if all fit, and the period of that.
+        following: the request behind each in its queue.
+        next_arrival, waiting: of each service, the next request to come, and the first that waits.
+        launched, living, turn: of each service, instances so far, those that do not drain, and
+            whose turn it is.
+        running, is_running: instances with work, and which those are.
+        starting, draining, ended: instances that start, that drain, and that ended a batch in the
+            last period.
+        busy: share of the period in which each instance worked.
+        training: jobs that run.
+    """
+
+    finish_s: Any
+    timeline: Any
+    found: Any
+    following: Any
+    next_arrival: Any
+    waiting: Any
+    launched: Any
+    living: Any
+    turn: Any
+    running: Any
+    is_running: Any
+    starting: Any
+    draining: Any
+    ended: Any
+    busy: Any
+    training: Any
 
 
-@kernel
-def gang_rate(one: int, functions: Any, instances: Any, held: Any, curves: Any) -> float:
-    """Return the rate of a training job relative to whole GPUs: that of its slowest worker."""
-    function = instances.numbers[one, FUNCTION]
-    batch = functions.numbers[function, BATCH]
-    alone = exec_time(curves, function, batch, 1.0)
-    rate = np.inf
-    for part in range(held.parts[one]):
-        rate = min(rate, alone / exec_time(curves, function, batch, instances.share[one, part]))
-    return rate
+def new_work(load: RequestLoad, services: int, instances: int, jobs: int) -> Work:
+    """Return the buffers of a run."""
+
+    def zeros(*shape: int) -> IntArray:
+        return np.zeros(shape, np.int64)
+
+    first = load.offset[:services]
+    return Work(
+        np.full(load.arrival_s.size, np.nan), zeros(2 * instances + 1, 2), zeros(4),
+        np.full(load.arrival_s.size, -1, np.int64), first.copy(), first.copy(), zeros(services),
+        zeros(services), zeros(services), zeros(instances), np.zeros(instances, np.bool_),
+        zeros(instances), zeros(instances), zeros(instances), np.zeros(instances), zeros(jobs),
+    )  # fmt: skip
 
 
-@kernel
-def run_batches(
-    one: int,
-    period: int,
-    arrival_s: Any,
-    following: Any,
-    finish_s: Any,
-    functions: Any,
-    instances: Any,
-    held: Any,
-    curves: Any,
-) -> float:
-    """Let an instance work through a period, and return the part of the period it was busy."""
-    now = period * PERIOD_S
-    end = now + PERIOD_S
-    at = now
-    busy = 0.0
-    most = functions.numbers[instances.numbers[one, FUNCTION], BATCH]
-    while True:
-        if instances.numbers[one, BATCH_SIZE] == 0:
-            request = instances.numbers[one, HEAD]
-            if request < 0:
-                break
-            at = max(at, arrival_s[request])
-            if at >= end:
-                break
-            instances.numbers[one, BATCH_HEAD] = request
-            size = 0
-            while request >= 0 and size < most and arrival_s[request] <= at:
-                size += 1
-                request = following[request]
-            instances.numbers[one, HEAD] = request
-            instances.numbers[one, BATCH_SIZE] = size
-            instances.values[one, LEFT] = 1.0
-            instances.values[one, BEGAN_S] = at
-            instances.values[one, WHOLE_S] = -1.0
-        if instances.values[one, WHOLE_S] < 0:
-            instances.values[one, WHOLE_S] = batch_time(one, functions, instances, held, curves)
-        whole = instances.values[one, WHOLE_S]
-        needs = whole * instances.values[one, LEFT]
-        spent = min(needs, end - at)
-        busy += spent
-        if needs > end - at:
-            instances.values[one, LEFT] -= spent / whole
-            break
-        at += needs
-        instances.values[one, LAST_S] = at - instances.values[one, BEGAN_S]
-        if (
-            instances.values[one, LEAST_S] == 0.0
-            or instances.values[one, LAST_S] < instances.values[one, LEAST_S]
-        ):
-            instances.values[one, LEAST_S] = instances.values[one, LAST_S]
-        instances.numbers[one, FRESH] = 1
-        request = instances.numbers[one, BATCH_HEAD]
-        for _ in range(instances.numbers[one, BATCH_SIZE]):
-            finish_s[request] = at
-            request = following[request]
-        instances.numbers[one, BATCH_SIZE] = 0
-    return busy / PERIOD_S
+@borrowing_kernel
+def stopped(found: Any, lines: int, rows: int, function: int, period: int) -> None:
+    """Note where a run ended; see `Work`."""
+    found[0], found[1], found[2], found[3] = lines, rows, function, period
 
 
-@kernel
+@borrowing_kernel
 def simulate(
     periods: int,
     functions: Any,
@@ -151,12 +119,11 @@ def simulate(
     instances: Any,
     gpus: Any,
     jobs: Any,
-    fleet: Any,
-    held: Any,
-    placement: Any,
+    room: Any,
     rules: Any,
     log: Any,
-) -> Any:
+    work: Any,
+) -> None:
     """Run services and training jobs on shared GPUs for a number of periods.
 
     Args:
@@ -165,17 +132,13 @@ def simulate(
         load: see `RequestLoad`.
         curves: see `Curves`, one per function.
         instances, gpus, jobs: all absent, empty and zero; see their classes.
-        fleet, held: free GPUs, and instances that hold nothing.
-        placement: see `PlacementRules`.
+        room: free GPUs, instances that hold nothing, and how they are placed; see `Room`.
         rules: see `VerticalRules`.
         log: gets a row per period and part on an active GPU (period, GPU, state, instance, quota,
             share, share used), (L, 7); where it has no rows, nothing is written.
-
-    Returns:
-        when each request finished, NaN if it did not, (R,); changes of the active GPUs, rows
-        (period, GPUs), ascending; rows of ``log`` in use; the function that fits nowhere, -1 if all
-        fit, and the period of that.
+        work: gets the result; see `Work`.
     """
+    fleet, held = room.fleet, room.held
     arrival_s, seen, offset, changes = load.arrival_s, load.period, load.offset, load.changes
     numbers, values = instances.numbers, instances.values  # of instances; looked up once
     function_numbers, function_values = functions.numbers, functions.values
@@ -183,23 +146,11 @@ def simulate(
     links, totals, wakes = fleet.links, fleet.totals, gpus.wake
     held_parts, held_gpus = held.parts, held.gpus
     job_count = done_s.size
-    finish_s = np.full(arrival_s.size, np.nan)
-    following = np.full(arrival_s.size, -1, np.int64)
-    next_arrival = offset[:services].copy()
-    waiting = offset[:services].copy()  # the first request that waits at its function
-    launched = np.zeros(services, np.int64)
-    living = np.zeros(services, np.int64)  # instances that do not drain
-    turn = np.zeros(services, np.int64)
-    running = np.zeros(numbers.shape[0], np.int64)  # instances with work
-    is_running = np.zeros(numbers.shape[0], np.bool_)
-    starting = np.zeros(numbers.shape[0], np.int64)
-    draining = np.zeros(numbers.shape[0], np.int64)
-    ended = np.zeros(numbers.shape[0], np.int64)  # batches ended in the last period
-    busy = np.zeros(numbers.shape[0])
-    training = np.zeros(job_count, np.int64)
-    most = max(held.gpus.shape[1], fleet.node_gpus)
-    into, parts_gb = np.zeros(most, np.int64), np.zeros(most)
-    timeline = np.zeros((2 * numbers.shape[0] + 1, 2), np.int64)
+    finish_s, following, timeline = work.finish_s, work.following, work.timeline
+    next_arrival, waiting, launched = work.next_arrival, work.waiting, work.launched
+    living, turn, running, is_running = work.living, work.turn, work.running, work.is_running
+    starting, draining, ended = work.starting, work.draining, work.ended
+    busy, training = work.busy, work.training
     run_count = start_count = drain_count = end_count = train_count = 0
     next_change = next_job = lines = rows = 0
     wake = 0  # the next period in which a GPU issues tokens
@@ -209,20 +160,8 @@ def simulate(
         while next_job < job_count and function_numbers[services + next_job, START] <= period:
             function = services + next_job
             one = function_numbers[function, FIRST]
-            if not launch(
-                one,
-                period,
-                period,
-                functions,
-                instances,
-                gpus,
-                fleet,
-                held,
-                placement,
-                into,
-                parts_gb,
-            ):
-                return finish_s, timeline[:lines], rows, function, period
+            if not launch(one, period, period, functions, instances, gpus, room):
+                return stopped(work.found, lines, rows, function, period)
             numbers[one, STATUS] = READY
             wake = period
             training[train_count] = next_job
@@ -236,20 +175,8 @@ def simulate(
             while living[function] < count:
                 one = function_numbers[function, FIRST] + launched[function]
                 ready = period if period == 0 else period + function_numbers[function, COLD]
-                if not launch(
-                    one,
-                    period,
-                    ready,
-                    functions,
-                    instances,
-                    gpus,
-                    fleet,
-                    held,
-                    placement,
-                    into,
-                    parts_gb,
-                ):
-                    return finish_s, timeline[:lines], rows, function, period
+                if not launch(one, period, ready, functions, instances, gpus, room):
+                    return stopped(work.found, lines, rows, function, period)
                 wake = period
                 launched[function] += 1
                 living[function] += 1
@@ -413,35 +340,4 @@ def simulate(
     for at in range(train_count):
         job = training[at]
         done_s[job] += job_rate[job] * (periods - job_since[job]) * PERIOD_S
-    return finish_s, timeline[:lines], rows, FITS, periods
-
-
-@kernel
-def write_log(
-    period: int,
-    rows: int,
-    log: Any,
-    functions: Any,
-    instances: Any,
-    gpus: Any,
-    fleet: Any,
-    held: Any,
-    busy: Any,
-) -> int:
-    """Write what holds in a period on every active GPU, and return the rows in use."""
-    for gpu in range(fleet.instances.size):
-        for at in range(gpus.count[gpu]):
-            one, part = gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1]
-            if instances.numbers[one, STATUS] != READY or rows == log.shape[0]:
-                continue
-            share = instances.share[one, part]
-            used = 0.0
-            if functions.numbers[instances.numbers[one, FUNCTION], KIND] == TRAINING:
-                used = share
-            elif instances.numbers[one, USED] == period:
-                used = share * busy[one] / held.parts[one]
-            log[rows, 0], log[rows, 1], log[rows, 2] = period, gpu, gpus.state[gpu]
-            log[rows, 3], log[rows, 4], log[rows, 5] = one, instances.quota[one, part], share
-            log[rows, 6] = used
-            rows += 1
-    return rows
+    return stopped(work.found, lines, rows, FITS, periods)

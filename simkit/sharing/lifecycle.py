@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.sharing.fleet import TRAINING
 from gpuplan.simkit.sharing.place import choose, mark_affine
 from gpuplan.simkit.sharing.replay import add_instance, remove_instance
@@ -32,7 +30,22 @@ from gpuplan.simkit.sharing.state import (
 )
 
 
-@kernel
+class Room(NamedTuple):
+    """Where instances go.
+
+    ``fleet`` are the GPUs, ``held`` what instances hold of them, ``rules`` how they are placed (see
+    `PlacementRules`); ``into`` and ``parts_gb`` are buffers for the GPUs chosen and the memory on
+    each.
+    """
+
+    fleet: Any
+    held: Any
+    rules: Any
+    into: Any
+    parts_gb: Any
+
+
+@borrowing_kernel
 def wake_gpus(one: int, period: int, parts: Any, held: Any, wakes: Any) -> None:
     """Let the GPUs of an instance issue tokens in a period, at the latest."""
     for part in range(parts[one]):
@@ -40,7 +53,7 @@ def wake_gpus(one: int, period: int, parts: Any, held: Any, wakes: Any) -> None:
         wakes[gpu] = min(wakes[gpu], period)
 
 
-@kernel
+@borrowing_kernel
 def launch(
     one: int,
     period: int,
@@ -48,19 +61,14 @@ def launch(
     functions: Any,
     instances: Any,
     gpus: Any,
-    fleet: Any,
-    held: Any,
-    rules: Any,
-    into: Any,
-    parts_gb: Any,
+    room: Any,
 ) -> bool:
     """Place an instance and let it start; return whether it fits."""
+    fleet, held, rules, into, parts_gb = room
     function = instances.numbers[one, FUNCTION]
-    affine = np.zeros(0, np.bool_)
+    affine = 0
     if rules.affinity and functions.numbers[function, KIND] != TRAINING:
-        affine = mark_affine(
-            fleet, function, functions.numbers[:, KIND], instances.numbers[:, FUNCTION], held
-        )
+        affine = mark_affine(fleet, function, held)
     parts = choose(
         fleet,
         functions.numbers[function, KIND],
@@ -99,7 +107,7 @@ def launch(
     return True
 
 
-@kernel
+@borrowing_kernel
 def end_instance(
     one: int,
     period: int,
@@ -131,7 +139,7 @@ def end_instance(
     instances.values[one, REMOVED_S] = period * PERIOD_S + PERIOD_S
 
 
-@kernel
+@borrowing_kernel
 def append_request(request: int, one: int, following: Any, numbers: Any) -> None:
     """Put a request at the end of the queue of an instance."""
     following[request] = -1
@@ -142,7 +150,7 @@ def append_request(request: int, one: int, following: Any, numbers: Any) -> None
     numbers[one, TAIL] = request
 
 
-@kernel
+@borrowing_kernel
 def next_ready(function: int, first: int, count: int, turn: Any, numbers: Any) -> int:
     """Return the ready instance whose turn it is, or -1; the turn advances first."""
     ready = 0

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.sharing.fleet import (
     ACTIVE_LIST,
     FREE_LIST,
@@ -30,11 +31,14 @@ NOWHERE = -1
 class HeldGpus(NamedTuple):
     """The GPUs that each of n instances holds, and which instances live.
 
-    ``gpus`` (n, P) and ``memory`` (n, P) are the parts of an instance, of which ``parts`` (n,) are
-    in use; 0 parts: it is not placed. ``live`` (n + 1,) lists placed instances, its first entry is
-    their number; ``place`` (n,) is where an instance stands in it.
+    ``kind`` (n,) and ``function`` (n,) say what an instance is. ``gpus`` (n, P) and ``memory``
+    (n, P) are its parts, of which ``parts`` (n,) are in use; 0 parts: it is not placed. ``live``
+    (n + 1,) lists placed instances, its first entry is their number; ``place`` (n,) is where an
+    instance stands in it.
     """
 
+    kind: Any
+    function: Any
     gpus: Any
     memory: Any
     parts: Any
@@ -42,9 +46,12 @@ class HeldGpus(NamedTuple):
     place: Any
 
 
-def new_held(instances: int, parts: int) -> HeldGpus:
+def new_held(kind: IntArray, function: IntArray, parts: int) -> HeldGpus:
     """Return instances that hold nothing, of up to ``parts`` parts each."""
+    instances = kind.size
     return HeldGpus(
+        kind,
+        function,
         np.zeros((instances, parts), np.int64),
         np.zeros((instances, parts)),
         np.zeros(instances, np.int64),
@@ -53,7 +60,7 @@ def new_held(instances: int, parts: int) -> HeldGpus:
     )
 
 
-@kernel
+@borrowing_kernel
 def fits(fleet: Any, gpu: int, request: float, limit: float, memory: float, rules: Any) -> bool:
     """Return whether a GPU has room for a part."""
     charged = fleet.charged
@@ -64,7 +71,7 @@ def fits(fleet: Any, gpu: int, request: float, limit: float, memory: float, rule
     )
 
 
-@kernel
+@borrowing_kernel
 def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> float:
     """Return the weighted free shares of SMs and memory that a GPU would keep."""
     charged = fleet.charged
@@ -75,21 +82,23 @@ def score(fleet: Any, gpu: int, request: float, memory: float, rules: Any) -> fl
     return float(rules.sm_weight * sm + rules.memory_weight * free)
 
 
-@kernel
+@borrowing_kernel
 def best_active(
-    fleet: Any, request: float, limit: float, memory: float, rules: Any, by_age: bool, only: Any
+    fleet: Any, request: float, limit: float, memory: float, rules: Any, by_age: bool, only: int
 ) -> int:
     """Return the active GPU with the least score, or -1; ties go to the first.
 
-    GPUs come in the order in which they became active, or else by their ids; ``only`` (G,) marks
-    the GPUs to look at, and nothing where it is empty.
+    GPUs come in the order in which they became active, or else by their ids; ``only`` is the mark
+    of the GPUs to look at, 0 for all.
     """
     best, least = NOWHERE, np.inf
     links, gpus = fleet.links, fleet.instances.size
     head = gpus + ACTIVE_LIST
     gpu = links[NEXT, head]
     while gpu != head:
-        if (only.size == 0 or only[gpu]) and fits(fleet, gpu, request, limit, memory, rules):
+        if (only == 0 or fleet.marks[gpu] == only) and fits(
+            fleet, gpu, request, limit, memory, rules
+        ):
             found = score(fleet, gpu, request, memory, rules)
             if found < least or (found == least and not by_age and gpu < best):
                 best, least = gpu, found
@@ -97,7 +106,7 @@ def best_active(
     return best
 
 
-@kernel
+@borrowing_kernel
 def free_gpu(fleet: Any, reference: bool) -> int:
     """Return the free GPU with the least id, or the longest free; -1 where none is free."""
     gpus = fleet.instances.size
@@ -110,7 +119,7 @@ def free_gpu(fleet: Any, reference: bool) -> int:
     return NOWHERE
 
 
-@kernel
+@borrowing_kernel
 def node_of_gang(
     fleet: Any, n: int, request: float, limit: float, memory: float, rules: Any, with_free: bool
 ) -> int:
@@ -139,7 +148,7 @@ def node_of_gang(
     return NOWHERE
 
 
-@kernel
+@borrowing_kernel
 def place_gang(
     fleet: Any, n: int, request: float, limit: float, memory: float, rules: Any, into: Any
 ) -> int:
@@ -164,7 +173,7 @@ def place_gang(
     return n
 
 
-@kernel
+@borrowing_kernel
 def sort_by_turn(fleet: Any, gpus: Any, first: int, end: int) -> None:
     """Sort GPUs of a list by the turn in which they became active."""
     for i in range(first + 1, end):
@@ -176,7 +185,7 @@ def sort_by_turn(fleet: Any, gpus: Any, first: int, end: int) -> None:
         gpus[j] = gpu
 
 
-@kernel
+@borrowing_kernel
 def split_in_node(
     fleet: Any,
     node: int,
@@ -228,7 +237,7 @@ def split_in_node(
     return 0
 
 
-@kernel
+@borrowing_kernel
 def split(
     fleet: Any,
     request: float,
@@ -260,16 +269,16 @@ def split(
     return 0
 
 
-@kernel
-def mark_affine(fleet: Any, function: int, kind: Any, functions: Any, held: Any) -> Any:
-    """Return the GPUs (G,) with high affinity to a function, or nothing where there are none.
+@borrowing_kernel
+def mark_affine(fleet: Any, function: int, held: Any) -> int:
+    """Mark the GPUs with high affinity to a function; return the mark, 0 where there are none.
 
     These are the GPUs of the other workers of a gang that has an instance of the function beside
     one worker: the workers of the gang then all lose alike.
     """
-    live = held.live
-    found = False
-    affine = np.zeros(0, np.bool_)
+    live, kind, functions, marks = held.live, held.kind, held.function, fleet.marks
+    marks[-1] += 1
+    mark, found = marks[-1], 0
     for a in range(1, live[0] + 1):
         same = live[a]
         if functions[same] != function or kind[same] == TRAINING:
@@ -281,16 +290,13 @@ def mark_affine(fleet: Any, function: int, kind: Any, functions: Any, held: Any)
             for part in range(held.parts[same]):
                 for worker in range(held.parts[gang]):
                     if held.gpus[gang, worker] == held.gpus[same, part]:
-                        if not found:
-                            affine = np.zeros(fleet.instances.size, np.bool_)
-                            found = True
                         for other in range(held.parts[gang]):
                             if other != worker:
-                                affine[held.gpus[gang, other]] = True
-    return affine
+                                marks[held.gpus[gang, other]] = found = mark
+    return int(found)
 
 
-@kernel
+@borrowing_kernel
 def choose(
     fleet: Any,
     kind: int,
@@ -299,7 +305,7 @@ def choose(
     limit: float,
     memory: float,
     rules: Any,
-    affine: Any,
+    affine: int,
     into: Any,
     parts_gb: Any,
 ) -> int:
@@ -309,7 +315,7 @@ def choose(
         fleet: the GPUs; nothing is charged here.
         kind: `INFERENCE`, `LLM` or `TRAINING`.
         n: GPUs of it, each with ``request``, ``limit`` and ``memory``; one for inference.
-        affine: GPUs to look at first, (G,), or empty.
+        affine: mark of the GPUs to look at first, 0 for none.
         into: gets the GPUs; as long as a node, at least.
         parts_gb: gets the memory of each part.
 
@@ -333,12 +339,11 @@ def choose(
     if kind == TRAINING or n > 1:
         return place_gang(fleet, n, request, limit, memory, rules, into)
     gpu = NOWHERE
-    if affine.size:
+    if affine:
         gpu = best_active(fleet, request, limit, memory, rules, False, affine)
     if gpu == NOWHERE:
         by_age = rules.reference and kind == LLM and rules.split
-        nothing = np.zeros(0, np.bool_)
-        gpu = best_active(fleet, request, limit, memory, rules, by_age, nothing)
+        gpu = best_active(fleet, request, limit, memory, rules, by_age, 0)
     if gpu == NOWHERE and kind == LLM and rules.split:
         parts = split(fleet, request, limit, memory, rules, False, into, parts_gb)
         if parts:

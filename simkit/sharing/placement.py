@@ -95,17 +95,15 @@ def place_instances(
     whole = int(instances.gpus.max())
     split = settings.split and bool((instances.kind == LLM).any())
     parts = max(whole, node_gpus if split else 1)
-    held = new_held(n, parts)
+    held = new_held(instances.kind, instances.function, parts)
     request, limit = charges(policy, instances.request, instances.limit)
     after, failed = replay_instances(
         event_of.astype(np.int64),
         starts.astype(np.bool_),
-        instances.kind,
         instances.gpus,
         request,
         limit,
         instances.memory_gb,
-        instances.function,
         new_fleet(nodes, node_gpus),
         held,
         settings.rules(policy),

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel, kernel
 from gpuplan.simkit.sharing.fleet import LLM, TRAINING, charge, release
 from gpuplan.simkit.sharing.place import choose, mark_affine
 
 
-@kernel
+@borrowing_kernel
 def add_instance(
     fleet: Any,
     held: Any,
@@ -33,7 +33,7 @@ def add_instance(
     held.place[instance] = held.live[0]
 
 
-@kernel
+@borrowing_kernel
 def remove_instance(
     fleet: Any, held: Any, instance: int, request: float, limit: float, reference: bool
 ) -> None:
@@ -53,12 +53,10 @@ def remove_instance(
 def replay_instances(
     event_of: Any,
     starts: Any,
-    kind: Any,
     gpus: Any,
     request: Any,
     limit: Any,
     memory: Any,
-    function: Any,
     fleet: Any,
     held: Any,
     rules: Any,
@@ -68,12 +66,10 @@ def replay_instances(
     Args:
         event_of: the instance of each event; shape (m,).
         starts: whether it starts or ends; shape (m,).
-        kind: kinds of the n instances; shape (n,), like the rest.
-        gpus: GPUs of each.
+        gpus: GPUs of each of the n instances; shape (n,), like the rest.
         request: its request of each GPU.
         limit: its limit on each GPU.
         memory: memory on each GPU.
-        function: the function it is an instance of; instances of one are alike.
         fleet: GPUs, all free.
         held: instances that hold nothing, with as many parts as a node or a gang has GPUs.
         rules: see `PlacementRules`.
@@ -83,16 +79,16 @@ def replay_instances(
         memory; and the event of the first instance that fits nowhere, or -1.
     """
     after = np.zeros((event_of.size, 3))
+    kind, function = held.kind, held.function
     most = max(held.gpus.shape[1], fleet.node_gpus)
     into, parts_gb = np.zeros(most, np.int64), np.zeros(most)
     alive = np.zeros(function.max() + 1, np.int64)  # instances of a function
-    affine = np.zeros(0, np.bool_)
     for event in range(event_of.size):
         one = event_of[event]
         if starts[event]:
-            use_affinity = rules.affinity and kind[one] != TRAINING and alive[function[one]] > 0
-            if use_affinity:
-                affine = mark_affine(fleet, function[one], kind, function, held)
+            affine = 0
+            if rules.affinity and kind[one] != TRAINING and alive[function[one]] > 0:
+                affine = mark_affine(fleet, function[one], held)
             parts = choose(
                 fleet,
                 kind[one],
@@ -105,8 +101,6 @@ def replay_instances(
                 into,
                 parts_gb,
             )
-            if use_affinity:
-                affine = np.zeros(0, np.bool_)
             if parts == 0:
                 return after, event
             split = rules.reference and kind[one] == LLM and parts > 1

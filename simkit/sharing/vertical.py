@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuplan.simkit.jit import kernel
+from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.sharing.fleet import LLM, TRAINING
 from gpuplan.simkit.sharing.state import (
     BATCH_SIZE,
@@ -33,13 +33,13 @@ from gpuplan.simkit.sharing.state import (
 )
 
 
-@kernel
+@borrowing_kernel
 def is_silent(one: int, period: int, instances: Any, rules: Any) -> bool:
     """Return whether an instance used nothing in the window before a period."""
     return bool(instances.numbers[one, USED] < period - rules.window)
 
 
-@kernel
+@borrowing_kernel
 def growth(one: int, period: int, instances: Any, rules: Any) -> float:
     """Return by how much the last batch took longer than the quickest, relative to it."""
     least = instances.values[one, LEAST_S]
@@ -50,7 +50,7 @@ def growth(one: int, period: int, instances: Any, rules: Any) -> float:
     return (instances.values[one, LAST_S] - least) / least  # type: ignore[no-any-return]
 
 
-@kernel
+@borrowing_kernel
 def issue_tokens(
     gpu: int, period: int, functions: Any, instances: Any, gpus: Any, rules: Any
 ) -> bool:
@@ -120,7 +120,7 @@ def issue_tokens(
     return changed
 
 
-@kernel
+@borrowing_kernel
 def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
     """Share a GPU by quotas among those that have work, and return whether a share changed."""
     count, parts = gpus.count[gpu], gpus.parts
@@ -139,7 +139,7 @@ def set_shares(gpu: int, functions: Any, instances: Any, gpus: Any) -> bool:
     return changed
 
 
-@kernel
+@borrowing_kernel
 def demand(one: int, part: int, functions: Any, instances: Any) -> float:
     """Return the share that an instance would use if it had the GPU for itself."""
     function = instances.numbers[one, FUNCTION]
@@ -151,7 +151,7 @@ def demand(one: int, part: int, functions: Any, instances: Any) -> float:
     return float(min(instances.quota[one, part], functions.values[function, SATURATION]))
 
 
-@kernel
+@borrowing_kernel
 def next_expiry(gpu: int, period: int, instances: Any, gpus: Any, rules: Any) -> int:
     """Return the next period in which an instance of a GPU starts to count as idle."""
     soonest = NEVER

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.jit import borrowing_kernel
-from gpuplan.simkit.twin.limits import over_limit
+from gpuplan.simkit.twin.limits import is_blocked
 from gpuplan.simkit.twin.profile import (
     FAR,
     add_end,
@@ -242,7 +242,7 @@ def plan_pass(
             if _capped(known, jobs, rules, j, stamp):
                 continue
         tested += 1
-        if rules.limits and over_limit(jobs, limits, parent, j):
+        if rules.limits and is_blocked(jobs, limits, parent, j, stamp):
             continue
         shape, limit, part = jobs.shape[j], jobs.limit[j], jobs.part[j]
         _recall(known, shape, stamp)
@@ -323,7 +323,7 @@ def _last_startable(
         if has_idle(state, site, shape):
             _recall(known, shape, stamp)
             if limit < known.fails[shape] and not (
-                rules.limits and over_limit(jobs, limits, parent, j)
+                rules.limits and is_blocked(jobs, limits, parent, j, stamp)
             ):
                 if _search_now(state, site, profile, known, shape, limit, now, step):
                     return high

@@ -13,7 +13,7 @@ import numpy as np
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
-from gpuplan.simkit.twin.limits import over_limit
+from gpuplan.simkit.twin.limits import is_blocked
 from gpuplan.simkit.twin.priority import enqueue, set_priority, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
 from gpuplan.simkit.twin.shares import set_factors
@@ -60,7 +60,7 @@ def main_pass(
         part = jobs.part[j]
         if state.part_stamp[part] == stamp:
             continue
-        if rules.limits and over_limit(jobs, limits, parent, j):
+        if rules.limits and is_blocked(jobs, limits, parent, j, stamp):
             continue
         line, fit = jobs.line[j], 0
         end = now + jobs.limit[j]
@@ -255,7 +255,7 @@ def run(state: Any, jobs: Any, site: Any, limits: Any, tree: Any, rules: Any, bu
                 set_priority(state, jobs, tree, rules, j, now)
                 enqueue(state, jobs, j)
         if now == next_tick:
-            tick(state, jobs, tree, rules, last_tick, now)
+            tick(state, jobs, tree, rules, last_tick, now, ends)
             last_tick = now
             next_tick += rules.calc_period
             event = True

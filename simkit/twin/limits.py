@@ -10,6 +10,22 @@ NO_LIMIT = 1 << 60
 
 
 @borrowing_kernel
+def is_blocked(jobs: Any, limits: Any, parent: Any, j: int, stamp: int) -> bool:
+    """Return whether a limit keeps a job from starting in this pass.
+
+    A pass only starts jobs, so what is too much for its limits once stays so, and more as well.
+    """
+    kind, gpus = jobs.limited[j], jobs.nodes[j] * jobs.gpus[j]
+    known = limits.over_pass[kind] == stamp
+    if known and gpus >= limits.least_over[kind]:
+        return True
+    if not over_limit(jobs, limits, parent, j):
+        return False
+    limits.over_pass[kind], limits.least_over[kind] = stamp, gpus  # fewer than known before
+    return True
+
+
+@borrowing_kernel
 def over_limit(jobs: Any, limits: Any, parent: Any, j: int) -> bool:
     """Return whether a limit would be broken if the job started now."""
     gpus = jobs.nodes[j] * jobs.gpus[j]

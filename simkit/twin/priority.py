@@ -51,21 +51,39 @@ def enqueue(state: Any, jobs: Any, j: int) -> None:
 
 
 @borrowing_kernel
-def sort_queue(state: Any, jobs: Any) -> None:
-    """Sort the queue; quick where the order hardly changed since the last tick."""
-    queue = state.queue
-    for i in range(1, state.count[QUEUED]):
-        j = queue[i]
-        at = i
-        while at > 0 and goes_before(state, jobs, j, queue[at - 1]):
-            queue[at] = queue[at - 1]
-            at -= 1
-        queue[at] = j
+def sort_queue(state: Any, jobs: Any, room: Any) -> None:
+    """Sort the queue by merging ever longer parts, and skip those in order: most are, at a tick."""
+    queue, count = state.queue, state.count[QUEUED]
+    length = 1
+    while length < count:
+        for low in range(0, count - length, 2 * length):
+            middle, high = low + length, min(low + 2 * length, count)
+            if not goes_before(state, jobs, queue[middle], queue[middle - 1]):
+                continue
+            for i in range(low, middle):
+                room[i - low] = queue[i]
+            left, right, at = 0, middle, low
+            while left < length and right < high:
+                if goes_before(state, jobs, queue[right], room[left]):
+                    queue[at] = queue[right]
+                    right += 1
+                else:
+                    queue[at] = room[left]
+                    left += 1
+                at += 1
+            while left < length:
+                queue[at] = room[left]
+                left += 1
+                at += 1
+        length *= 2
 
 
 @borrowing_kernel
-def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int) -> None:
-    """Let usage decay, charge what ran since the last tick, and renew all priorities."""
+def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int, room: Any) -> None:
+    """Let usage decay, charge what ran since the last tick, and renew all priorities.
+
+    ``room`` is a buffer of one value per job.
+    """
     if rules.half_life > 0 and now > last:
         factor = 0.5 ** ((now - last) / rules.half_life)
         for k in range(tree.usage.size):
@@ -84,4 +102,4 @@ def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int) -> N
         set_factors(tree, rules.fairshare, rules.dampening)
     for i in range(state.count[QUEUED]):
         set_priority(state, jobs, tree, rules, state.queue[i], now)
-    sort_queue(state, jobs)
+    sort_queue(state, jobs, room)

@@ -29,8 +29,9 @@ CANCELLED, UNSTARTED = REASONS.index("cancelled"), REASONS.index("never")
 
 
 class JobTable(NamedTuple):
-    """One value per job. ``qos`` and ``part_qos`` are -1 for none; ``base`` is the priority but for
-    age and fair share; ``refused`` is a code of `REASONS`.
+    """One value per job. ``qos`` and ``part_qos`` are -1 for none; ``limited`` numbers the limits
+    that hold for a job; ``base`` is the priority but for age and fair share; ``refused`` is a code
+    of `REASONS`.
     """
 
     ready: Any
@@ -49,6 +50,7 @@ class JobTable(NamedTuple):
     assoc: Any
     qos: Any
     part_qos: Any
+    limited: Any
     tier: Any
     base: Any
     refused: Any
@@ -85,7 +87,8 @@ class LimitTable(NamedTuple):
     """Limits, `NO_LIMIT` for none, and what running jobs use of them.
 
     Rows of the two ``user`` tables are QOS and their columns are users; associations are nodes of
-    the tree.
+    the tree. ``least_over`` are the fewest GPUs known to break each of the limits that
+    `JobTable.limited` numbers, in the pass ``over_pass``.
     """
 
     grp_gpus: Any
@@ -100,6 +103,8 @@ class LimitTable(NamedTuple):
     used_user_jobs: Any
     used_assoc_gpus: Any
     used_assoc_jobs: Any
+    least_over: Any
+    over_pass: Any
 
 
 class RuleTable(NamedTuple):
@@ -167,13 +172,13 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     known = associations(site.assocs, sorted(used))
     tree = known.tree()
     assoc = _by_pair(jobs, known)
-    limits, qos, part_qos = _limit_tables(site, jobs, known)
+    limits, qos, part_qos, limited = _limit_tables(site, jobs, known, assoc)
     part, line, shape = tables.part, tables.line, tables.shape
     tier = np.array([p.tier if config.tiers else 0 for p in site.partitions], np.int64)
     table = JobTable(
         jobs.ready, jobs.nodes, jobs.gpus, jobs.limit, jobs.runtime, jobs.cancel, jobs.pinned,
         jobs.billing, tie.astype(np.int64), part, line, shape, jobs.user, assoc, qos, part_qos,
-        tier[part] if n else part, _base(site, jobs, config, part, qos),
+        limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
         _refused(site, jobs, config, tables, limits, qos, part_qos, assoc, known),
     )  # fmt: skip
     return KernelInput(table, tables.site, limits, tree, _rules(config), order, known)
@@ -280,9 +285,9 @@ def _limit(value: int | None) -> int:
 
 
 def _limit_tables(
-    site: SiteCluster, jobs: SiteJobs, known: Associations
-) -> tuple[LimitTable, IntArray, IntArray]:
-    """Return the limits, and each job's own QOS and that of its partition."""
+    site: SiteCluster, jobs: SiteJobs, known: Associations, assoc: IntArray
+) -> tuple[LimitTable, IntArray, IntArray, IntArray]:
+    """Return the limits, each job's own QOS, that of its partition, and its limits by number."""
     code = {q.name: i for i, q in enumerate(site.qos)}
     qos_of = np.array([code.get(name, -1) for name in jobs.qoses], np.int64)
     own = qos_of[jobs.qos]
@@ -293,7 +298,12 @@ def _limit_tables(
     def column(name: str) -> IntArray:
         return np.array([_limit(getattr(q, name)) for q in site.qos], np.int64)
 
-    rows = known.rows
+    rows, of_job = known.rows, part_qos[jobs.partition]
+    limited = np.zeros(own.size, np.int64)
+    for each in (own + 1, of_job + 1, assoc, jobs.user):
+        pairs = limited * (int(each.max(initial=0)) + 1) + each
+        limited = np.unique(pairs, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    kinds = int(limited.max(initial=0)) + 1
     table = LimitTable(
         column("grp_gpus"), column("grp_jobs"), column("user_gpus"), column("user_jobs"),
         np.array([NO_LIMIT, *(_limit(r.grp_gpus) for r in rows)], np.int64),
@@ -301,8 +311,9 @@ def _limit_tables(
         np.zeros(count, np.int64), np.zeros(count, np.int64),
         np.zeros((count, users), np.int64), np.zeros((count, users), np.int64),
         np.zeros(nodes, np.int64), np.zeros(nodes, np.int64),
+        np.zeros(kinds, np.int64), np.zeros(kinds, np.int64),
     )  # fmt: skip
-    return table, own, part_qos[jobs.partition]
+    return table, own, of_job, limited
 
 
 def _base(

@@ -9,6 +9,8 @@ import polars as pl
 # Jobs per application of the first newTrace sample (Sia artifact), 48 h.
 NEWTRACE_1 = {"cifar10": 484, "deepspeech2": 226, "bert": 208, "yolov3": 36, "imagenet": 6}
 
+FREE = ("--rescale", "0")  # restarts cost nothing, as in the paper and in calculations by hand
+
 
 def write_newtrace(folder):
     """Write a trace with the classes of newTrace, evenly spread, without durations."""

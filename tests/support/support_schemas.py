@@ -69,6 +69,10 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     write_trace(Path(one), jobs=1, users=0)
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
+    yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
+    yield "size", [one, "--gpus=8,16", "--cluster=x4"]
+    yield "bill", [trace, "--prices=builtin", "--gpu=A100", "--by=class"]
     yield "characterize", [one]
     for command in ("pareto", "sweep", "simulate", "compare"):
         yield command, [poor]
@@ -77,6 +81,11 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "characterize", [trace, "--fits", "--ci=90", "--resamples=40", "--prices=builtin"]
     yield "characterize", [trace, f"{wandb}", f"{folder / 'philly.parquet'}"]
     yield "characterize", [trace, "--where=num_gpus = 0"]
+    demand = folder / "demand.csv"
+    rows = "".join(f"{hour},{hour % 24},{hour % 7}\n" for hour in range(120))
+    demand.write_text(f"hour,A10,T4\n{rows}", encoding="utf-8")
+    yield "forecast", [f"{demand}", "--horizon=2h", "--backtest"]
+    yield "forecast", [trace, "--by=user", "--cluster=512", "--spot=num_gpus < 2"]
     some = [trace, "--sample=200"]
     yield "pareto", some
     yield "pareto", [*some, "--target-jct=45m", "--gpu=A100", "--price=2", "--require=Debug<=4h"]

@@ -55,6 +55,8 @@ def refuse_many(jobs: pl.DataFrame, class_by: str) -> None:
 
 
 LEAST_HORIZON_S = 1.0
+DEFAULT_RESCALE_S = 60.0
+"""A start or a change of width that nobody measured: between a warm restart and a cold one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,9 @@ class ClassOptions:
     Attributes:
         class_by: column that defines the classes, one of `CLASS_COLUMNS`.
         horizon_s: time over which the jobs arrive; None for the span of their submissions.
-        rescale_s: time of a start or a change of width, for every class; None for that of the
-            profile measured, or 0 where there is none.
+        rescale_s: time of a start or a change of width, for every class; None for what the profile
+            measured, and ``unmeasured_rescale_s`` where it measured none.
+        unmeasured_rescale_s: see there.
         max_width: widest candidate in GPUs; None for 64, or all that a profile measured.
         widths: the candidate widths; None for every whole one from the least measured.
         scale_work: factor on job sizes that come from a profile and not from the trace.
@@ -79,6 +82,7 @@ class ClassOptions:
     class_by: str = "job_class"
     horizon_s: float | None = None
     rescale_s: float | None = None
+    unmeasured_rescale_s: float = DEFAULT_RESCALE_S
     max_width: int | None = None
     widths: tuple[int, ...] | None = None
     scale_work: float = 1.0

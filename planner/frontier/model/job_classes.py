@@ -363,7 +363,9 @@ def _measured_work(trace: Trace, profile: ClassProfile, label: str) -> float:
 def _rescale_s(profile: ClassProfile, choices: ClassOptions) -> float:
     if choices.rescale_s is not None:
         return choices.rescale_s
-    return profile.rescale_s or 0.0
+    if profile.rescale_s is not None:
+        return profile.rescale_s
+    return choices.unmeasured_rescale_s
 
 
 def _rescale_origin(speedup: SpeedupModel, choices: ClassOptions) -> str:

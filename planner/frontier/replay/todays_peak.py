@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from gpuplan.analysis.characterize.today import Today
-from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.trace import Trace
 from gpuplan.planner.frontier.model.class_options import ClassOptions
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
@@ -35,6 +35,7 @@ class TodaysPeak:
     cluster: RentedCluster
     today: Today
     _narrow: tuple[ClassWorkload, Frontier] | None = None
+    _is_narrowed: bool = False
 
     @property
     def gpus(self) -> int:
@@ -55,12 +56,23 @@ class TodaysPeak:
             return replay_plan(self.workload, plan, limited)
         except InfeasibleError:
             pass
+        narrow = self._narrowed(limited)
+        if narrow is None:
+            return None
+        workload, frontier = narrow
         try:
-            if self._narrow is None:
-                choices = within_cluster(self.choices, self.speedup, limited)
-                workload = workload_of(self.trace, self.speedup, choices)
-                self._narrow = workload, solve_frontier(workload.classes)
-            workload, frontier = self._narrow
             return replay_plan(workload, frontier.at_budget(plan.budget_gpus), limited)
         except InfeasibleError:
             return None
+
+    def _narrowed(self, limited: RentedCluster) -> tuple[ClassWorkload, Frontier] | None:
+        """Return the frontier without wider jobs, solved once; None if there is none."""
+        if not self._is_narrowed:
+            self._is_narrowed = True
+            choices = within_cluster(self.choices, self.speedup, limited)
+            try:
+                workload = workload_of(self.trace, self.speedup, choices)
+                self._narrow = workload, solve_frontier(workload.classes)
+            except (InfeasibleError, UsageError):  # a cap on time, or no width that narrow
+                self._narrow = None
+        return self._narrow

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.prices.quote import Quote
 from gpuplan.analysis.time_units import MONTH_H
@@ -73,6 +74,7 @@ class TypedStudy:
         by_request: whether the points were requested, and are not a sweep of the frontier.
         cluster: how the GPUs of each type were rented in the replays; None without replays.
         notes: caveats for readers of the plans.
+        today: what the log shows; None if no job has a run time and GPUs.
     """
 
     workload: ClassWorkload
@@ -85,6 +87,7 @@ class TypedStudy:
     by_request: bool = True
     cluster: RentedCluster | None = None
     notes: tuple[str, ...] = ()
+    today: Today | None = None
 
     @property
     def shown(self) -> TypedPoint:
@@ -121,6 +124,7 @@ class TypedStudy:
             "method": "exact",
             "prices": {t: price.summary() for t, price in self.prices.items()},
             "recorded_on": self.recorded_on,
+            "today": None if self.today is None else self.today.summary(),
             "load_gpus": frontier.frontier.load_gpus,
             "min_budget_usd_per_h": frontier.min_usd_per_h,
             "saturation_budget_usd_per_h": frontier.saturation_usd_per_h,
@@ -160,6 +164,7 @@ def study_types(
     budgets: Sequence[Budget] = (),
     targets_s: Sequence[float] = (),
     cluster: RentedCluster | None = None,
+    today: Today | None = None,
 ) -> TypedStudy:
     """Find the frontier over several GPU types and the plans for some budgets or times.
 
@@ -172,6 +177,7 @@ def study_types(
         budgets: in dollars; without any and without targets, a sweep of 8.
         targets_s: mean completion times to find the least budget for.
         cluster: how GPUs of each type are rented in the replays; None for none.
+        today: what the log shows.
 
     Raises:
         InfeasibleError: a budget under the least, or a completion time under the least.
@@ -231,6 +237,7 @@ def study_types(
         prices={gpu_type: prices[gpu_type] for gpu_type in workloads},
         by_request=by_request,
         cluster=cluster,
+        today=today,
         notes=tuple(f"not replayed at some budgets: {why}" for why in dict.fromkeys(refused)),
     )
 

@@ -4,32 +4,22 @@ With wrong speedups: the true gain of a job from further GPUs, s(k) - 1, is assu
 smaller by a share x in every epoch, s'(k) = 1 + (s(k) - 1)(1 +- x). Measurements stay as they are:
 durations on the GPUs held, hence a job that ran on g GPUs has s'(g) / s(g) times the work; work
 that comes from a profile does not change.
-
-With another law: the same jobs are planned again with other common speedup laws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from math import log
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.errors import InfeasibleError, UsageError
-from gpuplan.analysis.trace import Trace
-from gpuplan.planner.frontier.model.class_options import ClassOptions
-from gpuplan.planner.frontier.model.exact import Frontier, JobClass, solve_frontier
-from gpuplan.planner.frontier.model.hull import TOLERANCE
-from gpuplan.planner.frontier.model.job_classes import ClassWorkload, workload_of
+from gpuplan.analysis.errors import UsageError
+from gpuplan.planner.frontier.model.exact import JobClass, solve_frontier
+from gpuplan.planner.frontier.model.job_classes import ClassWorkload
 from gpuplan.planner.frontier.model.paths import time_per_work
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
-from gpuplan.planner.frontier.replay.renting import within_cluster
-from gpuplan.planner.frontier.study import FrontierStudy, Point
-from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
-from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import HOUR_S
 
@@ -194,107 +184,3 @@ def _best_s(classes: Sequence[JobClass], gpus: float) -> float:
     """Return the least mean completion time on some GPUs, whatever the caps."""
     frontier = solve_frontier([replace(c, cap_h=float("inf")) for c in classes])
     return float(np.interp(gpus, frontier.budget_gpus, frontier.mean_jct_s))
-
-
-ENDS = ("power:0.6", "power:0.9")
-SAME_AT = 8.0  # GPUs on which the law of the other family is as fast
-
-
-@dataclass(frozen=True, slots=True)
-class OtherLaw:
-    """A law and its optimum.
-
-    Attributes:
-        speedup: the law.
-        frontier: the optimum at every budget.
-    """
-
-    speedup: SpeedupModel
-    frontier: Frontier
-
-    def jct_s(self, budget_gpus: float) -> float | None:
-        """Return the least mean completion time at a budget; None if it is below the load."""
-        if budget_gpus < self.frontier.min_budget * (1 - TOLERANCE):
-            return None
-        return self.frontier.mean_jct_at(budget_gpus)
-
-
-@dataclass(frozen=True, slots=True)
-class Laws:
-    """The section of a study about other laws.
-
-    Attributes:
-        assumed: the law of the study.
-        others: other laws.
-        points: the points of the study to compare at: the requested ones, or the knee.
-        notes: laws left out, and why.
-    """
-
-    assumed: OtherLaw
-    others: tuple[OtherLaw, ...]
-    points: tuple[Point, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> str:
-        """Its name among the results."""
-        return "laws"
-
-    def summary(self) -> list[dict[str, Any]]:
-        """Return one entry per law; keys are stable and carry their unit."""
-        return [
-            {
-                "name": one.speedup.name,
-                "load_gpus": one.frontier.load_gpus,
-                "min_budget_gpus": one.frontier.min_budget,
-                "at": [
-                    {
-                        "requested": point.requested,
-                        "budget_gpus": float(point.plan.budget_gpus),
-                        "mean_jct_s": one.jct_s(point.plan.budget_gpus),
-                    }
-                    for point in self.points
-                ],
-            }
-            for one in (self.assumed, *self.others)
-        ]
-
-
-def laws_of(study: FrontierStudy, trace: Trace, choices: ClassOptions) -> Laws:
-    """Return the budgets of a study under other laws: power at two ends, and another family.
-
-    Args:
-        study: of a law of the same parameters for every job.
-        trace: its jobs.
-        choices: how it became a workload.
-
-    Raises:
-        ValueError: the speedups of the study are not a law.
-    """
-    law = study.speedup.law
-    if law is None:
-        raise ValueError(f"{study.speedup.name} is no law")
-    names = (*ENDS, other_family(study.speedup.name, law))
-    others, notes = [], []
-    for name in dict.fromkeys(names):
-        if name == study.speedup.name:
-            continue
-        model = load_speedup(name)
-        workload = workload_of(trace, model, within_cluster(choices, model, study.cluster))
-        try:
-            others.append(OtherLaw(model, solve_frontier(workload.classes)))
-        except InfeasibleError as error:  # a time that a class must keep
-            notes.append(
-                f"no plan at all if jobs follow {name}: {str(error).partition(chr(10))[0]}"
-            )
-    points = study.points if study.by_request else (study.knee,)
-    return Laws(OtherLaw(study.speedup, study.frontier), tuple(others), points, tuple(notes))
-
-
-def other_family(name: str, law: ClassProfile) -> str:
-    """Return the law of Amdahl, or for one of his a power, with the same s(`SAME_AT`)."""
-    speedup = float(law.at(np.array([SAME_AT]))[0])
-    if name.startswith("amdahl"):
-        return f"power:{max(log(speedup) / log(SAME_AT), 1e-6):.4g}"
-    serial_share = (SAME_AT / speedup - 1) / (SAME_AT - 1)
-    return f"amdahl:{min(max(serial_share, 0.0), 1.0):.4g}"  # a law may be better than linear

@@ -1,0 +1,127 @@
+"""Bills of GPUs: one price per type, one window for all, and GPU-hours by user, group or type.
+
+A month has 730.5 hours. The window of a log runs from its first submission to its last recorded
+end; everything that is compared on that log is charged over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.time_units import HOUR_S, MONTH_H
+
+MOST_USD_PER_GPU_H = 1_000_000.0
+"""A higher price must be a mistake of units."""
+
+USAGE_COLUMNS = ("num_gpus", "duration_s", "state")
+"""Canonical columns that `gpu_hours_by` reads, besides those it groups by."""
+
+
+def recorded_window_s(submit_s: FloatArray, wait_s: FloatArray, run_s: FloatArray) -> float:
+    """Return the time from the first submission to the last recorded end, seconds.
+
+    A job ends at submission + wait + run. Where the wait is not recorded (NaN) it ends at
+    submission + run at the earliest, and that is used; a job without a run time only counts with
+    its submission. All arrays have shape (n,), n > 0.
+    """
+    begin = float(submit_s.min())
+    ends = submit_s + np.nan_to_num(wait_s) + np.nan_to_num(run_s)
+    return float(ends.max()) - begin
+
+
+def window_usd(gpus: float, usd_per_gpu_h: float, window_s: float) -> float:
+    """Return what GPUs held throughout a window cost, US dollars."""
+    return gpus * usd_per_gpu_h * (window_s / HOUR_S)
+
+
+def month_usd(gpus: float, usd_per_gpu_h: float) -> float:
+    """Return what GPUs held throughout a month cost, US dollars."""
+    return gpus * usd_per_gpu_h * MONTH_H
+
+
+def scaled_to_month(usd: float, window_s: float) -> float | None:
+    """Return the bill of a window as dollars per month; None where no time passes."""
+    return usd * (MONTH_H / (window_s / HOUR_S)) if window_s > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPrices:
+    """What an hour of a GPU costs, by type.
+
+    Attributes:
+        usd_per_gpu_h: type -> US dollars per GPU-hour; the empty name is every other type.
+    """
+
+    usd_per_gpu_h: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        for name, usd in self.usd_per_gpu_h.items():
+            if not 0 <= usd <= MOST_USD_PER_GPU_H:
+                of = f"{name}=" if name else ""
+                raise UsageError(
+                    f"--price {of}{usd:g}: must be from 0 to {MOST_USD_PER_GPU_H:,.0f} dollars per "
+                    "GPU-hour"
+                )
+
+    def of(self, gpu_type: str | None) -> float | None:
+        """Return the price of a type, in any spelling; None where nothing gives it."""
+        if gpu_type is not None:
+            if gpu_type in self.usd_per_gpu_h:
+                return self.usd_per_gpu_h[gpu_type]
+            wanted = gpu_name(gpu_type)
+            for name, usd in self.usd_per_gpu_h.items():
+                if name and same_gpu(gpu_name(name), wanted):
+                    return usd
+        return self.usd_per_gpu_h.get("")
+
+    def by_type(self, gpu_types: Sequence[str | None]) -> dict[str | None, float | None]:
+        """Return the price of each type."""
+        return {name: self.of(name) for name in gpu_types}
+
+    def mean(self, gpu_h: Mapping[str | None, float]) -> float | None:
+        """Return the mean price of GPU-hours by type; None where a type has no price."""
+        priced = [(self.of(name), hours) for name, hours in gpu_h.items() if hours > 0]
+        if not priced:
+            return self.usd_per_gpu_h.get("")
+        if any(usd is None for usd, _ in priced):
+            return None
+        known = {usd for usd, _ in priced}
+        if len(known) == 1:
+            return known.pop()
+        total = sum(hours for _, hours in priced)
+        return sum(usd * hours for usd, hours in priced if usd is not None) / total
+
+
+def gpu_hours_by(
+    jobs: pl.DataFrame, by: str | Sequence[str], *, include_running: bool = False
+) -> pl.DataFrame:
+    """Return jobs and GPU-hours per value of columns such as ``user``, ``group``, ``gpu_type``.
+
+    Args:
+        jobs: canonical rows with `USAGE_COLUMNS` and the columns grouped by.
+        by: one column or several.
+        include_running: count jobs still running with the time they have run so far.
+
+    Returns:
+        One row per group, most GPU-hours first: the columns of ``by`` (null where not recorded),
+        ``jobs`` with a run time and GPUs, their ``gpu_h``, and ``gpu_h_share`` of all.
+    """
+    names = [by] if isinstance(by, str) else list(by)
+    is_timed = pl.col("duration_s").is_not_null() & (pl.col("num_gpus") > 0)
+    if not include_running:
+        is_timed &= (pl.col("state") != "running").fill_null(True)
+    gpu_h = (pl.col("duration_s") * pl.col("num_gpus")).sum() / HOUR_S
+    found = (
+        jobs.filter(is_timed)
+        .group_by(names, maintain_order=True)
+        .agg(jobs=pl.len().cast(pl.Int64), gpu_h=gpu_h)
+        .with_columns(gpu_h_share=pl.col("gpu_h") / pl.col("gpu_h").sum())
+    )
+    return found.sort("gpu_h", descending=True, maintain_order=True)

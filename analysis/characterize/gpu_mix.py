@@ -1,0 +1,62 @@
+"""Which GPU-hours of a log ran on another GPU type than the one that a plan is made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.characterize.today import UNNAMED, Today
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMix:
+    """The GPU type of a plan, and the others in the log.
+
+    Attributes:
+        planned: the type that every job is planned for.
+        others: the other types, most GPU-hours first.
+        other_gpu_h: GPU-hours on these.
+        gpu_h: GPU-hours of the log.
+    """
+
+    planned: str
+    others: tuple[str, ...]
+    other_gpu_h: float
+    gpu_h: float
+
+    @property
+    def other_share(self) -> float:
+        """Share of the GPU-hours that ran on another type."""
+        return self.other_gpu_h / self.gpu_h if self.gpu_h else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        return {
+            "planned_gpu_type": self.planned,
+            "other_gpu_types": list(self.others),
+            "other_gpu_h": self.other_gpu_h,
+            "other_gpu_h_share": self.other_share,
+        }
+
+
+def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:
+    """Return the types beside the planned one; None if the log names no other.
+
+    Args:
+        today: what the log shows.
+        planned: the type to plan for, in any spelling; None for the one with the most GPU-hours.
+    """
+    if today is None:
+        return None
+    named = [usage for usage in today.types if usage.gpu_type not in (None, UNNAMED)]
+    if not named:
+        return None
+    kept = gpu_name(planned or str(named[0].gpu_type))
+    others = [usage for usage in named if not same_gpu(kept, gpu_name(str(usage.gpu_type)))]
+    other_gpu_h = sum(usage.gpu_h for usage in others)
+    if not other_gpu_h:
+        return None
+    return GpuMix(
+        kept, tuple(str(usage.gpu_type) for usage in others), other_gpu_h, today.usage.gpu_h
+    )

@@ -1,0 +1,106 @@
+"""Forecast demand: every model is fitted, the best in validation speaks for each series."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.analysis.arrays import FloatArray
+from gpuplan.analysis.forecast.demand import DemandSeries
+from gpuplan.analysis.forecast.models import (
+    LAST_VALUE,
+    LEVELS,
+    MODELS,
+    Forecasts,
+    Split,
+    forecasts_of,
+)
+from gpuplan.analysis.forecast.scores import ModelScore, score
+
+LOG = logging.getLogger("gpuplan")
+AUTO = "auto"
+LEAST_H = 36
+
+
+@dataclass(frozen=True, slots=True)
+class DemandForecast:
+    """The next hours of every series, and how good such forecasts were.
+
+    Attributes:
+        demand: the hours known.
+        split: which of them trained, chose and tested the models.
+        chosen: the model of each series.
+        scores: of each series, by model in the order of `MODELS`.
+        mean: the next hours, shape (steps, series), GPUs.
+        bounds: of each of `LEVELS`, shape (levels, steps, series).
+        left_out: models that need a longer history.
+    """
+
+    demand: DemandSeries
+    split: Split
+    chosen: tuple[str, ...]
+    scores: tuple[tuple[ModelScore, ...], ...]
+    mean: FloatArray
+    bounds: FloatArray
+    left_out: tuple[str, ...]
+
+    def pool_bound(self, level: float, hours: int, members: list[int]) -> float:
+        """Return a bound of what some series ask for together in the next hours, GPUs.
+
+        Series are taken as independent: what their bounds exceed their means by adds up in squares.
+        """
+        mean = self.mean[:hours][:, members]
+        excess = np.maximum(self.bounds[LEVELS.index(level), :hours][:, members] - mean, 0.0)
+        return float((mean.sum(axis=1) + np.sqrt((excess**2).sum(axis=1))).max())
+
+
+def least_hours(steps: int) -> int:
+    """Return how many hours a forecast of so many steps needs."""
+    return max(LEAST_H, 5 * (steps + 1))
+
+
+def forecast(demand: DemandSeries, steps: int, model: str = AUTO) -> DemandForecast:
+    """Return the next hours of every series.
+
+    Args:
+        demand: at least `least_hours` of it.
+        steps: hours ahead, 1 to 24.
+        model: one of `MODELS`; ``auto`` chooses by the mean absolute error in validation.
+
+    Raises:
+        ValueError: too few hours, or for this model.
+    """
+    if demand.hours < least_hours(steps):
+        raise ValueError(
+            f"a forecast of {steps} h needs {least_hours(steps)} h, got {demand.hours}"
+        )
+    split = Split.of(demand.hours, steps)
+    found: dict[str, Forecasts] = {}
+    for name in MODELS:
+        begun = time.process_time()
+        made = forecasts_of(name, demand.gpus, demand.hour_of_week, split)
+        if made is None:
+            if name == model:
+                raise ValueError(f"{name} needs a longer history than {demand.hours} h")
+            continue
+        found[name] = made
+        if (spent := time.process_time() - begun) > 0.05:
+            LOG.info("training %s took %.1f s of CPU time", name, spent)
+    scores = [score(one, demand.gpus, split.validation, split.test) for one in found.values()]
+    by_series = tuple(zip(*scores, strict=True))
+    chosen = tuple(
+        min(own, key=lambda one: one.validation_mae).name if model == AUTO else model
+        for own in by_series
+    )
+    last = range(demand.hours, demand.hours + 1)
+    mean = np.empty((steps, len(chosen)))
+    bounds = np.empty((len(LEVELS), steps, len(chosen)))
+    for at, name in enumerate(chosen):
+        own_mean, own_bounds = found[name].at(last)
+        mean[:, at], bounds[:, :, at] = own_mean[:, at, 0], own_bounds[:, :, at, 0]
+    left_out = tuple(name for name in MODELS if name not in found)
+    assert LAST_VALUE in found
+    return DemandForecast(demand, split, chosen, by_series, mean, bounds, left_out)

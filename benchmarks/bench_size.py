@@ -1,0 +1,128 @@
+"""Sizes of a cluster: a curve with intervals, a search for an answer, and a bill.
+
+The reference of the sizes is the bare kernel at the same sizes, one after another, on one core:
+what the curve adds are percentiles, bootstraps and the work of all cores. That of the bill is the
+GPU-hours by group alone, one sum in polars.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from benchmarks.bench_allpass import seren_like
+from gpuplan.analysis.bill import USAGE_COLUMNS, gpu_hours_by
+from gpuplan.analysis.trace import read_trace
+from gpuplan.cli.options.size_options import parse_target
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.engine import THREADS
+from gpuplan.planner.policies.cluster_settings import SCHEDULERS
+from gpuplan.planner.pricing.type_prices import PriceRequest
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling
+from gpuplan.planner.studies.bill import BillRequest, bill
+from gpuplan.simkit.cluster.simulator import run_cluster
+from gpuplan.simkit.cluster_shape import GpuPool
+from gpuplan.simkit.workload import Workload
+
+JOBS, SIZES, LOAD = 100_000, 16, 0.9
+BILLED = 1_000_000
+TARGET = "p95_wait <= 10m"
+
+
+def elapsed_s(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def bare(work: Workload, sizes: list[int], policy: str) -> None:
+    scheduler = SCHEDULERS[policy]
+    values = scheduler.complete({})
+    for gpus in sizes:
+        run_cluster(work, scheduler.cluster(values, GpuPool(gpus)))
+
+
+def run() -> list[dict]:
+    work = seren_like(JOBS)
+    busy = float((work.service_us.astype(float) * work.gpus).sum())
+    mean = busy / float(work.submit_us[-1])
+    names = pl.Series([str(i) for i in range(JOBS)])
+    jobs = TraceJobs(work, names, (), window_us=int((work.submit_us + work.service_us).max()))
+    widest = int(work.gpus.max())
+    sizes = np.linspace(max(mean / LOAD, widest), 2 * max(mean / LOAD, widest), SIZES)
+    even = sorted({int(gpus) for gpus in sizes})
+    rows = []
+    for policy in ("first-fit", "srtf"):
+        sure = Resampling(90.0, 200, 0)
+        terms = ReplayTerms(
+            Contender("size", policy, {}), np.random.default_rng(0), None,
+            (parse_target(TARGET),), sure,
+        )  # fmt: skip
+        Sizes(jobs, terms, 1, THREADS).one(even[-1])  # compile
+        ours_s = elapsed_s(lambda terms=terms: Sizes(jobs, terms, 1, THREADS).at(even))
+        bare_s = elapsed_s(lambda policy=policy: bare(work, even, policy))
+        rows.append(
+            {
+                "work": f"size: {len(even)} sizes x {JOBS:,} jobs with intervals, {policy}",
+                "ours_s": ours_s,
+                "reference_s": bare_s,
+                "ratio": ours_s / bare_s,
+                "bar": "<= 5 s" if policy == "first-fit" else "-",
+            }
+        )
+        found = Sizes(jobs, terms, 1, THREADS)
+
+        def search(found: Sizes = found) -> None:
+            interval_of(found, smallest(found))
+
+        ours_s = elapsed_s(search)
+        rows.append(
+            {
+                "work": f"size: {TARGET} and its interval, {len(found.found)} replays, {policy}",
+                "ours_s": ours_s,
+                "reference_s": bare_s / len(even) * len(found.found),
+                "ratio": ours_s / (bare_s / len(even) * len(found.found)),
+                "bar": "-",
+            }
+        )
+    return [*rows, billed()]
+
+
+def billed() -> dict:
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.parquet"
+        submit = np.sort(rng.integers(0, 365 * 86_400, BILLED)) * 1_000_000 + 1_700_000_000_000_000
+        pl.DataFrame(
+            {
+                "submit_time": pl.Series(submit).cast(pl.Datetime("us", "UTC")),
+                "duration_s": rng.lognormal(6, 2, BILLED),
+                "num_gpus": rng.choice([1.0, 2.0, 8.0], BILLED),
+                "group": [f"g{i}" for i in rng.integers(0, 40, BILLED)],
+            }
+        ).write_parquet(path)
+        request = BillRequest(path, prices=PriceRequest({"": 1.29}))
+        bill(request)
+        ours_s = elapsed_s(lambda: bill(request))
+
+        def plain() -> None:
+            gpu_hours_by(read_trace(path, columns=(*USAGE_COLUMNS, "group")).jobs, "group")
+
+        reference_s = min(elapsed_s(plain) for _ in range(3))
+    return {
+        "work": f"bill by group and month of {BILLED:,} jobs, reading included",
+        "ours_s": ours_s,
+        "reference_s": reference_s,
+        "ratio": ours_s / reference_s,
+        "bar": "<= 5 s",
+    }
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row)

@@ -1,0 +1,75 @@
+"""The picture of a bill: what each month cost, stacked by who pays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, new_figure
+from gpuplan.cli.formats.units import show_usd, tick_usd
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.bill import BillResults
+
+CYCLE = ("blue", "orange", "green", "purple", "yellow", "sky", "wine")
+MOST_NAMED = len(CYCLE)
+MOST_TICKS = 14
+LONGEST_NAME = 28
+
+
+def draw_bill(results: BillResults) -> Figure:
+    """Return one bar per month of the log, stacked by group; the rest and idle GPUs are gray."""
+    months = results.months
+    idle = results.groups[-1].name if _has_idle(results) else None
+    held = [one.name for one in results.groups if one.name != idle]
+    named, rest = held[:MOST_NAMED], held[MOST_NAMED:]
+    paid = [{part.name: part.usd for part in month.groups} for month in months]
+    series = [(name, [month.get(name, 0.0) for month in paid]) for name in named]
+    if rest:
+        others = [sum(month.get(name, 0.0) for name in rest) for month in paid]
+        series.append((f"{len(rest):,} more", others))
+    if idle is not None:
+        series.append((idle, [month.get(idle, 0.0) for month in paid]))
+    figure = new_figure(height_in=4.2)
+    with matplotlib.rc_context(SETTINGS):
+        (axes,) = figure.axes
+        axes.set_title(f"What each month cost, by {results.by}")
+        places = np.arange(len(months))
+        below = np.zeros(len(months))
+        for place, (name, usd) in enumerate(series):
+            is_idle = name == idle
+            shade = COLOURS[CYCLE[place]] if place < len(named) else SOFT
+            axes.bar(
+                places,
+                usd,
+                bottom=below,
+                width=0.72,
+                color=shade,
+                alpha=0.35 if is_idle else 1.0,
+                linewidth=0,
+                label=f"{name[:LONGEST_NAME]} ",  # a name that begins with _ has a label too
+            )
+            below += np.array(usd)
+        step = max(1, -(-len(months) // MOST_TICKS))
+        axes.set_xticks(places[::step], [month.name for month in months[::step]], rotation=0)
+        if len(months) > 6:
+            axes.tick_params(axis="x", labelrotation=45)
+        axes.set_xlim(-0.6, max(len(months), 3) - 0.4)
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        axes.yaxis.set_major_formatter(FuncFormatter(tick_usd))
+        axes.fmt_ydata = show_usd
+        axes.set_ylabel("US dollars")
+        axes.set_xlabel("month (UTC); the first and the last may be part of one")
+        axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
+    return figure
+
+
+def _has_idle(results: BillResults) -> bool:
+    last = results.groups[-1]
+    return results.cluster_gpus is not None and last.jobs == 0

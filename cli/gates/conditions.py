@@ -1,0 +1,155 @@
+"""The conditions of gates: ``field operator value``, read and checked without a result.
+
+The field is a path in ``results`` of the JSON output (``duration_s.p95``), with or without the unit
+at its end (``duration.p95``), or its last part where only one field has it. A field inside a list
+(``points.cost_usd``) trips where any row does, or the one in brackets
+(``policies[allpass].cost_usd``). Over several studies a path begins with the name of one.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.lookup import nearest
+from gpuplan.cli.app.lazy import COMMANDS
+from gpuplan.cli.formats.units import SECONDS_PER
+from gpuplan.cli.gates.fields import unit_of
+
+NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+CONDITION = re.compile(
+    r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
+    rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
+    r"\s*(?P<unit>%|[a-z_]*)\s*$"
+)
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+UNITS = ("", *SECONDS_PER, "%", "pp", "usd", "gpu", "gpus", "gpu_h", "worker", "workers", "share")
+LONG = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d", "percent": "%", "dollars": "$"}
+"""Words that people write for units, which conditions do not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition as it is written: ``field``, ``op``, ``value`` in ``unit``.
+
+    Attributes:
+        text: all of it.
+        field: the name of a field.
+        op: one of `OPERATORS`.
+        value: as written, before its unit is taken into account.
+        unit: ``h``, ``%``, ``usd`` ...; empty if none is written.
+        is_signed: whether a sign is written, as for a change.
+    """
+
+    text: str
+    field: str
+    op: str
+    value: float
+    unit: str
+    is_signed: bool
+
+    def holds(self, value: float, limit: float) -> bool:
+        """Return whether the condition holds of a value, with the limit in the value's unit."""
+        return OPERATORS[self.op](value, limit)
+
+    def excess(self, value: float, limit: float) -> float:
+        """Return the excess of a value over the limit; the largest one is reported."""
+        if self.op in ("==", "!="):
+            return abs(value - limit) if self.op == "!=" else -abs(value - limit)
+        return value - limit if self.op in (">", ">=") else limit - value
+
+
+def read_condition(
+    text: str, studies: Mapping[str, str] | None = None, option: str = "--fail-if"
+) -> Condition:
+    """Return the parts of a condition, checked as far as it can be without a result.
+
+    Args:
+        text: the condition.
+        studies: name -> command of the studies that it may name, where there are several.
+        option: where it is given, for messages.
+
+    Raises:
+        UsageError: it is not a condition, or names a unit or a study that does not exist.
+    """
+    try:
+        condition = parse_condition(text)
+        _check_study(condition.field, studies or {})
+        return condition
+    except UsageError as error:
+        raise UsageError(f"{option} {text!r}: {error}") from error
+
+
+def parse_condition(text: str) -> Condition:
+    """Return the parts of a condition. Raises `UsageError` without the option it is given by."""
+    match = CONDITION.match(text)
+    if match is None:
+        raise UsageError("expected 'field operator value', for example 'duration_s.p95 > 4h'")
+    amount, unit = match["amount"], match["unit"]
+    if "$" in amount and unit not in ("", "usd"):
+        raise UsageError(f"expected $ or {unit}, not both")
+    value = float(amount.replace("$", ""))
+    if unit not in UNITS:
+        near = LONG.get(unit) or LONG.get(f"{unit}s")
+        known = (
+            f"did you mean {near}?"
+            if near
+            else "expected s, min, h, d, %, $, gpus, gpu_h or workers"
+        )
+        raise UsageError(f"no unit {unit!r}; {known}")
+    if not math.isfinite(value):
+        raise UsageError(f"{amount} is too large")
+    return Condition(
+        text=text,
+        field=match["field"],
+        op=match["op"],
+        value=value,
+        unit="usd" if "$" in amount else unit,
+        is_signed=amount.strip("$")[0] in "+-",
+    )
+
+
+def _check_study(field: str, studies: Mapping[str, str]) -> None:
+    """Refuse a field of a study that is not there. Raises `UsageError`.
+
+    The name of the study may be left out, so only a name that begins no field is refused.
+    """
+    from importlib.resources import files
+
+    first, dot, _ = re.sub(r"\[[^\]]*\]", "", field).partition(".")
+    if not (dot and studies) or first in studies:
+        return
+    near = nearest(first, studies)
+    if near is None and first not in COMMANDS:
+        return
+    for command in set(studies.values()):
+        schema = files("gpuplan.cli").joinpath("schemas", f"{command}.json").read_text("utf-8")
+        if re.search(rf'"{first}(_(s|h|usd|gpus|gpu_h))?"', schema):
+            return
+    known = f"did you mean {near!r}?" if near else f"there is {', '.join(studies)}"
+    raise UsageError(f"no study {first!r}; {known}")
+
+
+def limit_of(condition: Condition, path: str) -> float:
+    """Return the limit of a condition in the unit of a field. Raises `UsageError`."""
+    value, unit = condition.value, condition.unit
+    own = unit_of(path)
+    if not unit or unit == own or (unit in ("gpu", "worker") and own == f"{unit}s"):
+        return value
+    if unit in SECONDS_PER and own in SECONDS_PER:
+        return value * SECONDS_PER[unit] / SECONDS_PER[own]
+    if unit == "%" and own == "share":
+        return value / 100
+    wrong = {"%": "is not a share, so it has no percentage", "usd": "is not in dollars"}
+    raise UsageError(f"{path} {wrong.get(unit, f'is not in {unit!r}')}")

@@ -1,0 +1,58 @@
+"""The option ``--price``: what an hour of a GPU of one's own costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuplan.cli.app.option_text import COMMON
+from gpuplan.cli.options.by_type import parse_usd
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.bill import GpuPrices
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPriceChoice:
+    """What GPUs of one's own cost."""
+
+    price: Annotated[
+        list[str] | None,
+        COMMON,
+        typer.Option(
+            metavar="USD|TYPE=USD",
+            help="Dollars per GPU-hour of one's own GPUs: 1.29, or H100=3.5 for one GPU type. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None
+
+    def prices(self) -> GpuPrices | None:
+        """Return the prices; None where none is given. Raises `UsageError`."""
+        from gpuplan.analysis.bill import GpuPrices
+
+        found = parse_usd(self.price or [], "--price")
+        return GpuPrices(found) if found else None
+
+
+class BillingWindow(StrEnum):
+    """What policies are charged for; `gpuplan.planner.studies.replay.WINDOWS`."""
+
+    log = "log"
+    run = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowChoice:
+    """The time that policies are charged for."""
+
+    window: Annotated[
+        BillingWindow,
+        typer.Option(
+            help="Time that is charged. log: from the first submission to the last recorded end, "
+            "the same for all policies. run: to each policy's own last finish."
+        ),
+    ] = BillingWindow.log

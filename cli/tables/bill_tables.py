@@ -1,0 +1,165 @@
+"""Tables of ``gpuplan bill``: who pays, by GPU type, by month, and the rows as FOCUS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.units import show_count, show_number, show_share, show_usd
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.bill import BillResults, BillStudy, MonthPart
+
+MOST_GROUPS = 10
+MOST_MONTHS = 12
+TOTAL = "total"
+
+
+def show_month_usd(value: float) -> str:
+    """Return dollars as they add up: to the cent."""
+    return f"${value:,.2f}"
+
+
+def groups_table(results: BillResults, *, most: int | None = MOST_GROUPS) -> Table:
+    """Return who pays; the rows of the table add up to its last one.
+
+    Args:
+        results: the bill.
+        most: groups with a row of their own; the rest are one row. None for all.
+    """
+    held = [one for one in results.groups if not _is_idle(results, one.name)]
+    shown = held if most is None else held[:most]
+    rest = held[len(shown) :]
+    rows = [
+        [one.name, one.usd_per_month, one.share, one.gpu_h, one.mean_gpus, one.jobs,
+         one.idle_usd_per_month]
+        for one in shown
+    ]  # fmt: skip
+    if rest:
+        rows.append(
+            [
+                f"{len(rest):,} more",
+                sum(round(100 * one.usd_per_month) for one in rest) / 100,
+                sum(one.share or 0.0 for one in rest),
+                sum(one.gpu_h for one in rest),
+                sum(one.mean_gpus for one in rest),
+                sum(one.jobs for one in rest),
+                sum(round(100 * one.idle_usd_per_month) for one in rest) / 100,
+            ]
+        )
+    rows += [
+        [one.name, one.usd_per_month, one.share, one.gpu_h, one.mean_gpus, None,
+         one.idle_usd_per_month]
+        for one in results.groups[len(held) :]
+    ]  # fmt: skip
+    gpu_h = sum(one.gpu_h for one in results.groups)
+    rows.append(
+        [TOTAL, results.usd_per_month, 1.0 if results.usd_per_month else None, gpu_h,
+         sum(one.mean_gpus for one in results.groups), results.jobs, results.idle_usd_per_month]
+    )  # fmt: skip
+    spread = results.idle_usd_per_month is not None and len(held) == len(results.groups)
+    return Table(
+        f"The bill of a month by {results.by}",
+        (
+            Column("name", results.by),
+            Column("usd_per_month", "$ per month", show_month_usd),
+            Column("share", "of the bill", show_share),
+            Column("gpu_h", "GPU-hours", show_number),
+            Column("mean_gpus", "GPUs, mean", show_number),
+            Column("jobs", "jobs", show_count),
+            Column("idle_usd_per_month", "of it idle" if spread else "", show_month_usd),
+        ),
+        rows,
+    )
+
+
+def _is_idle(results: BillResults, name: str) -> bool:
+    last = results.groups[-1]
+    return name == last.name and last.jobs == 0 and bool(results.cluster_gpus)
+
+
+def types_table(results: BillResults) -> Table:
+    """Return the bill by GPU type."""
+    has_cluster = results.cluster_gpus is not None
+    return Table(
+        "By GPU type",
+        (
+            Column("gpu_type", "GPU"),
+            Column("usd_per_gpu_h", "$ per GPU-hour", lambda usd: f"{usd:,.4g}"),
+            Column("price_source", "price from"),
+            Column("gpus", "GPUs" if has_cluster else "", show_count),
+            Column("mean_gpus", "held, mean", show_number),
+            Column("peak_gpus", "peak", show_count),
+            Column("gpu_h", "GPU-hours", show_number),
+            Column("usd_per_month", "$ per month", show_month_usd),
+            Column("idle_usd_per_month", "idle" if has_cluster else "", show_month_usd),
+        ),
+        [
+            [
+                one.gpu_type, one.usd_per_gpu_h, one.price_source, one.gpus, one.mean_gpus,
+                one.peak_gpus, one.gpu_h, one.usd_per_month, one.idle_usd_per_month,
+            ]
+            for one in results.gpu_types
+        ],
+    )  # fmt: skip
+
+
+def months_table(results: BillResults) -> Table:
+    """Return the bill of the window by calendar month."""
+    return Table(
+        "By month, as the log has it",
+        (
+            Column("name", "month"),
+            Column("hours", "hours in the log", show_number),
+            Column("usd", "bill", show_usd),
+            Column("largest", "largest"),
+            Column("largest_usd", "its part", show_usd),
+        ),
+        [
+            [one.name, one.hours, one.usd, *_largest(one.groups)]
+            for one in results.months
+        ],
+        most=MOST_MONTHS,
+    )  # fmt: skip
+
+
+def _largest(groups: Sequence[MonthPart]) -> tuple[str | None, float | None]:
+    top = max(groups, key=lambda part: part.usd, default=None)
+    return (None, None) if top is None else (top.name, top.usd)
+
+
+def focus_table(study: BillStudy) -> Table:
+    """Return the rows in the columns of FOCUS, which CSV has."""
+    frame = study.to_frame()
+    columns = tuple(Column(name, name) for name in frame.columns)
+    return Table("The rows as FOCUS", columns, frame.rows())
+
+
+def headline(results: BillResults, named: str = "") -> str:
+    """Return the bill of a month, who pays most, and how much of it is idle."""
+    each = results.gpu_types
+    price = (
+        f" at ${each[0].usd_per_gpu_h:,.4g} per GPU-hour"
+        if len(each) == 1
+        else f" for {len(each)} GPU types"
+    )
+    gpus = f"{show_number(results.mean_gpus)} GPUs held on average"
+    if results.cluster_gpus is None:
+        text = f"${results.usd_per_month:,.0f} a month{price}: {gpus}, idle GPUs not counted."
+    else:
+        text = f"${results.usd_per_month:,.0f} a month for {results.cluster_gpus:,} GPUs{price}."
+        if results.idle_share is not None:
+            text += (
+                f" {show_share(results.idle_share)} of it is idle "
+                f"(${results.idle_usd_per_month:,.0f}): {gpus}."
+            )
+    held = [one for one in results.groups if not _is_idle(results, one.name)]
+    if len(held) > 1 and results.used_usd_per_month:
+        total = sum(one.usd_per_month for one in held)
+        top = held[0]
+        text += (
+            f" {named or results.by.capitalize()} {top.name} pays the most, "
+            f"{show_share(top.usd_per_month / total)} of what jobs pay."
+        )
+    return text

@@ -1,0 +1,185 @@
+"""Tables and sentences of ``forecast``."""
+
+from __future__ import annotations
+
+from gpuplan.analysis.forecast.forecast import AUTO
+from gpuplan.analysis.forecast.models import LAST_VALUE
+from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.units import show_count, show_number, show_share
+from gpuplan.planner.studies.forecast import PEAK, ForecastResults, Lendable
+
+MOST_ROWS = 12
+
+
+def headline(results: ForecastResults, model: str) -> str:
+    """Return the answer in at most three sentences."""
+    series, steps = results.series, len(results.series[0].next_hours)
+    expected = max(sum(one.next_hours[step].mean_gpus for one in series) for step in range(steps))
+    begin = results.issued_at or f"hour {results.issued_hour}"
+    over = "hour" if steps == 1 else f"{steps} hours"
+    who = series[0].name if len(series) == 1 else f"{len(series)} series together"
+    return " ".join(
+        (
+            f"In the {over} from {begin.removesuffix(':00')} on, {who} will ask for about "
+            f"{show_number(round(expected, 1))} GPUs at the peak.",
+            _lending(results),
+            _choice(results, model),
+        )
+    )
+
+
+def _lending(results: ForecastResults) -> str:
+    first = [one for one in results.lendable if one.p == 0.9 and one.guarantee_h == 1]
+    total, capacity = sum(one.gpus for one in first), sum(one.capacity_gpus for one in first)
+    of = (
+        f"the {show_count(capacity)} asked for at the peak so far"
+        if any(one.capacity_from == PEAK for one in first)
+        else show_count(capacity)
+    )
+    return f"Of {of}, {show_count(total)} can be lent for 1 h with 90% probability."
+
+
+def _choice(results: ForecastResults, model: str) -> str:
+    wins, count = results.last_value_wins, len(results.series)
+    if model != AUTO:
+        return f"Every series is forecast by {model}, as asked."
+    if wins == count:
+        return "Nothing forecasts better than the last value here, so that is what is used."
+    if wins:
+        return (
+            f"For {wins} of {count} series nothing forecasts better than the last value, which is "
+            "used there."
+        )
+    return "The models do better than the last value on every series."
+
+
+def _gpus(value: float) -> str:
+    return show_number(round(value, 1))
+
+
+def forecast_tables(
+    results: ForecastResults, backtest: bool
+) -> tuple[tuple[Table, ...], tuple[Table, ...]]:
+    """Return all tables, and those of the answer."""
+    next_hours, every_hour = _next_hours(results), _every_hour(results)
+    lent, pooled, each = _lent(results), _pooled(results), _each(results)
+    tables = (every_hour, next_hours, lent, pooled, each)
+    return tables, ((pooled, next_hours) if backtest else (next_hours, lent))
+
+
+def _next_hours(results: ForecastResults) -> Table:
+    steps = len(results.series[0].next_hours)
+    columns = (
+        Column("series", "series"),
+        Column("last_gpus", "last hour", _gpus),
+        *(Column(f"step_{step}_gpus", f"+{step} h", _gpus) for step in _shown(steps)),
+        Column("p90_gpus", "90% below", _gpus),
+        Column("p95_gpus", "95% below", _gpus),
+        Column("peak_gpus", "peak so far", _gpus),
+        Column("chosen", "model"),
+    )
+    rows = [
+        (
+            one.name,
+            one.last_gpus,
+            *(one.next_hours[step - 1].mean_gpus for step in _shown(steps)),
+            max(hour.p90_gpus for hour in one.next_hours),
+            max(hour.p95_gpus for hour in one.next_hours),
+            one.peak_gpus,
+            one.chosen,
+        )
+        for one in results.series
+    ]
+    return Table("GPUs asked for in the next hours", columns, rows, most=MOST_ROWS)
+
+
+def _shown(steps: int) -> tuple[int, ...]:
+    return tuple(step for step in (1, 2, 3, 4, 8, 12, 24) if step <= steps)[:5]
+
+
+def _every_hour(results: ForecastResults) -> Table:
+    columns = (
+        Column("series", "series"),
+        Column("hour", "hour" if results.issued_at is None else ""),
+        Column("begin", "" if results.issued_at is None else "from (UTC)"),
+        Column("mean_gpus", "expected", _gpus),
+        Column("p50_gpus", "50% below", _gpus),
+        Column("p90_gpus", "90% below", _gpus),
+        Column("p95_gpus", "95% below", _gpus),
+        Column("model", "model"),
+    )
+    rows = [
+        (
+            one.name, hour.hour, hour.begin, hour.mean_gpus, hour.p50_gpus, hour.p90_gpus,
+            hour.p95_gpus, one.chosen,
+        )
+        for one in results.series
+        for hour in one.next_hours
+    ]  # fmt: skip
+    return Table("Hour by hour", columns, rows)
+
+
+def _lent(results: ForecastResults) -> Table:
+    hours = sorted({one.guarantee_h for one in results.lendable})
+    columns = (
+        Column("pool", "lend from"),
+        Column("capacity_gpus", "GPUs", _gpus),
+        Column("p", "not needed with", lambda p: f"{100 * p:g}%"),
+        *(Column(f"guarantee_{hour}h_gpus", f"for {hour} h", show_count) for hour in hours),
+    )
+    grouped: dict[tuple[str, float], list[Lendable]] = {}
+    for one in results.lendable:
+        grouped.setdefault((one.pool, one.p), []).append(one)
+    rows = [
+        (pool, own[0].capacity_gpus, p, *(one.gpus for one in own))
+        for (pool, p), own in grouped.items()
+    ]
+    return Table("GPUs that can be lent as spot", columns, rows, most=MOST_ROWS)
+
+
+SCORES = (
+    Column("mae", "MAE", show_number),
+    Column("rmse", "RMSE", show_number),
+    Column("mape", "MAPE", show_share),
+    Column("pinball_90", "pinball 90%", show_number),
+    Column("coverage_90", "90% covers", show_share),
+    Column("coverage_95", "95% covers", show_share),
+)
+
+
+def _pooled(results: ForecastResults) -> Table:
+    chosen = [one.chosen for one in results.series]
+    columns = (
+        Column("model", "model"),
+        *SCORES,
+        Column("chosen", "chosen for", show_count),
+    )
+    rows = [
+        (one.name, *(getattr(one, column.key) for column in SCORES), chosen.count(one.name))
+        for one in results.models
+    ]
+    return Table(
+        f"Backtest on the last {results.test_hours} of {results.hours:,} hours (means over the "
+        "series, GPUs)",
+        columns,
+        rows,
+    )
+
+
+def _each(results: ForecastResults) -> Table:
+    columns = (
+        Column("series", "series"),
+        Column("model", "model"),
+        Column("validation_mae", "MAE, validation", show_number),
+        *SCORES,
+        Column("chosen", "chosen", lambda is_chosen: "yes" if is_chosen else ""),
+    )
+    rows = [
+        (
+            one.name, model.name, model.validation_mae,
+            *(getattr(model, column.key) for column in SCORES), model.name == one.chosen,
+        )
+        for one in results.series
+        for model in one.models
+    ]  # fmt: skip
+    return Table(f"Backtest of each series ({LAST_VALUE} first)", columns, rows)

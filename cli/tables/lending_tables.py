@@ -1,0 +1,178 @@
+"""What policies that lend GPUs as spot make of high-priority and spot jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share, show_usd
+
+Row = Mapping[str, Any]
+ALIKE = 0.02
+"""Earnings within this share of the best are no difference."""
+
+
+def with_lending(report: Report, rows: Sequence[Row]) -> Report:
+    """Return a report that leads with lending, where any policy does; else the report itself.
+
+    Args:
+        report: of a replay.
+        rows: results of its policies, with ``label``.
+    """
+    own = [row for row in rows if "spot" in row]
+    if not own:
+        return report
+    answer = _answer(own)
+    tables = (answer, _classes(own), _quota(own), _demand(own))
+    notes = tuple(
+        note for note in report.notes if not note.startswith("A100")
+    )  # prices of rented GPUs say nothing of lending
+    return replace(
+        report,
+        headline=_headline(own),
+        tables=(*tables, *report.tables),
+        answer=(answer,),
+        notes=notes,
+    )
+
+
+def _headline(rows: Sequence[Row]) -> str:
+    return " ".join(text for text in (_load(rows[0]), _earning(rows), _waiting(rows)) if text)
+
+
+def _load(row: Row) -> str:
+    parts = [
+        f"{'' if one['pool'] == 'all' else one['pool'] + ': '}jobs ask for "
+        f"{one['hp_share'] + one['spot_share']:.0%} of {one['gpus']:,} GPUs "
+        f"({one['hp_share']:.0%} high priority)"
+        for one in row["demand"]
+    ]
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _usd(value: float) -> str:
+    return f"{show_usd(value)}/month"
+
+
+def _earning(rows: Sequence[Row]) -> str:
+    some = [row for row in rows if row["spot_runs"]]
+    if not some:
+        return "No job is spot."
+    best = max(some, key=lambda row: float(row["benefit_usd_per_month"]))
+    most = best["benefit_usd_per_month"]
+    price = f"at {show_usd(best['spot_usd_per_gpu_h'])} per spot GPU-hour"
+    if len(some) == 1:
+        return f"{best['label']} earns {_usd(most)} {price}, and {_kept(best)}."
+    alike = [row for row in some if row["benefit_usd_per_month"] >= (1 - ALIKE) * most]
+    safest = min(alike, key=lambda row: float(row["eviction_rate"]))
+    if len(alike) == len(some) and all(row["evictions"] == some[0]["evictions"] for row in some):
+        return f"The scheduler hardly matters here: each earns about {_usd(most)} {price}."
+    others = [row for row in some if row is not safest]
+    worst = max(others, key=lambda row: float(row["eviction_rate"]))
+    return (
+        f"{safest['label']} earns {_usd(safest['benefit_usd_per_month'])} {price} and "
+        f"{_kept(safest)}; {worst['label']} earns {_usd(worst['benefit_usd_per_month'])} and "
+        f"{_kept(worst)}."
+    )
+
+
+def _kept(row: Row) -> str:
+    return (
+        f"keeps {show_share(row['guarantee_success_share'])} of its guarantees, evicting "
+        f"{show_share(row['eviction_rate'])} of spot runs"
+    )
+
+
+def _waiting(rows: Sequence[Row]) -> str:
+    some = [row for row in rows if row["hp"]["mean_jqt_s"] is not None]
+    if not some:
+        return ""
+    least = min(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
+    most = max(some, key=lambda row: float(row["hp"]["mean_jqt_s"]))
+    low, high = (show_duration(round(one["hp"]["mean_jqt_s"], 1)) for one in (least, most))
+    if low == high:
+        return f"High-priority jobs wait {low} on average."
+    return (
+        f"High-priority jobs wait {low} on average under {least['label']} and {high} under "
+        f"{most['label']}."
+    )
+
+
+def _table(title: str, columns: Sequence[tuple[Column, Any]], rows: Sequence[Row]) -> Table:
+    cells = [[read(row) for _, read in columns] for row in rows]
+    return Table(title, tuple(column for column, _ in columns), cells)
+
+
+def _plain(key: str, header: str, show: Any) -> tuple[Column, Any]:
+    return Column(key, header, show), lambda row: row[key]
+
+
+def _of(kind: str, key: str, header: str, show: Any) -> tuple[Column, Any]:
+    return Column(f"{kind}_{key}", header, show), lambda row: row[kind][key]
+
+
+LABEL = (
+    Column("label", "policy", lambda label: label.replace(",", ", ")),
+    lambda row: row["label"],
+)
+
+
+def _answer(rows: Sequence[Row]) -> Table:
+    columns = [
+        LABEL,
+        _of("hp", "mean_jqt_s", "HP wait", show_duration),
+        _of("hp", "p99_jct_s", "HP P99 JCT", show_duration),
+        _of("spot", "mean_jqt_s", "spot wait", show_duration),
+        _of("spot", "mean_jct_s", "spot JCT", show_duration),
+        _plain("eviction_rate", "evicted", show_share),
+        _plain("guarantee_success_share", "kept", show_share),
+        _plain("wasted_gpu_h", "wasted GPU-h", show_number),
+        _plain("allocation_rate", "in use", show_share),
+        _plain("benefit_usd_per_month", "$/month", show_usd),
+    ]
+    return _table("High-priority (HP) and spot jobs, and what spot earns", columns, rows)
+
+
+def _classes(rows: Sequence[Row]) -> Table:
+    columns = [LABEL]
+    for kind, name in (("hp", "HP"), ("spot", "spot")):
+        columns += [
+            _of(kind, "jobs", f"{name} jobs", show_count),
+            _of(kind, "unfinished", "unfinished", show_count),
+            _of(kind, "mean_jct_s", "mean JCT", show_duration),
+            _of(kind, "p50_jct_s", "median", show_duration),
+            _of(kind, "p99_jqt_s", "P99 wait", show_duration),
+            _of(kind, "gpu_h", "GPU-h", show_number),
+        ]
+    return _table("Both classes of jobs", columns, rows)
+
+
+def _quota(rows: Sequence[Row]) -> Table:
+    columns = [
+        LABEL,
+        _plain("spot_runs", "spot runs", show_count),
+        _plain("evictions", "evictions", show_count),
+        _plain("starving_jobs", "starving", show_count),
+        _plain("paying_spot_gpu_h", "paying GPU-h", show_number),
+        _plain("mean_eta", "mean eta", show_number),
+        _plain("eta_at_min_share", "at its minimum", show_share),
+        _plain("eta_at_max_share", "at its maximum", show_share),
+    ]
+    return _table("Spot runs and the quota (eta: its factor)", columns, rows)
+
+
+def _demand(rows: Sequence[Row]) -> Table:
+    columns = (
+        Column("pool", "pool"),
+        Column("gpus", "GPUs", show_count),
+        Column("hp_share", "HP asks for", show_share),
+        Column("spot_share", "spot asks for", show_share),
+    )
+    cells = [
+        [one[column.key] for column in columns]
+        for one in {one["pool"]: one for row in rows for one in row["demand"]}.values()
+    ]
+    return Table("What jobs ask for, of the GPUs there are", columns, cells)

@@ -1,0 +1,162 @@
+"""The answer of ``gpuplan compare``: today, and what another scheduler or size would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.cli.formats.report import Column, Shown, Table
+from gpuplan.cli.formats.today_text import today_text
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_count,
+    show_duration,
+    show_number,
+    show_share,
+)
+from gpuplan.planner.runs.ties import WAIT_TIE, by_cost, fastest_of, same_times, spread
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.characterize.today import Today
+
+Row = dict[str, Any]
+
+MOST_NAMES = 3
+
+
+def answer_text(today: Today | None, rows: Sequence[Row]) -> str:
+    """Return today, and which policy to choose; no winner is named among ties."""
+    parts = (today_text(today), _answer(rows))
+    return " ".join(part for part in parts if part)
+
+
+def _answer(rows: Sequence[Row]) -> str:
+    groups = [[rows[i] for i in group] for group in by_cost(rows)]
+    cheapest = groups[0]
+    if len(groups) == 1:
+        return f"{_intro(cheapest)}{_verdict(cheapest)}."
+    best = [rows[i] for i in fastest_of(rows)]
+    quick = next(group for group in groups if any(row in best for row in group))
+    if quick is cheapest:
+        more = "costs more and is no faster" if len(groups) == 2 else "cost more and are no faster"
+        others = [row for group in groups[1:] for row in group]
+        return f"{_intro(cheapest)}{_verdict(cheapest)}; {_names(others, labels=True)} {more}."
+    second = _intro(quick)
+    return (
+        f"{_intro(cheapest)}{_verdict(cheapest)}; {second[0].lower()}{second[1:]}{_verdict(quick)}."
+    )
+
+
+def _intro(group: Sequence[Row]) -> str:
+    """Return what the rows of a group of equal cost share: their GPUs and their monthly bill."""
+    first = group[0]
+    month = first["usd_per_month"]
+    if month is None:
+        return ""
+    cost = f"{show_about_usd(month)} a month"
+    if not _is_one_size(group):
+        return f"For {'about ' if len(group) > 1 else ''}{cost}, "
+    usd = first.get("mean_usd_per_gpu_h")
+    price = "" if usd is None else f" at ${usd:.3g} per GPU-hour"
+    gpus = first["gpus"]
+    return f"On {gpus:,} GPU{'' if gpus == 1 else 's'} ({cost}{price}), "
+
+
+def _is_one_size(group: Sequence[Row]) -> bool:
+    return all("mean_usd_per_gpu_h" in row for row in group) and (
+        len({row["gpus"] for row in group}) == 1
+    )
+
+
+def _verdict(group: Sequence[Row]) -> str:
+    """Return which of some policies of equal cost is the fastest, if that can be said."""
+    labels = not _is_one_size(group)
+    if len(group) == 1:
+        return f"{_names(group, labels=labels)} takes {_times(group[0])}"
+    if same_times(group):
+        return _tie(group)
+    best = [group[i] for i in fastest_of(group)]
+    others = [row for row in group if row not in best]
+    slower = others[0] if group[0] in others else max(others, key=lambda row: row["mean_jct_s"])
+    return (
+        f"{_names(best, labels=labels)} {'is' if len(best) == 1 else 'are'} fastest with "
+        f"{_times(best[0])}, vs. {_times(slower)} under {_names([slower], labels=labels)}"
+    )
+
+
+def _tie(group: Sequence[Row]) -> str:
+    """Return how little the rows of a group differ."""
+    differ = f"mean JCTs differ by {spread([row['mean_jct_s'] for row in group]):.1%}"
+    if not _is_one_size(group):
+        return f"{_names(group, labels=True)} are equally fast ({differ})"
+    waits = [row["p95_wait_s"] for row in group]
+    if spread(waits) <= WAIT_TIE:
+        differ = f"P95 waits differ by {spread(waits):.1%}"
+    return f"the scheduler hardly matters: {group[0]['utilization'] or 0:.0%} used, {differ}"
+
+
+def _times(row: Row) -> str:
+    return (
+        f"{show_duration(row['mean_jct_s'])} per job (P95 wait {show_duration(row['p95_wait_s'])})"
+    )
+
+
+def _names(rows: Sequence[Row], *, labels: bool) -> str:
+    """Return the policies; by their labels where their sizes differ."""
+    names = list(dict.fromkeys(row["label" if labels else "name"] for row in rows))
+    if len(names) > MOST_NAMES:
+        return f"{', '.join(names[: MOST_NAMES - 1])} and {len(names) - MOST_NAMES + 1} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _spaced(label: str) -> str:
+    return label.replace(",", ", ")  # wraps there
+
+
+POLICY = Column("label", "policy", _spaced)
+MONEY = (
+    Column("gpus", "GPUs", show_count),
+    Column("usd_per_month", "$/month", show_about_usd),
+)
+TIMES = (
+    Column("mean_jct_s", "mean JCT", show_duration),
+    Column("p95_jct_s", "P95 JCT", show_duration),
+    Column("mean_wait_s", "mean wait", show_duration),
+    Column("p95_wait_s", "P95 wait", show_duration),
+    Column("utilization", "used", show_share),
+)
+BACKLOG = Column("backlog_gpu_h", "backlog (GPU-h)", show_number)
+LATE = Column("deadline_miss_share", "late", show_share)
+
+
+def answer_columns(rows: Sequence[Row], *, has_deadlines: bool) -> tuple[Column, ...]:
+    """Return the columns of the answer: a backlog where there is one, deadlines where known."""
+    backlog = (BACKLOG,) if any(row["backlog_gpu_h"] >= 0.5 for row in rows) else ()
+    return (*MONEY, *TIMES, *backlog, *((LATE,) if has_deadlines else ()))
+
+
+def answer_table(today: Today | None, rows: Sequence[Row], *, has_deadlines: bool) -> Table:
+    """Return a row for today and one per policy."""
+    columns = (POLICY, *answer_columns(rows, has_deadlines=has_deadlines))
+    cells = [[row.get(column.key) for column in columns] for row in rows]
+    if today is not None:
+        now = _today_row(today)
+        cells.insert(0, [now.get(column.key) for column in columns])
+    window = show_duration(rows[0]["window_s"])
+    same = len({row["window_s"] for row in rows}) == 1
+    title = f"Charged for the same {window}" if same else "Charged until the last job ends"
+    return Table(f"{title}; JCT: submission to finish", columns, cells)
+
+
+def _today_row(today: Today) -> Row:
+    usage = today.usage
+    mean, peak = show_number(usage.mean_gpus), show_count(usage.peak_gpus)
+    return {
+        "label": "today (as recorded)",
+        "gpus": Shown(usage.mean_gpus, f"{mean} (peak {peak})"),
+        "usd_per_month": usage.usd_per_month,
+        "mean_jct_s": today.mean_jct_s,
+        "p95_jct_s": today.p95_jct_s,
+        "mean_wait_s": today.mean_wait_s,
+        "p95_wait_s": today.p95_wait_s,
+    }

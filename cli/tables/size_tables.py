@@ -1,0 +1,264 @@
+"""Tables of ``gpuplan size``: the curve, the pools, the commitment, and the answer in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.units import (
+    show_between,
+    show_count,
+    show_duration,
+    show_number,
+    show_share,
+    show_usd,
+)
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.size import SizeStudy
+    from gpuplan.planner.studies.size_results import SizePoint, SizeResults
+
+SAME = 0.005
+"""Costs that differ by less are shown as equal."""
+
+
+def show_dollars(value: float) -> str:
+    """Return whole dollars from 100 on."""
+    return f"${value:,.0f}" if abs(value) >= 100 else show_usd(value)
+
+
+def curve_table(results: SizeResults) -> Table:
+    """Return one row per size."""
+    several = len(results.pools) > 1
+    marks = {(pool.name if several else None, pool.gpus): "answer" for pool in results.pools}
+    for pool in results.pools:
+        today = (pool.name if several else None, pool.today.cluster_gpus)
+        marks[today] = "answer, today" if today in marks else "today"
+    rows = []
+    for one in results.points:
+        note = marks.get((one.gpu_type, one.gpus), "")
+        if not note and one.meets is False:
+            note = "too small"
+        rows.append(
+            [one.gpu_type, one.gpus, one.nodes, one.mean_wait_s, one.p95_wait_s, one.p99_wait_s,
+             one.utilization, one.usd_per_month, one.usd_per_wait_h_saved, note]
+        )  # fmt: skip
+    has_nodes = any(one.nodes is not None for one in results.points)
+    return Table(
+        f"Waits and cost by size, under {results.policy}",
+        (
+            *((Column("gpu_type", "GPU"),) if several else (Column("gpu_type", ""),)),
+            Column("gpus", "GPUs", show_count),
+            Column("nodes", "nodes" if has_nodes else "", show_count),
+            Column("mean_wait_s", "wait, mean", show_duration),
+            Column("p95_wait_s", "P95", show_duration),
+            Column("p99_wait_s", "P99", show_duration),
+            Column("utilization", "used", show_share),
+            Column("usd_per_month", "$/month", show_dollars),
+            Column("usd_per_wait_h_saved", "$ per hour of wait saved", show_dollars),
+            Column("note", "" if not any(row[-1] for row in rows) else "note"),
+        ),
+        rows,
+    )
+
+
+def pools_table(results: SizeResults) -> Table:
+    """Return one row per GPU type."""
+    rows = [
+        [
+            pool.name, pool.jobs, pool.gpus, pool.nodes,
+            pool.interval and pool.interval.low_gpus, pool.interval and pool.interval.high_gpus,
+            pool.today.cluster_gpus, pool.today.mean_gpus, pool.today.peak_gpus,
+            pool.widest_job_gpus, pool.no_wait_gpus, pool.usd_per_gpu_h, pool.usd_per_month,
+        ]
+        for pool in results.pools
+    ]  # fmt: skip
+    has_nodes = any(pool.nodes is not None for pool in results.pools)
+    return Table(
+        "By GPU type: a pool each" if len(rows) > 1 else "The jobs and their GPUs",
+        (
+            Column("name", "GPU"),
+            Column("jobs", "jobs", show_count),
+            Column("gpus", "GPUs needed", show_count),
+            Column("nodes", "nodes" if has_nodes else "", show_count),
+            Column("low_gpus", "interval from", show_count),
+            Column("high_gpus", "to", show_count),
+            Column("cluster_gpus", "today", show_count),
+            Column("mean_gpus", "held, mean", show_number),
+            Column("peak_gpus", "peak", show_count),
+            Column("widest_job_gpus", "widest job", show_count),
+            Column("no_wait_gpus", "no waits from", show_count),
+            Column("usd_per_gpu_h", "$/GPU-h", lambda usd: f"{usd:,.4g}"),
+            Column("usd_per_month", "$/month", show_dollars),
+        ),
+        rows,
+    )
+
+
+def commitment_table(results: SizeResults) -> Table:
+    """Return the commitment beside its two extremes."""
+    named = [(pool.name, pool.commitment) for pool in results.pools]
+    several = len(named) > 1
+    if several:
+        named.append(("all", results.commitment))
+    rows = [
+        [
+            name, plan.committed_gpus, plan.interval and plan.interval.low_gpus,
+            plan.interval and plan.interval.high_gpus, plan.on_demand_mean_gpus,
+            plan.on_demand_peak_gpus, plan.coverage_share, plan.utilization, plan.usd_per_month,
+            plan.all_committed_usd_per_month, plan.all_on_demand_usd_per_month,
+        ]
+        for name, plan in named
+        if plan is not None
+    ]  # fmt: skip
+    return Table(
+        "What to commit to where on-demand GPUs fill in and no job waits",
+        (
+            Column("name", "GPU" if several else ""),
+            Column("committed_gpus", "commit to", show_count),
+            Column("low_gpus", "interval from", show_count),
+            Column("high_gpus", "to", show_count),
+            Column("on_demand_mean_gpus", "on demand, mean", show_number),
+            Column("on_demand_peak_gpus", "peak", show_count),
+            Column("coverage_share", "of GPU time committed", show_share),
+            Column("utilization", "used", show_share),
+            Column("usd_per_month", "$/month", show_dollars),
+            Column("all_committed_usd_per_month", "all committed", show_dollars),
+            Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
+        ),
+        rows,
+    )
+
+
+def price_note(study: SizeStudy) -> tuple[str, ...]:
+    """Return a note where the price is assumed."""
+    if study.price_source:
+        return ()
+    usd = study.results.pools[0].usd_per_gpu_h
+    return (f"GPUs cost ${usd:,.4g} an hour, an assumption: --price USD, or --prices builtin",)
+
+
+def headline(results: SizeResults) -> str:
+    """Return the size, how sure it is, and what today is; the commitment where asked for."""
+    parts = []
+    if results.gpus is not None:
+        parts += [_answer(results), _sure(results)]
+    elif results.points:
+        parts.append(_curve(results))
+    if results.commitment is not None:
+        parts.append(_commitment(results))
+    if len(parts) < 3 or not parts[1]:
+        parts.append(_today(results))
+    return " ".join(part for part in parts if part)
+
+
+def _answer(results: SizeResults) -> str:
+    assert results.gpus is not None and results.usd_per_month is not None
+    nodes = "" if results.nodes is None else f" ({results.nodes:,} nodes)"
+    names = " and ".join(one.name for one in results.targets)
+    grown = f" after {results.growth:.0%} growth" if results.growth else ""
+    text = f"You need {results.gpus:,} GPUs{nodes} for {names}{grown} under {results.policy}"
+    cost = f"{show_dollars(results.usd_per_month)} a month"
+    if len(results.pools) > 1:
+        each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
+        return f"{text}: {each}, {cost}."
+    point = _point(results, results.gpus)
+    used = "" if point is None or point.utilization is None else f", {point.utilization:.0%} used"
+    wait = "" if point is None else f"{_wait(results, point)}{used}, "
+    return f"{text}: {wait}{cost}."
+
+
+def _wait(results: SizeResults, point: SizePoint) -> str:
+    """Return the wait that the first target is about, the P95 wait for other targets."""
+    waits = {"mean_wait": ("mean", point.mean_wait_s), "p99_wait": ("P99", point.p99_wait_s)}
+    first = results.targets[0].name.partition("<")[0].strip()
+    name, seconds = waits.get(first, ("P95", point.p95_wait_s))
+    return f"a {name} wait of {show_duration(seconds)}"
+
+
+def _sure(results: SizeResults) -> str:
+    ends, gpus = results.interval, results.today.cluster_gpus
+    widest = results.pools[0].widest_job_gpus
+    if len(results.pools) == 1 and results.gpus == widest:
+        more = ""
+        if ends is not None and ends.low_gpus < ends.high_gpus:
+            more = f"; {ends.level_percent:g}% interval: up to {ends.high_gpus:,} GPUs"
+        return f"The widest job needs {widest:,} at once, so no smaller cluster can run it{more}."
+    if ends is None:
+        return ""
+    text = (
+        f"{ends.level_percent:g}% interval: "
+        f"{show_between(ends.low_gpus, ends.high_gpus, show_count)} GPUs"
+        if ends.low_gpus < ends.high_gpus
+        else f"The {ends.level_percent:g}% interval is this size alone"
+    )
+    if gpus is not None and ends.low_gpus <= gpus <= ends.high_gpus:
+        text += ", and today's size is within it"
+    return f"{text}."
+
+
+def _curve(results: SizeResults) -> str:
+    one = [point for point in results.points if point.gpu_type == results.points[0].gpu_type]
+    first, last = one[0], one[-1]
+    of = "" if first.gpu_type is None else f"{first.gpu_type} "
+    if first is last:
+        return (
+            f"{first.gpus:,} {of}GPUs under {results.policy}: a P95 wait of "
+            f"{show_duration(first.p95_wait_s)} for {show_dollars(first.usd_per_month)} a month."
+        )
+    waits = show_duration(first.p95_wait_s), show_duration(last.p95_wait_s)
+    wait = (
+        f"the P95 wait stays at {waits[0]}"
+        if waits[0] == waits[1]
+        else f"the P95 wait goes from {waits[0]} to {waits[1]}"
+    )
+    bill = show_between(first.usd_per_month, last.usd_per_month, show_dollars)
+    return (
+        f"From {first.gpus:,} to {last.gpus:,} {of}GPUs {wait} under {results.policy}, and the "
+        f"bill from {bill} a month."
+    )
+
+
+def _commitment(results: SizeResults) -> str:
+    plan = results.commitment
+    assert plan is not None
+    usd, other = plan.usd_per_month, plan.all_on_demand_usd_per_month
+    if not plan.committed_gpus:
+        return f"Commit to none: all on demand costs {show_dollars(other)} a month."
+    saved = 1 - usd / other if other else 0.0
+    less = (
+        "about the same as all on demand"
+        if abs(saved) < SAME
+        else f"{saved:.0%} less than all on demand"
+    )
+    ends = ""
+    if plan.interval is not None and plan.interval.low_gpus < plan.interval.high_gpus:
+        low, high = plan.interval.low_gpus, plan.interval.high_gpus
+        ends = f" ({plan.interval.level_percent:g}% interval {low:,} to {high:,})"
+    return (
+        f"If no job may wait, commit to {plan.committed_gpus:,} GPUs{ends} and rent up to "
+        f"{plan.on_demand_peak_gpus:,} on demand: {show_dollars(usd)} a month, {less}."
+    )
+
+
+def _today(results: SizeResults) -> str:
+    today = results.today
+    held = (
+        f"{show_number(today.mean_gpus)} GPUs held on average, {show_count(today.peak_gpus)} at "
+        "the peak"
+    )
+    wait = (
+        ""
+        if today.p95_wait_s is None
+        else f", a recorded P95 wait of {show_duration(today.p95_wait_s)}"
+    )
+    if today.cluster_gpus is None or today.usd_per_month is None:
+        return f"Today: {held}{wait}."
+    return (
+        f"Today: {today.cluster_gpus:,} GPUs for {show_dollars(today.usd_per_month)} a month, "
+        f"{held}{wait}."
+    )
+
+
+def _point(results: SizeResults, gpus: int) -> SizePoint | None:
+    return next((one for one in results.points if one.gpus == gpus), None)

@@ -1,0 +1,1 @@
+"""Policies that lend idle GPUs as spot: high-priority jobs come first and may evict spot jobs."""

@@ -1,0 +1,155 @@
+"""What a forecast of high-priority demand leaves to lend, hour by hour of a replay.
+
+Every forecast is made from the hours before it: models are fitted anew to a history that grows.
+"""
+
+from __future__ import annotations
+
+import threading
+from hashlib import sha256
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.forecast.demand import WEEK_H, DemandSeries, demand_of_jobs
+from gpuplan.analysis.forecast.models import (
+    LAST_VALUE,
+    ORGLINEAR,
+    SEASONAL_DAY,
+    SEASONAL_WEEK,
+    Forecasts,
+    Split,
+    forecasts_of,
+    targets,
+)
+from gpuplan.simkit.arrays import FloatArray, IntArray
+
+CANDIDATES = (LAST_VALUE, SEASONAL_DAY, SEASONAL_WEEK, ORGLINEAR)
+"""What ``auto`` chooses among."""
+
+MOST_KEPT = 8
+_KEPT: dict[tuple[object, ...], tuple[FloatArray, FloatArray]] = {}
+_LOCK = threading.Lock()
+
+MOST_GROUPS = 20
+REFITS_H = (36, 72, 168, 336, 672)
+"""Hours of history at which models are fitted anew, and then every four weeks."""
+
+
+def hourly_demand(
+    submit_us: IntArray, duration_us: IntArray, gpus: FloatArray, group: pl.Series, *,
+    has_calendar: bool, hours: int,
+) -> DemandSeries:  # fmt: skip
+    """Return the demand of the largest groups over the hours of a replay; all others make one."""
+    first = int(submit_us[0] // 3_600_000_000)
+    return demand_of_jobs(
+        submit_us, duration_us, gpus, group,
+        has_calendar=has_calendar, until_hour=first + hours, most=MOST_GROUPS,
+    )  # fmt: skip
+
+
+def demand_bound_by_hour(
+    demand: DemandSeries, forecast: str, p: float, steps: int, aggregate: str
+) -> FloatArray:
+    """Return a bound of demand over the next hours, at the beginning of every hour; shape (hours,).
+
+    Args:
+        demand: hours of the replay.
+        forecast: one of `gpuplan.planner.policies.spot.settings.FORECASTS`.
+        p: probability with which demand stays below it.
+        steps: hours that it is for.
+        aggregate: ``pool`` or ``sum``, as `gpuplan.simkit.spot.quota.demand_bound` has it.
+    """
+    series = demand.gpus
+    together = series.sum(axis=0)
+    if forecast == "exact":
+        padded = np.concatenate([together, np.full(steps, together[-1])])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, steps)
+        exact: FloatArray = windows[: together.size].max(axis=1)
+        return exact
+    if forecast == "last-week-peak":
+        padded = np.concatenate([np.zeros(WEEK_H), together])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, WEEK_H)[: together.size]
+        peak: FloatArray = windows.max(axis=1)
+        peak[0] = np.inf
+        return peak
+    mean, bound = _forecast(demand, forecast, p, steps)
+    if aggregate == "sum":
+        found: FloatArray = bound.max(axis=0).sum(axis=0)
+    else:
+        excess = np.maximum(bound - mean, 0.0)
+        found = (mean.sum(axis=1) + np.sqrt((excess**2).sum(axis=1))).max(axis=0)
+    found[0] = np.inf  # nothing is known of demand, so nothing is lent
+    return found
+
+
+def _forecast(
+    demand: DemandSeries, forecast: str, p: float, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `_fitted` does; policies that share a forecast share its cost."""
+    content = sha256(np.ascontiguousarray(demand.gpus)).hexdigest()
+    key = (content, demand.gpus.shape, demand.hour_of_week, forecast, p, steps)
+    with _LOCK:
+        if key not in _KEPT:
+            while len(_KEPT) >= MOST_KEPT:
+                del _KEPT[next(iter(_KEPT))]
+            _KEPT[key] = _fitted(demand, forecast, p, steps)
+        return _KEPT[key]
+
+
+def _fitted(
+    demand: DemandSeries, forecast: str, p: float, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return mean and bound at the beginning of every hour, shape (steps, groups, hours)."""
+    series, hours = demand.gpus, demand.hours
+    mean = np.empty((steps, series.shape[0], hours))
+    bound = np.empty_like(mean)
+    begins = [h for h in REFITS_H if h < hours]
+    begins += range(2 * REFITS_H[-1], hours, REFITS_H[-1])
+    _early(series[:, : (begins or [hours])[0]], p, mean, bound)
+    for begin, end in pairwise([*begins, hours]):
+        split = Split(3 * begin // 4, begin, begin, steps)
+        known = series[:, :end]
+        models = [
+            one
+            for name in (CANDIDATES if forecast == "auto" else (forecast,))
+            if (one := forecasts_of(name, known, demand.hour_of_week, split, (p,))) is not None
+        ] or [_needed(known, demand.hour_of_week, split, p)]
+        errors = np.stack([_errors(one, known, split) for one in models])
+        best = errors.argmin(axis=0)
+        part = slice(begin, end)
+        for group, at in enumerate(best.tolist()):
+            own_mean, own_bound = models[at].at(range(begin, end))
+            mean[:, group, part] = own_mean[:, group]
+            bound[:, group, part] = own_bound[0, :, group]
+    return mean, bound
+
+
+def _needed(series: FloatArray, hour_of_week: int, split: Split, p: float) -> Forecasts:
+    """Return the last value, where a history is too short for the model that was asked for."""
+    found = forecasts_of(LAST_VALUE, series, hour_of_week, split, (p,))
+    assert found is not None
+    return found
+
+
+def _errors(found: Forecasts, series: FloatArray, split: Split) -> FloatArray:
+    mean, _ = found.at(split.validation)
+    error: FloatArray = np.abs(targets(series, split.validation, split.steps) - mean).mean(
+        axis=(0, 2)
+    )
+    return error
+
+
+def _early(series: FloatArray, p: float, mean: FloatArray, bound: FloatArray) -> None:
+    """Fill in the first hours: the last value, and the deviation of all changes so far."""
+    from scipy.special import ndtri
+
+    steps, z = mean.shape[0], float(ndtri(p))
+    for hour in range(series.shape[1]):
+        last = series[:, hour - 1] if hour else np.zeros(series.shape[0])
+        for step in range(steps):
+            change = series[:, step + 1 : hour] - series[:, : max(0, hour - step - 1)]
+            sigma = np.sqrt((change**2).mean(axis=1)) if change.shape[1] > 1 else last
+            mean[step, :, hour] = last
+            bound[step, :, hour] = last + z * sigma

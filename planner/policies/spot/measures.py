@@ -1,0 +1,148 @@
+"""What a replay says of high-priority and spot jobs, and what lending earns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.time_units import MONTH_H
+from gpuplan.planner.policies.cluster_bill import ClusterBill
+from gpuplan.planner.policies.spot.pools import PoolLoad
+from gpuplan.planner.policies.spot.run import LentRun
+from gpuplan.planner.runs.window import end_of_window, share_within
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.spot.parameters import SpotScheduler
+from gpuplan.simkit.spot.pool import MILLI
+from gpuplan.simkit.spot.simulator import SpotRun
+from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
+
+WEEK_S = 7 * 86_400
+
+
+def class_results(run: LentRun, own: BoolArray) -> dict[str, Any]:
+    """Return the numbers of high-priority or of spot jobs; means are over those that finished."""
+    done = own & run.is_finished
+    jct = (run.finish_us - run.submit_us)[done] / MICROS
+    jqt = run.waited_us[done] / MICROS
+    some = jct.size > 0
+    return {
+        "jobs": int(own.sum()),
+        "unfinished": int((own & ~run.is_finished).sum()),
+        "mean_jct_s": float(jct.mean()) if some else None,
+        "p50_jct_s": float(np.percentile(jct, 50)) if some else None,
+        "p99_jct_s": float(np.percentile(jct, 99)) if some else None,
+        "mean_jqt_s": float(jqt.mean()) if some else None,
+        "p99_jqt_s": float(np.percentile(jqt, 99)) if some else None,
+        "gpu_h": float(run.held_gpu_us[own].sum()) / MICROS_PER_HOUR,
+    }
+
+
+def spot_results(
+    run: LentRun,
+    is_spot: BoolArray,
+    scheduler: SpotScheduler,
+    spot_usd: float,
+    window_us: int | None,
+) -> dict[str, Any]:
+    """Return how spot jobs fared and what they pay within the window.
+
+    A run earns where it finished, or lasted the hours guaranteed. ``wasted_gpu_h`` is work lost
+    since checkpoints, and start-ups after evictions.
+    """
+    runs = run.runs
+    own = is_spot[runs.job]
+    lasted_us = runs.stop_us - runs.start_us
+    kept = ~runs.is_evicted | (lasted_us >= scheduler.guarantee_h * MICROS_PER_HOUR)
+    count, evictions = int(own.sum()), int(runs.is_evicted[own].sum())
+    first, end = int(run.submit_us[0]), end_of_window(run, window_us)
+    area = np.maximum(np.minimum(runs.stop_us, end) - runs.start_us, 0) * (runs.milli / MILLI)
+    earning_h = float(area[own & kept].sum()) / MICROS_PER_HOUR
+    window_h = max((end - first) / MICROS_PER_HOUR, 1.0)
+    return {
+        "spot_runs": count,
+        "evictions": evictions,
+        "eviction_rate": evictions / count if count else None,
+        "guarantee_success_share": float(kept[own].mean()) if count else None,
+        "wasted_gpu_h": float(run.wasted_milli_s[is_spot].sum()) / MILLI / 3600,
+        "allocation_rate": allocation_rate(run),
+        "paying_spot_gpu_h": earning_h,
+        "spot_usd_per_gpu_h": spot_usd,
+        "benefit_usd_per_month": earning_h * spot_usd * MONTH_H / window_h,
+    }
+
+
+def allocation_rate(run: LentRun) -> float | None:
+    """Return the share of GPU time that jobs hold from the first submission to the last."""
+    first, last = int(run.submit_us[0]), int(run.submit_us[-1])
+    if last <= first:
+        return None
+    runs = run.runs
+    lasting = np.minimum(runs.stop_us, last) - np.maximum(runs.start_us, first)
+    area = np.maximum(lasting, 0) * (runs.milli / MILLI)
+    return float(area.sum() / ((last - first) * run.gpus))
+
+
+def quota_results(found: Sequence[SpotRun], scheduler: SpotScheduler) -> dict[str, Any]:
+    """Return how the quota was steered; null without one."""
+    if scheduler.quota != "forecast":
+        return {"mean_eta": None, "eta_at_min_share": None, "eta_at_max_share": None}
+    eta: FloatArray = np.concatenate([one.eta for one in found])
+    return {
+        "mean_eta": float(eta.mean()) if eta.size else None,
+        "eta_at_min_share": float((eta <= scheduler.eta_min).mean()) if eta.size else None,
+        "eta_at_max_share": float((eta >= scheduler.eta_max).mean()) if eta.size else None,
+    }
+
+
+def starving(run: SpotRun) -> IntArray:
+    """Return spot tasks that were larger than the quota for over a week while they waited."""
+    work = run.workload
+    size = work.size_milli
+    found = []
+    for task in np.flatnonzero(~work.hp & ((run.finish_s < 0) | (run.wait_s > WEEK_S))):
+        until = run.finish_s[task] if run.finish_s[task] >= 0 else run.end_s
+        here = (run.tick_s >= work.submit_s[task]) & (run.tick_s <= until) & (run.quota_milli >= 0)
+        small = run.quota_milli[here] < size[task]
+        time = run.tick_s[here]
+        edges = np.flatnonzero(np.diff(np.concatenate(([0], small.astype(np.int8), [0]))))
+        if any(time[end - 1] - time[at] > WEEK_S for at, end in edges.reshape(-1, 2)):
+            found.append(task)
+    return np.array(found, np.int64)
+
+
+def common_results(
+    run: LentRun, loads: Sequence[PoolLoad], bill: ClusterBill, window_us: int | None
+) -> dict[str, Any]:
+    """Return the headline numbers that other policies have too; unfinished jobs end at the end."""
+    jct_s = (run.finish_us - run.submit_us) / MICROS
+    jqt_s, held = run.waited_us / MICROS, float(run.held_gpu_us.sum())
+    paid = float(bill.gpu_us)
+    usage = run.usage
+    return {
+        "jobs": int(run.submit_us.size),
+        "gpus": run.gpus,
+        **distribution(jct_s, "jct", "s"),
+        "mean_service_s": float((jct_s - jqt_s).mean()),
+        **distribution(jqt_s, "jqt", "s"),
+        "mean_queue_s": float(jqt_s.mean()),
+        **bill.summary(),
+        "preemptions": int(run.evictions.sum()),
+        "preempted_jobs": int((run.evictions > 0).sum()),
+        "gpu_h": held / MICROS_PER_HOUR,
+        "utilization": held * share_within(run, window_us) / paid if paid else None,
+        "paid_gpu_h": paid / MICROS_PER_HOUR,
+        "waiting_peak": int(usage.waiting.max(initial=0)),
+        "makespan_s": float(run.finish_us.max() - run.submit_us[0]) / MICROS,
+        "demand": [
+            {
+                "pool": one.pool,
+                "gpus": one.gpus,
+                "hp_share": one.hp_share,
+                "spot_share": one.spot_share,
+            }
+            for one in loads
+        ],
+    }

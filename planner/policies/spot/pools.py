@@ -1,0 +1,261 @@
+"""From the jobs of a trace to the tasks of one pool per GPU type, and the load of each pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.words import counted, listed
+from gpuplan.planner.runs.cluster_setting import shape_of
+from gpuplan.planner.runs.settings import SettingError
+from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
+from gpuplan.simkit.spot.pool import MILLI, MOST_CARDS
+from gpuplan.simkit.spot.simulator import SpotWorkload, never_fits
+from gpuplan.simkit.time import MICROS
+
+HOUR_US = 3600 * MICROS
+USUAL_CARDS = 8
+"""GPUs of a node where the cluster has no nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpotPool:
+    """The GPUs of one type, and the jobs that run there.
+
+    Attributes:
+        shape: the pool.
+        cards: GPUs of each node.
+        jobs: places of its jobs among all, ascending.
+        workload: these jobs as tasks; second 0 is a full hour.
+    """
+
+    shape: GpuPool
+    cards: IntArray
+    jobs: IntArray
+    workload: SpotWorkload
+
+    @property
+    def name(self) -> str:
+        """The GPU type, or ``all``."""
+        return self.shape.gpu_type or "all"
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the pool."""
+        return int(self.cards.sum())
+
+    @property
+    def unplaceable(self) -> IntArray:
+        """Jobs that do not fit into the empty pool, by their place among all."""
+        found: IntArray = self.jobs[never_fits(self.cards, self.workload)]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SpotPools:
+    """All pools of a replay.
+
+    Attributes:
+        pools: those with jobs.
+        is_spot: which jobs are spot; shape (n,).
+        group: whose they are.
+        offset_us: the first submission after second 0.
+        has_calendar: whether second 0 is one of the calendar, ``origin_us``.
+        notes: what was rounded or assumed.
+    """
+
+    pools: tuple[SpotPool, ...]
+    is_spot: BoolArray
+    group: pl.Series
+    offset_us: int
+    origin_us: int
+    has_calendar: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLoad:
+    """What a pool is asked for, as shares of its GPUs from the first submission to the last.
+
+    Attributes:
+        pool: the GPU type, or ``all``.
+        gpus: its GPUs.
+        hp_share, spot_share: GPU-hours that jobs ask for over those that there are.
+    """
+
+    pool: str
+    gpus: int
+    hp_share: float
+    spot_share: float
+
+    @property
+    def share(self) -> float:
+        """All jobs together."""
+        return self.hp_share + self.spot_share
+
+    @property
+    def text(self) -> str:
+        """The load in words."""
+        name = "" if self.pool == "all" else f"{self.pool}: "
+        return (
+            f"{name}jobs ask for {self.share:.0%} of {self.gpus:,} GPUs (high priority "
+            f"{self.hp_share:.0%}, spot {self.spot_share:.0%})"
+        )
+
+
+def tenants_of(jobs: TraceJobs) -> Tenants:
+    """Return whose jobs they are; all of high priority where nobody says."""
+    if jobs.tenants is not None:
+        return jobs.tenants
+    n = jobs.workload.size
+    nobody = pl.repeat(None, n, dtype=pl.String, eager=True)
+    return Tenants(np.zeros(n, np.bool_), nobody, nobody, np.ones(n, np.int64), False)
+
+
+def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
+    """Return the pools that settings make of a cluster, with the jobs of each.
+
+    Raises:
+        SettingError: jobs of no pool's GPU type, or nodes of too many GPUs.
+    """
+    work, tenants = jobs.workload, tenants_of(jobs)
+    shape, notes = _shape(jobs, settings)
+    first = jobs.first_submit_us
+    offset = 0 if first is None else int(first % HOUR_US)
+    milli, pods, rounded = _pods(work.billed_gpus, tenants.pods, shape)
+    if rounded:
+        notes.append(
+            f"{counted(rounded, 'job')} with a fraction above 1 GPU held whole GPUs, rounded up"
+        )
+    owner = _owners(tenants.gpu_type, shape)
+    submit_s = -(-(work.submit_us + offset) // MICROS)
+    duration_s = np.maximum(1, -(-work.service_us // MICROS))
+    pools = []
+    for at, pool in enumerate(shape.pools):
+        own = np.flatnonzero(owner == at)
+        if own.size:
+            tasks = SpotWorkload(
+                submit_s=submit_s[own],
+                duration_s=duration_s[own],
+                hp=~tenants.is_spot[own],
+                pods=pods[own],
+                pod_milli=milli[own],
+            )
+            pools.append(SpotPool(pool, _cards(pool), own, tasks))
+    return SpotPools(
+        pools=tuple(pools),
+        is_spot=tenants.is_spot,
+        group=tenants.group,
+        offset_us=offset,
+        origin_us=0 if first is None else first - offset,
+        has_calendar=first is not None,
+        notes=tuple(notes),
+    )
+
+
+def loads_of(jobs: TraceJobs, pools: SpotPools) -> tuple[PoolLoad, ...]:
+    """Return what each pool is asked for; over no time at all by its whole work per hour."""
+    span_s = max(jobs.span_s, 3600.0)
+    found = []
+    for pool in pools.pools:
+        work = pool.workload
+        gpu_s = work.size_milli / MILLI * work.duration_s / (pool.gpus * span_s)
+        found.append(
+            PoolLoad(
+                pool.name, pool.gpus, float(gpu_s[work.hp].sum()), float(gpu_s[~work.hp].sum())
+            )
+        )
+    return tuple(found)
+
+
+def _shape(jobs: TraceJobs, settings: Mapping[str, Any]) -> tuple[ClusterShape, list[str]]:
+    """Return the cluster with nodes in every pool, and what is assumed of it."""
+    shape, notes = shape_of(settings), []
+    if shape is None or shape.gpus is None:
+        if shape is not None and len(shape.pools) > 1:
+            raise SettingError(["cluster"], f"{shape} needs a number of nodes of every type")
+        each = (shape.pool.gpus_per_node if shape else None) or USUAL_CARDS
+        gpus = _enough(jobs, each)
+        shape = ClusterShape((GpuPool(gpus, each, shape.pool.gpu_type if shape else None),))
+        notes.append(
+            f"the cluster has {counted(gpus // each, 'node')} of {each} GPUs, the fewest on which "
+            "no job waits; set cluster for another size"
+        )
+    elif any(pool.gpus_per_node is None for pool in shape.pools):
+        notes.append(f"nodes of {USUAL_CARDS} GPUs are assumed; set cluster to nodes x GPUs")
+    for pool in shape.pools:
+        if (pool.gpus_per_node or 0) > MOST_CARDS:
+            raise SettingError(
+                ["cluster"], f"a node may have {MOST_CARDS} GPUs here, got {pool.gpus_per_node}"
+            )
+    return shape, notes
+
+
+def _enough(jobs: TraceJobs, each: int) -> int:
+    from gpuplan.simkit.cluster.parameters import Cluster
+    from gpuplan.simkit.cluster.simulator import enough_gpus
+
+    one = Cluster(order="arrival", gpus=each, gpus_per_node=each)
+    widest = -(-int(jobs.workload.gpus.max()) // each) * each
+    pods = tenants_of(jobs).pods
+    apart = int(pods.max()) * each  # pods of more than half a node have one each
+    return max(enough_gpus(jobs.workload, one), widest, apart)
+
+
+def _cards(pool: GpuPool) -> IntArray:
+    """Return the GPUs of each node; the last may have fewer where none were given."""
+    gpus, each = int(pool.gpus or 0), pool.gpus_per_node or USUAL_CARDS
+    full, rest = divmod(gpus, each)
+    return np.array([each] * full + [rest] * (rest > 0), np.int64)
+
+
+def _pods(
+    gpus: FloatArray, workers: IntArray, shape: ClusterShape
+) -> tuple[IntArray, IntArray, int]:
+    """Return milli-GPU of a pod, pods of each job, and how many had no whole GPUs.
+
+    A job without workers that is larger than a node becomes pods of equal size.
+    """
+    each = max(int(_cards(pool).max()) for pool in shape.pools)
+    per_worker = gpus / workers
+    split = np.maximum(1, -(-per_worker // each)).astype(np.int64)
+    pods, per_pod = workers * split, per_worker / split
+    milli = np.maximum(1, np.rint(per_pod * MILLI)).astype(np.int64)
+    is_large = milli > MILLI
+    rounded = is_large & (milli % MILLI != 0)
+    milli = np.where(is_large, -(-milli // MILLI) * MILLI, milli)
+    return milli, pods, int((rounded & (split == 1)).sum())
+
+
+def _owners(gpu_type: pl.Series, shape: ClusterShape) -> IntArray:
+    """Return the pool of each job. Raises `SettingError` where it has none."""
+    if len(shape.pools) == 1:
+        return np.zeros(len(gpu_type), np.int64)
+    names = gpu_type.fill_null("")
+    pool_of: dict[str, int] = {}
+    for name in names.unique(maintain_order=True):
+        own = [
+            at
+            for at, pool in enumerate(shape.pools)
+            if name == pool.gpu_type or same_gpu(gpu_name(name), gpu_name(str(pool.gpu_type)))
+        ]
+        if len(own) == 1:
+            pool_of[name] = own[0]
+    missing = [
+        name or "no type" for name in names.unique(maintain_order=True) if name not in pool_of
+    ]
+    if missing:
+        raise SettingError(
+            ["cluster"],
+            f"jobs ask for {listed(missing)}, of which {shape} has none",
+            "add GPUs of these types, or leave the jobs out with --where",
+        )
+    owners: IntArray = names.replace_strict(pool_of, return_dtype=pl.Int64).to_numpy()
+    return owners

@@ -1,0 +1,161 @@
+"""Runs of several pools as one: what `gpuplan.simkit.run.Run` asks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.planner.policies.spot.pools import SpotPools
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.run import Leases, Usage, one_lease
+from gpuplan.simkit.spot.pool import MILLI
+from gpuplan.simkit.spot.simulator import SpotRun
+from gpuplan.simkit.time import MICROS
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Every run of every job, those at the end included; arrays of one shape (k,).
+
+    Attributes:
+        job: place of its job among all.
+        start_us, stop_us: microseconds after the first submission; of one that goes on, the end.
+        milli: milli-GPU it holds.
+        is_evicted, goes_on: how it ended.
+    """
+
+    job: IntArray
+    start_us: IntArray
+    stop_us: IntArray
+    milli: IntArray
+    is_evicted: BoolArray
+    goes_on: BoolArray
+
+
+@dataclass(frozen=True, slots=True)
+class LentRun:
+    """What happened in all pools; implements `gpuplan.simkit.run.Run`.
+
+    A job that is unfinished at the end counts as finished then.
+
+    Attributes:
+        submit_us, start_us, finish_us: after the first submission; shape (n,).
+        is_finished: whether each ended by itself.
+        evictions: of each.
+        wasted_milli_s: lost work and start-ups of each, milli-GPU seconds.
+        runs: of all jobs.
+        gpus: of all pools.
+        end_us: end of the replay.
+    """
+
+    submit_us: IntArray
+    start_us: IntArray
+    finish_us: IntArray
+    is_finished: BoolArray
+    evictions: IntArray
+    wasted_milli_s: IntArray
+    runs: Runs
+    gpus: int
+    end_us: int
+
+    @property
+    def ran_us(self) -> IntArray:
+        """Time in which each job held GPUs."""
+        length = (self.runs.stop_us - self.runs.start_us).astype(np.float64)
+        return np.bincount(self.runs.job, length, self.submit_us.size).astype(np.int64)
+
+    @property
+    def waited_us(self) -> IntArray:
+        """Time of each job without GPUs."""
+        found: IntArray = np.maximum(self.finish_us - self.submit_us - self.ran_us, 0)
+        return found
+
+    @property
+    def held_gpu_us(self) -> FloatArray:
+        """GPU time that each job held."""
+        runs = self.runs
+        area = (runs.stop_us - runs.start_us) * (runs.milli / MILLI)
+        return np.bincount(runs.job, area, self.submit_us.size)
+
+    @property
+    def stops(self) -> IntArray:
+        """How often each job was evicted."""
+        return self.evictions
+
+    @property
+    def usage(self) -> Usage:
+        """GPUs in use and jobs waiting over time."""
+        runs = self.runs
+        time = np.unique(
+            np.concatenate((self.submit_us, runs.start_us, runs.stop_us, [self.end_us]))
+        )
+        milli = _until(runs.start_us, runs.milli, time) - _until(runs.stop_us, runs.milli, time)
+        ones = np.ones(runs.job.size, np.int64)
+        again = ~runs.goes_on & (runs.stop_us < self.finish_us[runs.job])
+        waiting = (
+            _until(self.submit_us, np.ones(self.submit_us.size, np.int64), time)
+            - _until(runs.start_us, ones, time)
+            + _until(runs.stop_us[again], ones[again], time)
+        )
+        waiting[time >= self.end_us] = 0
+        return Usage(time, -(-milli // MILLI), waiting)
+
+    @property
+    def capacity(self) -> int:
+        """GPUs of the cluster."""
+        return self.gpus
+
+    @property
+    def rented(self) -> Leases:
+        """The cluster, from the first submission to the last finish."""
+        return one_lease(int(self.submit_us[0]), int(self.finish_us.max()), self.gpus)
+
+
+def _until(event_us: IntArray, amount: IntArray, time_us: IntArray) -> IntArray:
+    """Return the sum of the amounts of all events up to each time."""
+    order = np.argsort(event_us, kind="stable")
+    total = np.append(0, np.cumsum(amount[order]))
+    found: IntArray = total[np.searchsorted(event_us[order], time_us, side="right")]
+    return found
+
+
+def joined(pools: SpotPools, found: Sequence[SpotRun], submit_us: IntArray) -> LentRun:
+    """Return the runs of all pools as one, in the order of all jobs."""
+    n = submit_us.size
+    begin_s = pools.offset_us / MICROS
+    end_us = max(round((one.end_s - begin_s) * MICROS) for one in found)
+    end_us = max(end_us, int(submit_us[-1]) + 1)
+    finish = np.full(n, end_us, np.int64)
+    start = np.full(n, end_us, np.int64)
+    finished = np.zeros(n, np.bool_)
+    evictions, wasted = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    parts = []
+    for pool, run in zip(pools.pools, found, strict=True):
+        jobs, size = pool.jobs, pool.workload.size_milli
+        done, begun = run.finish_s >= 0, run.first_start_s >= 0
+        finish[jobs[done]] = run.finish_s[done] * MICROS - pools.offset_us
+        start[jobs[begun]] = run.first_start_s[begun] * MICROS - pools.offset_us
+        finished[jobs] = done
+        evictions[jobs], wasted[jobs] = run.evictions, run.wasted_milli_s
+        task = np.concatenate((run.run_task, run.running))
+        alive = np.arange(task.size) >= run.run_task.size
+        since = np.concatenate((run.run_start_s, run.running_since_s)) * MICROS - pools.offset_us
+        until = np.full(task.size, end_us, np.int64)
+        until[~alive] = run.run_stop_s * MICROS - pools.offset_us
+        evicted = np.zeros(task.size, np.bool_)
+        evicted[~alive] = run.run_end == 1
+        parts.append((jobs[task], since, np.maximum(until, since), size[task], evicted, alive))
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return LentRun(
+        submit_us=submit_us,
+        start_us=np.minimum(start, finish),
+        finish_us=np.maximum(finish, submit_us),
+        is_finished=finished,
+        evictions=evictions,
+        wasted_milli_s=wasted,
+        runs=Runs(*columns),
+        gpus=sum(pool.gpus for pool in pools.pools),
+        end_us=end_us,
+    )

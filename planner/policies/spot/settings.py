@@ -1,0 +1,154 @@
+"""What may be set of the policies that lend GPUs as spot."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.policies.cluster_settings import SHARED
+from gpuplan.planner.policies.scaled_jobs import PAID_BY, USUAL
+from gpuplan.planner.runs.cluster_setting import SIZES
+from gpuplan.planner.runs.settings import Setting, setting_error
+from gpuplan.simkit.spot.parameters import BOUNDS, ETA_RULES, SCHEDULERS, SpotScheduler
+
+FORECASTS = ("auto", "last-value", "orglinear", "last-week-peak", "exact")
+"""What high-priority demand may be bounded by."""
+
+GFS = "Duan et al., GFS, ASPLOS 2026"
+ABOUT: dict[str, tuple[str, str]] = {
+    "gfs": ("lends what a forecast leaves idle", GFS),
+    "gfs-e": ("GFS with last week's peak in place of the forecast", GFS),
+    "gfs-d": ("GFS with a quota that does not follow evictions", GFS),
+    "gfs-s": ("GFS that only packs: nodes are not kept apart by priority and evictions", GFS),
+    "gfs-p": ("GFS with random nodes and victims of evictions", GFS),
+    "gfs-sp": ("GFS that only packs, with random victims", GFS),
+    "yarn-cs": ("evicts the latest starts", "Hadoop capacity scheduler"),
+    "lyra": (
+        "spot and high priority on nodes of their own; evicts the fewest",
+        "after Li et al., Lyra, EuroSys 2023",
+    ),
+    "fgd": (
+        "least growth of fragmentation, for placement and eviction",
+        "Weng et al., FGD, ATC 2023",
+    ),
+    "chronus": (
+        "spot holds leases of 5 minutes that are not renewed where others need the GPUs",
+        "after Gao et al., Chronus, SoCC 2021 (greedy)",
+    ),
+    "static-quota": ("first fit; spot may hold a fixed share of the GPUs", "textbook"),
+    "spot-first-fit": ("first come, first served, on the first node that fits", "textbook"),
+}
+"""Policy -> what it does, and where it comes from."""
+
+KERNEL_NAMES = {"spot-first-fit": "first-fit"}
+"""Policies that `SCHEDULERS` calls otherwise."""
+
+RENAMED = {"checkpoint_every_s": "checkpoint_s"}
+"""Settings that `SpotScheduler` calls otherwise."""
+
+OF_QUOTA: dict[str, Setting] = {
+    "forecast": Setting(
+        "choice",
+        "what high-priority demand is bounded by: auto (the best model in validation, fitted to "
+        "the hours before), last-value, orglinear, last-week-peak, or exact (the future itself)",
+        FORECASTS,
+    ),
+    "p": Setting("number", "probability with which demand stays below its bound", at_most=0.9999),
+    "aggregate": Setting(
+        "choice", "bound of the pool's demand, or the sum of the bounds of all groups", BOUNDS
+    ),
+    "eta_rule": Setting(
+        "choice",
+        "how the quota follows evictions: towards the rate 1 - p (target), towards p (literal), "
+        "or not (fixed)",
+        ETA_RULES,
+    ),
+    "eta_min": Setting("number", "least factor of the quota", at_most=100),
+    "eta_max": Setting("number", "greatest factor of the quota", at_most=100),
+    "longest_wait_s": Setting("duration", "spot waits above this raise the quota"),
+}
+OF_ALL: dict[str, Setting] = {
+    "guarantee_h": Setting("count", "hours for which a spot run is guaranteed", at_most=24),
+    "blocking": Setting("flag", "whether a job that does not fit holds up those behind it"),
+    "checkpoint_every_s": Setting("duration", "run time between checkpoints of a spot job"),
+    "grace_s": Setting("duration", "how long an evicted job works on"),
+    "restart_s": Setting("duration", "start-up after an eviction, up to 8 GPUs"),
+    "restart_gang_s": Setting("duration", "start-up after an eviction above 8 GPUs"),
+    "tick_s": Setting("duration", "time between updates of the quota", at_most=86_400),
+    "drain_s": Setting("duration", "how long after the last submission jobs may still finish"),
+    "spot_usd_per_gpu_h": Setting(
+        "usd", "what spot jobs pay (--spot-price); none: 30% of the GPUs' price", unlimited=True
+    ),
+}
+DRAIN_S = 30 * 86_400.0
+SPOT_PRICE_SHARE = 0.3
+"""What spot costs, of the price of a GPU, where nobody says; assumed."""
+
+
+def lends(settings: Collection[str]) -> bool:
+    """Return whether a policy with these settings lends GPUs as spot."""
+    return "spot_usd_per_gpu_h" in settings
+
+
+def scheduler_of(policy: str) -> SpotScheduler:
+    """Return the rules of a policy as they are unless set."""
+    return SCHEDULERS[KERNEL_NAMES.get(policy, policy)]
+
+
+def settings_of(policy: str) -> dict[str, Setting]:
+    """Return what may be set of a policy, by name."""
+    usual = scheduler_of(policy)
+    own = dict(OF_ALL)
+    if usual.quota == "forecast":
+        own = {**OF_QUOTA, **own}
+        if policy == "gfs-d":
+            del own["eta_rule"]
+    elif usual.quota == "share":
+        own = {"quota_share": Setting("number", "share of the GPUs", at_most=1), **own}
+    if usual.victims == "gfs":
+        own["beta"] = Setting("number", "weight of wasted work against the eviction rate")
+    if usual.leases:
+        del own["grace_s"]
+    size = {name: SHARED[name] for name in SIZES}
+    return {**size, **own, **{name: SHARED[name] for name in PAID_BY}}
+
+
+def defaults_of(policy: str) -> dict[str, Any]:
+    """Return the value of every setting of a policy where it is not set."""
+    usual = scheduler_of(policy)
+    of_kernel = {one.name: getattr(usual, one.name) for one in fields(SpotScheduler)}
+    known = {
+        **default_settings(),
+        **USUAL,
+        **of_kernel,
+        **{name: of_kernel[other] for name, other in RENAMED.items()},
+        "forecast": "last-week-peak" if policy == "gfs-e" else "auto",
+        "drain_s": DRAIN_S,
+        "spot_usd_per_gpu_h": None,
+    }
+    return {name: known[name] for name in settings_of(policy)}
+
+
+def scheduler_with(policy: str, values: Mapping[str, Any]) -> SpotScheduler:
+    """Return the rules of a policy under settings.
+
+    Raises:
+        SettingError: a value that it cannot have.
+    """
+    usual = scheduler_of(policy)
+    given: dict[str, Any] = {}
+    for one in fields(SpotScheduler):
+        name = next((name for name, other in RENAMED.items() if other == one.name), one.name)
+        if name not in settings_of(policy):
+            continue
+        value = values[name]
+        given[one.name] = round(value) if isinstance(getattr(usual, one.name), int) else value
+        if isinstance(getattr(usual, one.name), bool):
+            given[one.name] = bool(value)
+    try:
+        return replace(usual, **given)
+    except ValueError as error:
+        called = {other: name for name, other in RENAMED.items()}
+        raise setting_error(error, settings_of(policy), called) from error

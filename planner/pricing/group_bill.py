@@ -1,0 +1,308 @@
+"""The bill of a log by group, user, class or GPU type, exact to the cent.
+
+Jobs pay for the GPU-hours that they hold. Where a cluster is given, what no job holds is idle:
+shown apart, or spread over the jobs of its GPU type by their GPU-hours. Amounts are exact fractions
+until they are rounded, and every set of rows adds up to its total.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.time_units import HOUR_US, MONTH_H
+from gpuplan.planner.pricing.cents import split_cents, whole_cents
+from gpuplan.planner.pricing.gpu_hours import UNKNOWN, GpuHours
+from gpuplan.planner.pricing.type_prices import TypePrice
+
+MONTH = Fraction(MONTH_H)
+
+
+@dataclass(frozen=True, slots=True)
+class BilledCell:
+    """What one name pays for one GPU type in one period.
+
+    Attributes:
+        name: None for GPUs that no job holds.
+        gpu_type: place in `GpuHours.gpu_types`, or after these in the order of the cluster.
+        period: place among the periods.
+        gpu_h: GPU-hours.
+        cents: the amount.
+    """
+
+    name: str | None
+    gpu_type: int
+    period: int
+    gpu_h: float
+    cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowAmounts:
+    """Amounts of one row of a bill.
+
+    Attributes:
+        name: None for GPUs that no job holds.
+        gpu_h: GPU-hours held; those of idle GPUs where they stand apart.
+        cents: in the window.
+        month_cents: in a month at this rate.
+        idle_month_cents: part of it that pays for idle GPUs.
+    """
+
+    name: str | None
+    gpu_h: float
+    cents: int
+    month_cents: int
+    idle_month_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBill:
+    """A bill; see the module.
+
+    Attributes:
+        hours: what is billed.
+        gpu_types: those of the log, then those that only the cluster has.
+        prices: of each type.
+        cluster: GPUs of each type; empty where only what jobs hold is billed.
+        rows: by amount, idle GPUs last.
+        cells: by row, type and period; they add up to the rows.
+        type_month_cents: amount of each type in a month, and what of it is idle.
+        cents, month_cents, idle_month_cents: of all rows.
+        is_spread: whether jobs pay for idle GPUs.
+    """
+
+    hours: GpuHours
+    gpu_types: tuple[str | None, ...]
+    prices: tuple[TypePrice, ...]
+    cluster: tuple[int, ...]
+    rows: tuple[RowAmounts, ...]
+    cells: tuple[BilledCell, ...]
+    type_month_cents: tuple[tuple[int, int], ...]
+    cents: int
+    month_cents: int
+    idle_month_cents: int
+    is_spread: bool = False
+
+
+Cell = tuple[str | None, int, int]  # name, type, period
+
+
+def bill_of(
+    hours: GpuHours,
+    prices: Mapping[str | None, TypePrice],
+    cluster: Mapping[str | None, int],
+    *,
+    spread_idle: bool = False,
+) -> GroupBill:
+    """Return the bill of GPU-hours.
+
+    Args:
+        hours: what jobs held.
+        prices: of every type of the log and of the cluster.
+        cluster: GPUs by type, as `cluster_of` returns them; empty for no idle GPUs.
+        spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
+
+    Raises:
+        UsageError: jobs hold more GPU-hours in a period than the cluster has.
+    """
+    types = (*hours.gpu_types, *(name for name in cluster if name not in hours.gpu_types))
+    rate = [Fraction(str(prices[name].usd_per_gpu_h)) for name in types]
+    usd: dict[Cell, Fraction] = {}
+    gpu_h: dict[Cell, float] = {}
+    for place, kind, period in np.argwhere(hours.gpu_h > 0).tolist():
+        held = float(hours.gpu_h[place, kind, period])
+        cell = (hours.names[place], kind, period)
+        gpu_h[cell], usd[cell] = held, Fraction(held) * rate[kind]
+    for name in hours.names:  # all its jobs ended as they began
+        usd.setdefault((name, 0, 0), Fraction(0))
+        gpu_h.setdefault((name, 0, 0), 0.0)
+    idle = _idle(hours, types, rate, cluster)
+    idle_usd: dict[Cell, Fraction] = {}
+    if spread_idle:
+        idle_usd = _spread(hours, types, idle)
+    else:
+        for (kind, period), (spare_h, amount) in idle.items():
+            usd[None, kind, period], gpu_h[None, kind, period] = amount, spare_h
+            idle_usd[None, kind, period] = amount
+    for cell, amount in idle_usd.items():
+        if cell[0] is not None:
+            usd[cell] = usd.get(cell, Fraction(0)) + amount
+            gpu_h.setdefault(cell, 0.0)
+    to_month = MONTH * HOUR_US / hours.window_us
+    total = sum(usd.values(), Fraction(0))
+    names: list[str | None] = [*hours.names, *([None] if idle and not spread_idle else [])]
+    by_name = _sums(usd, 0)
+    cents = whole_cents(total)
+    month = whole_cents(total * to_month)
+    parts = [by_name.get(name, Fraction(0)) for name in names]
+    in_window = split_cents(cents, parts)
+    in_month = split_cents(month, [part * to_month for part in parts])
+    of_idle = _sums(idle_usd, 0)
+    idle_parts = [of_idle.get(name, Fraction(0)) * to_month for name in names]
+    idle_month = whole_cents(sum(idle_parts, Fraction(0)))
+    idle_in_month = split_cents(idle_month, idle_parts)
+    if not spread_idle and idle:
+        idle_in_month = [0] * (len(names) - 1) + in_month[-1:]
+        idle_month = in_month[-1]
+    hours_of = _sums_of_hours(gpu_h)
+    rows = tuple(
+        RowAmounts(name, hours_of.get(name, 0.0), *amounts)
+        for name, *amounts in zip(names, in_window, in_month, idle_in_month, strict=True)
+    )
+    by_type = _sums(usd, 1)
+    idle_by_type = _sums(idle_usd, 1)
+    kinds = range(len(types))
+    type_month = split_cents(month, [by_type.get(k, Fraction(0)) * to_month for k in kinds])
+    type_idle = split_cents(
+        whole_cents(sum(idle_by_type.values(), Fraction(0)) * to_month),
+        [idle_by_type.get(k, Fraction(0)) * to_month for k in kinds],
+    )
+    return GroupBill(
+        hours=hours,
+        gpu_types=types,
+        prices=tuple(prices[name] for name in types),
+        cluster=tuple(cluster.get(name, 0) for name in types) if cluster else (),
+        rows=tuple(sorted(rows, key=lambda row: (row.name is None, -row.month_cents))),
+        cells=tuple(_cells(rows, usd, gpu_h)),
+        type_month_cents=tuple(zip(type_month, type_idle, strict=True)),
+        cents=cents,
+        month_cents=month,
+        idle_month_cents=idle_month,
+        is_spread=spread_idle,
+    )
+
+
+def _idle(
+    hours: GpuHours,
+    types: Sequence[str | None],
+    rate: Sequence[Fraction],
+    cluster: Mapping[str | None, int],
+) -> dict[tuple[int, int], tuple[float, Fraction]]:
+    """Return GPU-hours that no job holds and their cost, by type and period."""
+    found = {}
+    for kind, name in enumerate(types if cluster else ()):
+        for period in range(hours.edges_us.size - 1):
+            lasting = int(hours.edges_us[period + 1] - hours.edges_us[period])
+            there = Fraction(cluster.get(name, 0) * lasting, HOUR_US)
+            used = Fraction(0)
+            if kind < len(hours.gpu_types):
+                column = hours.gpu_h[:, kind, period]
+                used = sum((Fraction(float(one)) for one in column), Fraction(0))
+            if used > there * (1 + Fraction(1, 10**9)):
+                mean = float(used) * HOUR_US / lasting
+                raise UsageError(
+                    f"--cluster: jobs hold {mean:,.1f} {name or 'GPUs'} on average in one month of "
+                    f"the log, more than the {cluster.get(name, 0):,} given\n"
+                    "  next: --cluster with all GPUs, or --cluster peak"
+                )
+            spare = max(there - used, Fraction(0))
+            found[kind, period] = float(spare), spare * rate[kind]
+    return found
+
+
+def _spread(
+    hours: GpuHours,
+    types: Sequence[str | None],
+    idle: Mapping[tuple[int, int], tuple[float, Fraction]],
+) -> dict[Cell, Fraction]:
+    """Return who pays for idle GPUs: the jobs of the type by GPU-hours, all where it has none."""
+    found: dict[Cell, Fraction] = defaultdict(Fraction)
+    for kind in range(len(types)):
+        of_type = hours.gpu_h[:, kind] if kind < len(hours.gpu_types) else np.zeros((1, 1))
+        held = of_type.sum(axis=1) if of_type.any() else hours.gpu_h.sum(axis=(1, 2))
+        if not held.any():
+            held = hours.jobs.astype(np.float64)
+        weights = [Fraction(float(one)) for one in held]
+        whole = sum(weights, Fraction(0))
+        for (other, period), (_, amount) in idle.items():
+            if other == kind:
+                for name, weight in zip(hours.names, weights, strict=True):
+                    found[name, kind, period] += amount * weight / whole
+    return found
+
+
+def _sums(usd: Mapping[Cell, Fraction], place: int) -> dict[str | int | None, Fraction]:
+    found: dict[str | int | None, Fraction] = defaultdict(Fraction)
+    for cell, amount in usd.items():
+        found[cell[place]] += amount
+    return dict(found)
+
+
+def _sums_of_hours(gpu_h: Mapping[Cell, float]) -> dict[str | None, float]:
+    found: dict[str | None, float] = defaultdict(float)
+    for (name, _, _), held in gpu_h.items():
+        found[name] += held
+    return dict(found)
+
+
+def _cells(
+    rows: Sequence[RowAmounts], usd: Mapping[Cell, Fraction], gpu_h: Mapping[Cell, float]
+) -> list[BilledCell]:
+    """Return the cells of all rows in their order; those of a row add up to it."""
+    of_row: dict[str | None, list[Cell]] = defaultdict(list)
+    for cell in sorted(usd, key=lambda one: one[1:]):
+        of_row[cell[0]].append(cell)
+    found = []
+    for row in rows:
+        cells = of_row[row.name]
+        amounts = split_cents(row.cents, [usd[cell] for cell in cells])
+        found += [
+            BilledCell(*cell, gpu_h=gpu_h.get(cell, 0.0), cents=cents)
+            for cell, cents in zip(cells, amounts, strict=True)
+        ]
+    return found
+
+
+def cluster_of(
+    hours: GpuHours, given: Sequence[tuple[str | None, int]] | None, *, is_peak: bool = False
+) -> dict[str | None, int]:
+    """Return the GPUs of each type.
+
+    Args:
+        hours: of the log.
+        given: type and GPUs of each pool; None for no cluster.
+        is_peak: take the most GPUs of each type that jobs held at once.
+
+    Raises:
+        UsageError: a type of the log that the cluster lacks, or GPUs of no type where the log
+            names several.
+    """
+    if is_peak:
+        peaks = zip(hours.gpu_types, hours.peak_gpus.tolist(), strict=True)
+        return {name: ceil(peak - 1e-9) for name, peak in peaks}
+    if given is None:
+        return {}
+    if len(given) == 1 and (given[0][0] is None or len(hours.gpu_types) == 1):
+        kind, gpus = given[0]
+        if len(hours.gpu_types) > 1:
+            each = ",".join(f"{name or UNKNOWN}=N" for name in hours.gpu_types)
+            raise UsageError(
+                f"--cluster {gpus}: the log has several GPU types\n"
+                f"  next: give the GPUs of each, --cluster {each}, or choose one with --where"
+            )
+        own = hours.gpu_types[0]
+        if kind is None or own is None or same_gpu(gpu_name(kind), gpu_name(own)):
+            return {own: gpus}
+    found: dict[str | None, int] = {}
+    for kind, gpus in given:
+        alike = (one for one in hours.gpu_types if one and kind and _same(kind, one))
+        found[next(alike, kind)] = gpus
+    missing = [one for one in hours.gpu_types if one not in found]
+    if missing:
+        raise UsageError(
+            f"--cluster: the log also has jobs on {', '.join(one or UNKNOWN for one in missing)}\n"
+            "  next: name their GPUs too, or choose jobs with --where"
+        )
+    return found
+
+
+def _same(one: str, other: str) -> bool:
+    return same_gpu(gpu_name(one), gpu_name(other))

@@ -1,0 +1,107 @@
+"""What an hour of each GPU type costs: as given, or the usual price in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.input_files import InputFile
+from gpuplan.analysis.prices.quote import quote, read_offers
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRequest:
+    """Which prices GPUs have.
+
+    Attributes:
+        usd_per_gpu_h: type -> US dollars per GPU-hour; the empty name is every other type.
+        prices: a price table or ``builtin``, for types without a price of their own.
+        provider: the provider in that table, such as ``aws`` or ``aws:spot``; None for the median
+            over all, on demand.
+        gpu: the type of jobs that name none, to look its price up.
+    """
+
+    usd_per_gpu_h: Mapping[str, float] = field(default_factory=dict)
+    prices: str | None = None
+    provider: str | None = None
+    gpu: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.provider is not None and self.prices is None:
+            raise UsageError("--provider: needs --prices FILE or builtin")
+        GpuPrices(self.usd_per_gpu_h)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any price."""
+        return bool(self.usd_per_gpu_h) or self.prices is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TypePrice:
+    """The price of one GPU type.
+
+    Attributes:
+        usd_per_gpu_h: US dollars per GPU-hour.
+        source: ``--price``, or the table.
+        provider: who asks it: the offers that it is the median of; empty where it was given.
+    """
+
+    usd_per_gpu_h: float
+    source: str = "--price"
+    provider: str = ""
+
+
+def prices_of(
+    request: PriceRequest, gpu_types: Iterable[str | None]
+) -> tuple[dict[str | None, TypePrice], tuple[InputFile, ...]]:
+    """Return the price of each type, and the price table where one was read.
+
+    Args:
+        request: what was given.
+        gpu_types: the types in a log; None for jobs that name none.
+
+    Raises:
+        InputError: a price table that cannot be used.
+        UsageError: a type without a price.
+    """
+    given = GpuPrices(request.usd_per_gpu_h)
+    found: dict[str | None, TypePrice] = {}
+    offers, inputs = None, tuple[InputFile, ...]()
+    if request.prices is not None:
+        offers, book = read_offers(request.prices)
+        if book is not None:
+            inputs = (InputFile(str(book.path), book.sha256, book.rows),)
+    for name in gpu_types:
+        called = name if name is not None else request.gpu
+        usd = given.of(called)
+        if usd is not None:
+            found[name] = TypePrice(usd)
+        elif offers is None:
+            raise UsageError(_missing(called, request))
+        elif called is None:
+            has = ", ".join(dict.fromkeys(one.gpu_type for one in offers))
+            raise UsageError(
+                "--prices: the jobs do not name their GPU\n"
+                f"  next: say which with --gpu, one of {has}"
+            )
+        else:
+            one = quote(offers, called, request.provider, source=request.prices or "")
+            found[name] = TypePrice(one.usd_per_gpu_h, one.source, ", ".join(one.offers))
+    return found, inputs
+
+
+def _missing(name: str | None, request: PriceRequest) -> str:
+    known = ", ".join(filter(None, request.usd_per_gpu_h))
+    if not request.is_given:
+        return (
+            "no price: say what a GPU-hour costs\n"
+            "  next: --price 1.29, or --prices builtin with the GPU type"
+        )
+    of = "jobs that name no GPU type" if name is None else name
+    return (
+        f"--price: {of} has no price, only {known}\n"
+        f"  next: --price {name or 'USD'}{'=USD' if name else ''} as well"
+    )

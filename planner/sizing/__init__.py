@@ -1,0 +1,1 @@
+"""How many GPUs a workload needs, and how many to commit to."""

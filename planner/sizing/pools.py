@@ -1,0 +1,140 @@
+"""The jobs of a trace by GPU type: each type is a pool whose jobs run on no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.characterize.today import Today, today
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.analysis.gpu_names import gpu_name, same_gpu
+from gpuplan.analysis.jobs import job_arrays
+from gpuplan.analysis.trace import Trace, scale_arrivals
+from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
+from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
+
+COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
+"""Canonical columns that pools read, besides those of a replay."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobPool:
+    """Jobs that share the GPUs of one type.
+
+    Attributes:
+        gpu_type: None where the log names none.
+        jobs: to replay, with the growth asked for.
+        window_us: first submission to last recorded end, with that growth.
+        seen: what the log shows of them today.
+        shape: of today's GPUs, as given; None where nothing is.
+    """
+
+    gpu_type: str | None
+    jobs: TraceJobs
+    window_us: int
+    seen: Today
+    shape: GpuPool | None
+
+    @property
+    def gpus_per_node(self) -> int | None:
+        """GPUs of a node; None where nodes do not matter."""
+        return None if self.shape is None else self.shape.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTerms:
+    """How jobs become pools.
+
+    Attributes:
+        gpu: the type of jobs that name none.
+        shape: today's cluster; None where nobody gave it.
+        growth: of arrivals; 0.2 divides the times between them by 1.2.
+        deadlines, deadline_factor: as `jobs_of` takes them.
+        include_running: replay jobs that still run as if they had ended.
+        seed: of what is random.
+    """
+
+    gpu: str | None
+    shape: ClusterShape | None
+    growth: float
+    deadlines: str | None
+    deadline_factor: tuple[float, float] | None
+    include_running: bool
+    seed: int
+
+
+def pools_of(trace: Trace, terms: PoolTerms) -> tuple[JobPool, ...]:
+    """Return the pools of a trace, most GPU-hours first.
+
+    Args:
+        trace: with `COLUMNS` and those that `jobs_of` reads.
+        terms: how.
+
+    Raises:
+        InputError: no job can be replayed.
+        UsageError: a cluster without one of the types.
+    """
+    if terms.gpu is not None:
+        trace = _with_jobs(trace, trace.jobs.with_columns(pl.col("gpu_type").fill_null(terms.gpu)))
+    counted = job_arrays(trace.jobs, include_running=terms.include_running).timed_gpu()
+    kinds = trace.jobs["gpu_type"].filter(pl.Series(counted)).unique(maintain_order=True).to_list()
+    if len(kinds) < 2:
+        kind = kinds[0] if kinds else None
+        return (_pool(trace, kind, terms, _shape_of(kind, terms.shape, len(kinds))),)
+    found = []
+    for kind in kinds:
+        mine = pl.col("gpu_type").is_null() if kind is None else pl.col("gpu_type") == kind
+        shape = _shape_of(kind, terms.shape, len(kinds))
+        found.append(_pool(_with_jobs(trace, trace.jobs.filter(mine)), kind, terms, shape))
+    return tuple(sorted(found, key=lambda pool: -pool.seen.usage.gpu_h))
+
+
+def _with_jobs(trace: Trace, jobs: pl.DataFrame) -> Trace:
+    return replace(trace, jobs=jobs)
+
+
+def _pool(trace: Trace, kind: str | None, terms: PoolTerms, shape: GpuPool | None) -> JobPool:
+    seen = today(trace)
+    if terms.growth:
+        trace = _with_jobs(trace, scale_arrivals(trace.jobs, 1 / (1 + terms.growth)))
+    deadlines, _ = np.random.default_rng(terms.seed).spawn(2)  # as every replay draws them
+    jobs = jobs_of(
+        trace,
+        deadlines,
+        terms.deadline_factor,
+        deadlines=terms.deadlines,
+        include_running=terms.include_running,
+        to_last_end=True,
+    )
+    if seen is None:  # all its jobs still run, and are replayed with the time so far
+        raise InputError(
+            trace.path,
+            "no job with GPUs has ended, so nothing shows how many are in use today",
+            hint="loosen --where, or use a later log",
+        )
+    return JobPool(kind, jobs, jobs.window_us or 0, seen, shape)
+
+
+def _shape_of(kind: str | None, shape: ClusterShape | None, kinds: int) -> GpuPool | None:
+    """Return today's GPUs of a type. Raises `UsageError` where the cluster has none of it."""
+    if shape is None:
+        return None
+    for pool in shape.pools:
+        if pool.gpu_type is None:
+            if kinds > 1 and pool.gpus is not None:
+                raise UsageError(
+                    f"--cluster {shape}: the log has several GPU types\n"
+                    "  next: give the GPUs of each, such as A100=8x4,T4=16, or only the GPUs of a "
+                    "node, such as x8"
+                )
+            return pool
+        if kind is None and kinds == 1 and len(shape.pools) == 1:
+            return pool  # the option names the GPUs of the log
+        if kind is not None and same_gpu(gpu_name(pool.gpu_type), gpu_name(kind)):
+            return pool
+    raise UsageError(
+        f"--cluster {shape}: the log also has jobs on {kind or 'GPUs without a type'}\n"
+        "  next: name their GPUs too, or choose jobs with --where"
+    )

@@ -1,0 +1,192 @@
+"""One replay at one cluster size: waits, targets, and how sure both are.
+
+Confidence: the jobs keep the waits that they had in the replay, and blocks of consecutive jobs are
+resampled (moving blocks, see `gpuplan.analysis.bootstrap`; their length follows the memory of the
+waits themselves). That is how far the waits of other weeks of the same load may be from these. The
+interval of a percentile inverts that of the share of jobs below it (Woodruff, "Confidence intervals
+for medians and other position measures", JASA 47, 1952).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuplan.analysis.block_length import block_length
+from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, interval
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.registry import find_policy
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sizing.targets import SLOWDOWN, Target
+from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
+from gpuplan.simkit.metrics import distribution
+from gpuplan.simkit.time import MICROS
+
+PERCENTILES = (50, 90, 95, 99)
+FEWEST_JOBS = 20
+"""Fewer jobs have no interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How intervals are made.
+
+    Attributes:
+        level: percent.
+        resamples: how many.
+        seed: of the resamples; the same for every size.
+    """
+
+    level: float
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayTerms:
+    """What the replays of all sizes share.
+
+    Attributes:
+        policy: with its settings, but for its size.
+        rng: what is random is drawn from a copy for each size.
+        gpus_per_node: GPUs of a node; None where nodes do not matter.
+        targets: to judge.
+        confidence: of the intervals; None for none.
+    """
+
+    policy: Contender
+    rng: np.random.Generator
+    gpus_per_node: int | None
+    targets: tuple[Target, ...]
+    confidence: Resampling | None
+
+
+@dataclass(frozen=True, slots=True)
+class SizedReplay:
+    """What a replay at one size shows; times in seconds.
+
+    Attributes:
+        gpus: of the cluster.
+        waits: mean, median, P90, P95 and P99 of the waits by name.
+        mean_slowdown: JCT over run time, mean over jobs that run; None where none runs.
+        utilization: GPU time of jobs over that of the cluster, as `gpuplan simulate` counts it.
+        target_values: the statistic of each target.
+        meets: whether all targets are met.
+        met_share: share of the resamples that meet all targets; None without confidence.
+        tail: share of the resamples beyond each end of an interval, for its number of blocks.
+        mean_wait_interval, p95_wait_interval: None without confidence.
+        blocks: in a resample; 0 without confidence.
+    """
+
+    gpus: int
+    waits: dict[str, float]
+    mean_slowdown: float | None
+    utilization: float | None
+    target_values: tuple[float, ...]
+    meets: bool
+    met_share: float | None
+    tail: float
+    mean_wait_interval: tuple[float, float] | None
+    p95_wait_interval: tuple[float, float] | None
+    blocks: int
+
+    @property
+    def may_meet(self) -> bool:
+        """Whether the answer of a resample may be this size or a smaller one."""
+        return self.meets if self.met_share is None else self.met_share >= self.tail
+
+    @property
+    def surely_meets(self) -> bool:
+        """Whether hardly a resample needs more than this size."""
+        return self.meets if self.met_share is None else self.met_share >= 1 - self.tail
+
+
+def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
+    """Replay jobs on a cluster of so many GPUs, as ``gpuplan simulate`` does.
+
+    Raises:
+        UsageError: settings that no run can have, or a job that the policy cannot run.
+    """
+    policy = terms.policy
+    settings = dict(policy.settings)
+    if terms.gpus_per_node is None:
+        settings["gpus"] = gpus
+    else:
+        settings["cluster"] = ClusterShape((GpuPool(gpus, terms.gpus_per_node),))
+    if "usd_per_gpu_h" in find_policy(policy.policy).settings:
+        settings["usd_per_gpu_h"] = 1.0  # the bill is not used, and this one takes no market
+    sized = replace(policy, settings=settings)
+    found = sized.run(jobs, deepcopy(terms.rng), is_alone=True)
+    wait_s = found.run.waited_us / MICROS
+    run_s = jobs.workload.service_us / MICROS
+    runs = run_s > 0
+    slowdown = (wait_s[runs] + run_s[runs]) / run_s[runs]
+    values = tuple(
+        one.value(slowdown if one.quantity == SLOWDOWN else wait_s) for one in terms.targets
+    )
+    judged = zip(terms.targets, values, strict=True)
+    sure = _Sureness(None, 0.0, None, None, 0)
+    if terms.confidence is not None and wait_s.size >= FEWEST_JOBS:
+        every = np.ones(wait_s.size)
+        every[runs] = slowdown
+        sure = _sureness(wait_s, every, terms.targets, terms.confidence)
+    return SizedReplay(
+        gpus=gpus,
+        waits=distribution(wait_s, "wait", "s", PERCENTILES),
+        mean_slowdown=float(slowdown.mean()) if slowdown.size else None,
+        utilization=found.results.get("utilization"),
+        target_values=values,
+        meets=all(one.is_met(value) for one, value in judged),
+        met_share=sure.met_share,
+        tail=sure.tail,
+        mean_wait_interval=sure.mean_wait,
+        p95_wait_interval=sure.p95_wait,
+        blocks=sure.blocks,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sureness:
+    met_share: float | None
+    tail: float
+    mean_wait: tuple[float, float] | None
+    p95_wait: tuple[float, float] | None
+    blocks: int
+
+
+def _sureness(
+    wait_s: FloatArray, slowdown: FloatArray, targets: Sequence[Target], how: Resampling
+) -> _Sureness:
+    block = block_length(wait_s)
+    blocks = draw_blocks(wait_s.size, block, how.resamples, np.random.default_rng(how.seed))
+    met = np.ones(how.resamples, np.bool_)
+    for one in targets:
+        excess = one.excess(slowdown if one.quantity == SLOWDOWN else wait_s)
+        met &= blocks.sums(excess) <= 1e-9 * wait_s.size
+    means = blocks.sums(wait_s) / wait_s.size
+    return _Sureness(
+        met_share=float(met.mean()),
+        tail=expanded_tail(how.level, blocks.count) / 100,
+        mean_wait=interval(means, how.level, blocks.count),
+        p95_wait=_percentile_interval(wait_s, 0.95, blocks, how.level),
+        blocks=blocks.count,
+    )
+
+
+def _percentile_interval(
+    values: FloatArray, share: float, blocks: Blocks, level: float
+) -> tuple[float, float] | None:
+    """Return the interval of a percentile, by that of the share of values up to it."""
+    point = float(np.percentile(values, 100 * share))
+    below = (values <= point).astype(np.float64)
+    ends = interval(blocks.sums(below) / values.size, level, blocks.count)
+    if ends is None:
+        return None
+    center = float(below.mean())
+    low, high = (min(max(share + end - center, 0.0), 1.0) for end in ends)
+    found = np.percentile(values, [100 * low, 100 * high])
+    return min(float(found[0]), point), max(float(found[1]), point)

@@ -1,0 +1,81 @@
+"""Targets that a cluster size must meet: on waits, and on slowdowns.
+
+A target is met where a sum over the jobs is at most 0, so that it is judged in resamples by sums:
+
+    mean <= L        sum of x - L
+    P95 <= L         jobs with x > L, less 5% of all: at most so many may exceed the limit
+    share over T     jobs with x > T, less the share of all
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from gpuplan.simkit.arrays import FloatArray
+
+WAIT, SLOWDOWN = "wait", "slowdown"
+MEAN, PERCENTILE, OVER = "mean", "percentile", "over"
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One target.
+
+    Attributes:
+        text: as given.
+        quantity: ``wait`` in seconds, or ``slowdown``, JCT over run time.
+        statistic: ``mean``, ``percentile``, or ``over``: the share of jobs above a value.
+        at: the percentile, or the value; 0 for a mean.
+        limit: most that the statistic may be; a share for ``over``.
+    """
+
+    text: str
+    quantity: str
+    statistic: str
+    at: float
+    limit: float
+
+    @property
+    def least(self) -> float:
+        """The statistic where no job waits."""
+        ideal = 0.0 if self.quantity == WAIT else 1.0
+        return float(ideal > self.at) if self.statistic == OVER else ideal
+
+    def value(self, values: FloatArray) -> float:
+        """Return the statistic of the values of all jobs; of none the `least`."""
+        if not values.size:
+            return self.least
+        if self.statistic == MEAN:
+            return float(values.mean())
+        if self.statistic == PERCENTILE:
+            return float(np.percentile(values, self.at))
+        return float((values > self.at).mean())
+
+    def is_met(self, value: float) -> bool:
+        """Return whether a value of the statistic meets the target."""
+        return value <= self.limit
+
+    def excess(self, values: FloatArray) -> FloatArray:
+        """Return a number per job; the target is met where their sum is at most 0.
+
+        A percentile is met where at most the remaining share of the jobs exceeds the limit, without
+        the interpolation between two jobs that `value` makes.
+        """
+        found: FloatArray
+        if self.statistic == MEAN:
+            found = values - self.limit
+        elif self.statistic == PERCENTILE:
+            found = (values > self.limit) - (1 - self.at / 100)
+        else:
+            found = (values > self.at) - self.limit
+        return found
+
+
+def whole_multiple(gpus: float, step: int, *, up: bool = True) -> int:
+    """Return the multiple of a step at or above a number of GPUs, or at or below it; >= step."""
+    count = ceil(gpus / step - ROUNDING) if up else floor(gpus / step + ROUNDING)
+    return max(1, count) * step

@@ -1,0 +1,382 @@
+"""Say what a log costs a month, and who pays: by group, user, class or GPU type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.time_units import HOUR_US, MICROS, MONTH_H
+from gpuplan.analysis.trace import Selection, Trace
+from gpuplan.analysis.words import counted
+from gpuplan.planner.pricing.focus import focus_rows, month_names, row_name
+from gpuplan.planner.pricing.gpu_hours import BY, COLUMNS, UNKNOWN, gpu_hours
+from gpuplan.planner.pricing.group_bill import GroupBill, bill_of, cluster_of
+from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
+
+PEAK = "peak"
+Pools = tuple[tuple[str | None, int], ...]
+"""GPU type and GPUs of each pool of a cluster; None for GPUs of any type."""
+
+
+@dataclass(frozen=True, slots=True)
+class BillParameters:
+    """What was asked for, as JSON has it."""
+
+    by: str
+    cluster: str | None
+    idle: str
+    usd_per_gpu_h: dict[str, float]
+    prices: str | None
+    provider: str | None
+    gpu: str | None
+    include_running: bool
+    where: str | None
+    since: str | None
+    until: str | None
+    sample: int | None
+    scale_duration: float
+    scale_interarrival: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class BillRequest:
+    """Which jobs to bill, and how.
+
+    Attributes:
+        trace: a canonical trace.
+        jobs: which of its jobs.
+        by: what the bill is split by, one of `BY`.
+        prices: what GPUs cost.
+        cluster: its pools, ``peak`` for the most GPUs held at once; None bills what jobs hold.
+        cluster_text: the cluster as given.
+        spread_idle: let jobs pay for idle GPUs, instead of a row of their own.
+        include_running: bill jobs that still run for the time they have run so far.
+    """
+
+    trace: Path
+    jobs: Selection = field(default_factory=Selection)
+    by: str = "group"
+    prices: PriceRequest = field(default_factory=PriceRequest)
+    cluster: Pools | str | None = None
+    cluster_text: str | None = None
+    spread_idle: bool = False
+    include_running: bool = False
+
+    def __post_init__(self) -> None:
+        if self.by not in BY:
+            raise UsageError(f"--by {self.by}: expected one of {', '.join(BY)}")
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads."""
+        return (self.trace, self.prices.prices)
+
+    @property
+    def writes(self) -> tuple[Path, ...]:
+        """The files it writes: none."""
+        return ()
+
+    def check(self) -> None:
+        """Check what can be checked before the trace is read. Raises `UsageError`."""
+        if not self.prices.is_given:
+            prices_of(self.prices, [None])  # says that a price is needed
+        if self.spread_idle and self.cluster is None:
+            raise UsageError("--idle spread: needs --cluster, to know what is idle")
+
+    def parameters(self) -> BillParameters:
+        """Return what goes under ``parameters`` in the JSON output."""
+        return BillParameters(
+            by=self.by,
+            cluster=self.cluster_text,
+            idle="spread" if self.spread_idle else "apart",
+            usd_per_gpu_h=dict(self.prices.usd_per_gpu_h),
+            prices=self.prices.prices,
+            provider=self.prices.provider,
+            gpu=self.prices.gpu,
+            include_running=self.include_running,
+            **self.jobs.parameters(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BillGroup:
+    """One row of a bill.
+
+    Attributes:
+        name: the group, user, class or GPU type; ``unknown`` where the log names none, and
+            ``idle`` for GPUs that no job holds.
+        usd_per_month: its part of the bill.
+        gpu_h: GPU-hours that it holds in the window.
+        jobs: with a run time and GPUs.
+        mean_gpus: GPU-hours over the window.
+        share: of the whole bill; null where that is 0.
+        usd: its part of the bill of the window.
+        idle_usd_per_month: what of it pays for idle GPUs.
+    """
+
+    name: str
+    usd_per_month: float
+    gpu_h: float
+    jobs: int
+    mean_gpus: float
+    share: float | None
+    usd: float
+    idle_usd_per_month: float
+
+
+@dataclass(frozen=True, slots=True)
+class BillType:
+    """The bill of one GPU type.
+
+    Attributes:
+        gpu_type: the type; ``unknown`` for jobs that name none.
+        usd_per_gpu_h: its price.
+        price_source: where the price comes from.
+        gpus: of the cluster; null without one.
+        gpu_h: GPU-hours that jobs hold in the window.
+        mean_gpus: GPU-hours over the window.
+        peak_gpus: most GPUs held at once.
+        usd_per_month: its part of the bill.
+        idle_usd_per_month: what of it pays for idle GPUs.
+    """
+
+    gpu_type: str
+    usd_per_gpu_h: float
+    price_source: str
+    gpus: int | None
+    gpu_h: float
+    mean_gpus: float
+    peak_gpus: float
+    usd_per_month: float
+    idle_usd_per_month: float
+
+
+@dataclass(frozen=True, slots=True)
+class MonthPart:
+    """What one group pays in one calendar month.
+
+    Attributes:
+        name: as that of the group.
+        usd: the amount.
+    """
+
+    name: str
+    usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class BillMonth:
+    """One month of the window.
+
+    Attributes:
+        name: ``2017-10``; ``month 1`` where the log has no dates.
+        hours: of it within the window.
+        usd: the bill of these hours.
+        groups: who pays.
+    """
+
+    name: str
+    hours: float
+    usd: float
+    groups: tuple[MonthPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BillResults:
+    """The bill of a log.
+
+    Attributes:
+        usd_per_month: the whole bill, scaled to a month of 730.5 hours.
+        used_usd_per_month: of GPUs that jobs hold.
+        idle_usd_per_month: of GPUs that no job holds; null without a cluster.
+        idle_share: share of the cluster's GPU-hours that no job holds; null without a cluster.
+        usd: the whole bill of the window.
+        by: what the bill is split by.
+        jobs: billed.
+        window_s: first submission to last recorded end.
+        gpu_h: GPU-hours that jobs hold.
+        mean_gpus: GPU-hours over the window.
+        cluster_gpus: GPUs of the cluster; null without one.
+        groups: the rows of the bill, idle GPUs last; they add up to it.
+        gpu_types: the same by GPU type.
+        months: the bill of the window by month.
+    """
+
+    usd_per_month: float
+    used_usd_per_month: float
+    idle_usd_per_month: float | None
+    idle_share: float | None
+    usd: float
+    by: str
+    jobs: int
+    window_s: float
+    gpu_h: float
+    mean_gpus: float
+    cluster_gpus: int | None
+    groups: tuple[BillGroup, ...]
+    gpu_types: tuple[BillType, ...]
+    months: tuple[BillMonth, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BillStudy:
+    """The bill of a log.
+
+    Attributes:
+        request: what was asked for.
+        trace: as read.
+        bill: exact.
+        results: as JSON has them.
+        inputs: the files read.
+        warnings: what would change the reader's decision.
+    """
+
+    request: BillRequest
+    trace: Trace
+    bill: GroupBill
+    results: BillResults
+    inputs: tuple[InputFile, ...]
+    warnings: tuple[str, ...]
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the rows as FOCUS."""
+        return focus_rows(self.bill, self.request.by, self.trace.path.stem)
+
+
+def bill(request: BillRequest) -> BillStudy:
+    """Return the bill of a trace.
+
+    Raises:
+        InputError: the trace or a price table cannot be used.
+        UsageError: a GPU type without a price, or a cluster that the jobs do not fit.
+    """
+    request.check()
+    trace = read_trace(request.trace, request.jobs, columns=(*COLUMNS, BY[request.by]))
+    if request.prices.gpu is not None:
+        named = pl.col("gpu_type").fill_null(request.prices.gpu)
+        trace = replace(trace, jobs=trace.jobs.with_columns(named))
+    hours = gpu_hours(trace, request.by, include_running=request.include_running)
+    given = request.cluster
+    cluster = cluster_of(
+        hours, None if isinstance(given, str) else given, is_peak=isinstance(given, str)
+    )
+    prices, tables = prices_of(request.prices, dict.fromkeys((*hours.gpu_types, *cluster)))
+    found = bill_of(hours, prices, cluster, spread_idle=request.spread_idle)
+    return BillStudy(
+        request=request,
+        trace=trace,
+        bill=found,
+        results=_results(request, trace, found),
+        inputs=(trace_input(trace), *tables),
+        warnings=tuple(_warnings(request, trace, found)),
+    )
+
+
+def _results(request: BillRequest, trace: Trace, found: GroupBill) -> BillResults:
+    hours = found.hours
+    window_h = hours.window_us / HOUR_US
+    jobs = dict(zip(hours.names, hours.jobs.tolist(), strict=True))
+    held = float(hours.gpu_h.sum())
+    gpus = sum(found.cluster) if found.cluster else None
+    groups = tuple(
+        BillGroup(
+            name=row_name(row.name, hours.names),
+            usd_per_month=row.month_cents / 100,
+            gpu_h=row.gpu_h,
+            jobs=0 if row.name is None else jobs[row.name],
+            mean_gpus=row.gpu_h / window_h,
+            share=row.month_cents / found.month_cents if found.month_cents else None,
+            usd=row.cents / 100,
+            idle_usd_per_month=row.idle_month_cents / 100,
+        )
+        for row in found.rows
+    )
+    return BillResults(
+        usd_per_month=found.month_cents / 100,
+        used_usd_per_month=(found.month_cents - found.idle_month_cents) / 100,
+        idle_usd_per_month=None if gpus is None else found.idle_month_cents / 100,
+        idle_share=None if not gpus else max(0.0, 1 - held / (gpus * window_h)),
+        usd=found.cents / 100,
+        by=request.by,
+        jobs=int(hours.jobs.sum()),
+        window_s=hours.window_us / MICROS,
+        gpu_h=held,
+        mean_gpus=held / window_h,
+        cluster_gpus=gpus,
+        groups=groups,
+        gpu_types=tuple(_types(found, window_h)),
+        months=tuple(_months(trace, found)),
+    )
+
+
+def _types(found: GroupBill, window_h: float) -> list[BillType]:
+    hours = found.hours
+    by_type = [*hours.gpu_h.sum(axis=(0, 2)).tolist()]
+    peaks = hours.peak_gpus.tolist()
+    more = len(found.gpu_types) - len(by_type)
+    by_type, peaks = by_type + [0.0] * more, peaks + [0.0] * more
+    return [
+        BillType(
+            gpu_type=name or UNKNOWN,
+            usd_per_gpu_h=price.usd_per_gpu_h,
+            price_source=price.source,
+            gpus=found.cluster[place] if found.cluster else None,
+            gpu_h=by_type[place],
+            mean_gpus=by_type[place] / window_h,
+            peak_gpus=peaks[place],
+            usd_per_month=found.type_month_cents[place][0] / 100,
+            idle_usd_per_month=found.type_month_cents[place][1] / 100,
+        )
+        for place, (name, price) in enumerate(zip(found.gpu_types, found.prices, strict=True))
+    ]
+
+
+def _months(trace: Trace, found: GroupBill) -> list[BillMonth]:
+    edges = found.hours.edges_us
+    names = month_names(found, has_calendar=not trace.provenance.relative_time)
+    cents: list[dict[str, int]] = [{} for _ in names]
+    for cell in found.cells:
+        called = row_name(cell.name, found.hours.names)
+        cents[cell.period][called] = cents[cell.period].get(called, 0) + cell.cents
+    return [
+        BillMonth(
+            name=name,
+            hours=float(edges[place + 1] - edges[place]) / HOUR_US,
+            usd=sum(parts.values()) / 100,
+            groups=tuple(MonthPart(one, amount / 100) for one, amount in parts.items()),
+        )
+        for place, (name, parts) in enumerate(zip(names, cents, strict=True))
+    ]
+
+
+def _warnings(request: BillRequest, trace: Trace, found: GroupBill) -> list[str]:
+    hours = found.hours
+    notes = list(trace.notes)
+    named = [name for name in hours.names if UNKNOWN not in name]
+    if not named:
+        notes.append(f"the log names no {request.by} for any job; choose another --by")
+    for place, gpus in enumerate(found.cluster):
+        peak = hours.peak_gpus[place] if place < hours.peak_gpus.size else 0
+        if peak > gpus:
+            notes.append(
+                f"jobs held up to {peak:,.0f} {found.gpu_types[place] or 'GPUs'} at once, more "
+                f"than the {gpus:,} of --cluster"
+            )
+    if hours.window_us < MONTH_H * HOUR_US / 4:
+        notes.append(
+            f"the log covers {hours.window_us / HOUR_US / 24:.2g} days, and the bill of a month "
+            "assumes that the rest of the month is like them"
+        )
+    running = trace.jobs["state"] == "running"
+    if (count := int(running.sum())) and not request.include_running:
+        notes.append(
+            f"{counted(count, 'job')} still running: not billed (--include-running bills the time "
+            "so far)"
+        )
+    return notes

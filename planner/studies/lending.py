@@ -1,0 +1,96 @@
+"""What comes before a replay that lends GPUs: what pools are asked for, and what never fits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpuplan.analysis.errors import InputError
+from gpuplan.analysis.words import counted, listed
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
+from gpuplan.planner.studies.replay import ReplayInputs
+from gpuplan.simkit.arrays import BoolArray
+
+LOG = logging.getLogger("gpuplan")
+MOST_NAMED = 5
+
+
+def placeable(read: ReplayInputs, policies: Sequence[Contender]) -> ReplayInputs:
+    """Return the jobs that fit into the clusters of the policies that lend, for all policies.
+
+    What each pool is asked for is reported before anything runs.
+
+    Raises:
+        InputError: no job fits.
+        UsageError: settings that make no cluster.
+    """
+    from gpuplan.planner.policies.spot.pools import loads_of, pools_of
+    from gpuplan.planner.policies.spot.replay import unplaceable_jobs
+
+    jobs = read.jobs
+    dropped = np.zeros(jobs.workload.size, np.bool_)
+    reported = set()
+    for one in policies:
+        if not lends(one.effective()):
+            continue
+        with one.blamed(is_alone=len(policies) == 1):
+            for load in loads_of(jobs, pools_of(jobs, one.settings)):
+                if load.text not in reported:
+                    more = ", more than there is" if load.share > 1 else ""
+                    LOG.log(logging.WARNING if more else logging.INFO, "%s%s", load.text, more)
+                reported.add(load.text)
+            dropped[unplaceable_jobs(jobs, one.settings)] = True
+    if not dropped.any():
+        return read
+    if dropped.all():
+        raise InputError(
+            read.trace.path, "no job fits into the cluster", hint="allow more GPUs in --cluster"
+        )
+    names = [
+        f"{jobs.job_id[int(at)]} ({jobs.workload.billed_gpus[at]:g} GPUs)"
+        for at in np.flatnonzero(dropped)[:MOST_NAMED]
+    ]
+    count = int(dropped.sum())
+    more = f" and {count - len(names):,} more" if count > len(names) else ""
+    note = f"{counted(count, 'job')} left out that can never fit: {listed(names)}{more}"
+    kept = _only(jobs, ~dropped)
+    return replace(read, jobs=replace(kept, notes=(*kept.notes, note)))
+
+
+def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
+    """Return some of the jobs; times stay those after the first submission of them."""
+    work, tenants = jobs.workload, jobs.tenants
+    first = int(work.submit_us[kept][0])
+    other = {
+        name: None if (one := getattr(work, name)) is None else one[kept]
+        for name in ("checkpoint_us", "restore_us")
+    }
+    return replace(
+        jobs,
+        workload=replace(
+            work,
+            submit_us=work.submit_us[kept] - first,
+            service_us=work.service_us[kept],
+            gpus=work.gpus[kept],
+            deadline_us=work.deadline_us[kept] - first,
+            billed_gpus=work.billed_gpus[kept],
+            **other,
+        ),
+        job_id=jobs.job_id.filter(kept),
+        first_submit_us=None if jobs.first_submit_us is None else jobs.first_submit_us + first,
+        job_class=None if jobs.job_class is None else jobs.job_class.filter(kept),
+        tenants=None
+        if tenants is None
+        else Tenants(
+            tenants.is_spot[kept],
+            tenants.group.filter(kept),
+            tenants.gpu_type.filter(kept),
+            tenants.pods[kept],
+            tenants.has_priorities,
+        ),
+    )

@@ -1,0 +1,102 @@
+"""What the policies of a replay pay: one price for GPUs of one's own, or those of a market."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuplan.analysis.bill import GpuPrices
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.words import counted, listed
+from gpuplan.planner.compare import Contender, has_own_price, own_price, price
+from gpuplan.planner.pricing.mixed_types import mixed_types_note
+from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
+
+WORTH_SAYING = 0.01
+"""A backlog above this share of the GPU-hours of all jobs is a warning."""
+CLOUD = "conventional_usd_per_gpu_h"
+
+
+@dataclass(frozen=True, slots=True)
+class PricedPolicies:
+    """Policies with their prices.
+
+    Attributes:
+        policies: as they pay.
+        mixed: which share of the log is on other GPU types than the one replayed.
+        notes: where prices come from.
+        today: what the log shows, at the price of `usd_per_gpu_h`.
+        usd_per_gpu_h: what a GPU of one's own costs; the mean over the log where types differ.
+    """
+
+    policies: tuple[Contender, ...]
+    mixed: tuple[str, ...]
+    notes: tuple[str, ...]
+    today: Today | None
+    usd_per_gpu_h: float | None
+
+
+def check_price(policies: Sequence[Contender], prices: GpuPrices | None) -> None:
+    """Refuse a price that no policy pays. Raises `UsageError`."""
+    if prices is None or any(map(has_own_price, policies)):
+        return
+    raise UsageError(
+        f"--price: {', '.join(one.label for one in policies)} would not pay it\n  next: --set "
+        "conventional_usd_per_gpu_h=USD or --prices FILE for policies that rent"
+    )
+
+
+def price_policies(
+    policies: Sequence[Contender],
+    prices: GpuPrices | None,
+    replay: ReplayRequest,
+    read: ReplayInputs,
+) -> PricedPolicies:
+    """Return policies as they pay, and today at the price of GPUs of one's own.
+
+    Args:
+        policies: with their settings.
+        prices: of ``--price``; None for the settings of the policies.
+        replay: says whether a market's prices are looked up.
+        read: the jobs and the files.
+
+    Raises:
+        UsageError: prices that do not fit the policies, the GPU types or each other.
+    """
+    today = read.today
+    types = {one.gpu_type for one in policies if one.gpu_type is not None}
+    planned = types.pop() if len(types) == 1 else None
+    mixed = mixed_types_note(today, planned, prices)
+    found, notes = list(policies), tuple[str, ...]()
+    if prices is not None:
+        found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
+    if replay.prices is not None:
+        found, notes = price(found, read.files.book, read.jobs.first_submit_us)
+    if prices is None:
+        usd = next((usd for usd in map(_cloud_usd, found) if usd is not None), None)
+        prices = None if usd is None else GpuPrices({"": usd})
+    if today is not None and prices is not None:
+        today = today.at_prices(prices)
+    usd = None if today is None else today.usage.usd_per_gpu_h
+    return PricedPolicies(tuple(found), mixed, notes, today, usd)
+
+
+def _cloud_usd(contender: Contender) -> float | None:
+    """Return what every GPU of a policy costs, or those of its conventional cloud."""
+    values = contender.effective()
+    usd: float | None = values.get("usd_per_gpu_h")
+    return values.get(CLOUD) if usd is None else usd
+
+
+def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
+    """Return what is not done at the end of the window, where it matters beside all work."""
+    left = [
+        f"{label} {found['backlog_gpu_h']:,.0f} GPU-hours ({counted(found['backlog_jobs'], 'job')})"
+        for label, found in results
+        if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
+    ]
+    if not left:
+        return ()
+    return (f"not done at the end of the window, and not charged: {listed(left)}",)

@@ -1,0 +1,214 @@
+"""Say how many GPUs the jobs of a log need, and how many of them to commit to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.input_files import InputFile, trace_input
+from gpuplan.analysis.plain import plain
+from gpuplan.analysis.trace import Trace
+from gpuplan.planner.policies.allpass_settings import default_settings
+from gpuplan.planner.policies.scaled_jobs import needs_classes
+from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
+from gpuplan.planner.registry import find_policy
+from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
+from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.sizing.pools import COLUMNS, JobPool, PoolTerms, pools_of
+from gpuplan.planner.studies.size_pool import PoolAnswer
+from gpuplan.planner.studies.size_request import SizeRequest
+from gpuplan.planner.studies.size_results import (
+    CommitmentResult,
+    SizePool,
+    SizeResults,
+    SizeToday,
+    TargetResult,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeStudy:
+    """How many GPUs the jobs need.
+
+    Attributes:
+        request: what was asked for.
+        trace: as read, without its rows.
+        results: as JSON has them.
+        price_source: where the price comes from; empty where it is assumed.
+        inputs: the files read.
+        warnings: what would change the reader's decision.
+    """
+
+    request: SizeRequest
+    trace: Trace
+    results: SizeResults
+    price_source: str
+    inputs: tuple[InputFile, ...]
+    warnings: tuple[str, ...]
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per size of the curve."""
+        rows = [plain(one) for one in self.results.points]
+        ends = ("mean_wait_interval_s", "p95_wait_interval_s")
+        flat = [
+            {key: value for key, value in row.items() if key not in ends}
+            | {
+                f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
+                for key in ends
+                for place, end in enumerate(("low", "high"))
+                for value in (row[key],)
+            }
+            for row in rows
+        ]
+        return pl.DataFrame(flat, infer_schema_length=None)
+
+
+def size(request: SizeRequest, progress: Callable[[float | None], None] | None = None) -> SizeStudy:
+    """Return the smallest cluster that meets the targets, the curve, and the commitment.
+
+    Raises:
+        InfeasibleError: no size meets a target, or a size of the curve cannot hold a job.
+        InputError: the trace or a price table cannot be used.
+        UsageError: options that do not fit together, or that no run can have.
+    """
+    request.check()
+    columns = {*REPLAYED, *COLUMNS}
+    columns |= {*INFERRED_FROM} if request.deadline == "inferred" else set()
+    columns |= {"job_class"} if needs_classes(request.policy.effective()) else set()
+    trace = read_trace(request.trace, request.jobs, columns=sorted(columns))
+    terms = PoolTerms(
+        request.prices.gpu,
+        request.shape,
+        request.growth,
+        check_factor(request.deadline, request.deadline_factor),
+        request.deadline_factor,
+        request.include_running,
+        request.jobs.seed,
+    )
+    pools = pools_of(trace, terms)
+    kinds = [pool.gpu_type for pool in pools]
+    prices, tables, source = _prices(request, kinds)
+    answers = [
+        PoolAnswer(request, pool, prices[pool.gpu_type], is_one=len(pools) == 1) for pool in pools
+    ]
+    for done, one in enumerate(answers):
+        one.run()
+        if progress is not None and len(answers) > 1:
+            progress((done + 1) / len(answers))
+    results = _together(request, answers)
+    return SizeStudy(
+        request=request,
+        trace=replace(trace, jobs=trace.jobs.clear()),
+        results=results,
+        price_source=source,
+        inputs=(trace_input(trace), *tables),
+        warnings=tuple(_warnings(request, trace, pools, answers)),
+    )
+
+
+def _prices(
+    request: SizeRequest, kinds: Sequence[str | None]
+) -> tuple[dict[str | None, TypePrice], tuple[InputFile, ...], str]:
+    """Return the price of each type, the tables read, and where prices come from."""
+    if request.prices.is_given:
+        found, tables = prices_of(request.prices, kinds)
+        return found, tables, ", ".join(dict.fromkeys(one.source for one in found.values()))
+    if request.commit.is_given:
+        found, tables = prices_of(request.commit, kinds)
+        return found, tables, "--commit"
+    usual = float(default_settings()["conventional_usd_per_gpu_h"])
+    return {kind: TypePrice(usual, "assumed") for kind in kinds}, (), ""
+
+
+def _together(request: SizeRequest, answers: Sequence[PoolAnswer]) -> SizeResults:
+    """Return the results of all pools in one."""
+    pools = tuple(one.result() for one in answers)
+    first = pools[0]
+    is_one = len(pools) == 1
+    values: tuple[float | None, ...] = (None,) * len(request.targets)
+    if is_one and first.gpus is not None:
+        values = answers[0].sizes.one(first.gpus).target_values
+    gpus = [pool.gpus for pool in pools if pool.gpus is not None]
+    nodes = [pool.nodes for pool in pools if pool.nodes is not None]
+    usd = [pool.usd_per_month for pool in pools if pool.usd_per_month is not None]
+    whole = len(pools)
+    return SizeResults(
+        gpus=sum(gpus) if len(gpus) == whole else None,
+        nodes=sum(nodes) if len(nodes) == whole else None,
+        usd_per_month=sum(usd) if len(usd) == whole else None,
+        interval=first.interval if is_one else None,
+        policy=request.policy.policy,
+        growth=request.growth,
+        jobs=sum(pool.jobs for pool in pools),
+        targets=tuple(
+            TargetResult(one.text, one.limit, value)
+            for one, value in zip(request.targets, values, strict=True)
+        ),
+        points=tuple(point for one in answers for point in one.points),
+        pools=pools,
+        today=first.today if is_one else _today(pools),
+        commitment=first.commitment if is_one else _commitment(pools),
+    )
+
+
+def _today(pools: Sequence[SizePool]) -> SizeToday:
+    """Return what the log shows of all pools; waits are by pool."""
+    each = [pool.today for pool in pools]
+    gpus = [one.cluster_gpus for one in each if one.cluster_gpus is not None]
+    usd = [one.usd_per_month for one in each if one.usd_per_month is not None]
+    return SizeToday(
+        cluster_gpus=sum(gpus) if len(gpus) == len(each) else None,
+        mean_gpus=sum(one.mean_gpus for one in each),
+        peak_gpus=sum(one.peak_gpus for one in each),
+        mean_wait_s=None,
+        p95_wait_s=None,
+        usd_per_month=sum(usd) if len(usd) == len(each) else None,
+    )
+
+
+def _commitment(pools: Sequence[SizePool]) -> CommitmentResult | None:
+    """Return the commitments of all pools in one; its interval is by pool."""
+    each = [pool.commitment for pool in pools if pool.commitment is not None]
+    if not each:
+        return None
+    committed = sum(one.committed_gpus for one in each)
+    busy = sum(one.committed_gpus * (one.utilization or 0.0) for one in each)
+    used = busy + sum(one.on_demand_mean_gpus for one in each)
+    return CommitmentResult(
+        committed_gpus=committed,
+        on_demand_mean_gpus=sum(one.on_demand_mean_gpus for one in each),
+        on_demand_peak_gpus=sum(one.on_demand_peak_gpus for one in each),
+        usd_per_month=sum(one.usd_per_month for one in each),
+        all_committed_usd_per_month=sum(one.all_committed_usd_per_month for one in each),
+        all_on_demand_usd_per_month=sum(one.all_on_demand_usd_per_month for one in each),
+        coverage_share=busy / used if used else None,
+        utilization=busy / committed if committed else None,
+        interval=None,
+    )
+
+
+def _warnings(
+    request: SizeRequest, trace: Trace, pools: Sequence[JobPool], answers: Sequence[PoolAnswer]
+) -> list[str]:
+    notes = list(trace.notes)
+    if len(pools) > 1:
+        kinds = ", ".join(one.name for one in answers)
+        notes.append(f"the log has several GPU types, each with a pool of its own: {kinds}")
+    by_deadlines = find_policy(request.policy.policy).decides_by_deadlines
+    for pool in pools:
+        notes += pool.jobs.notes
+        if by_deadlines and pool.jobs.deadline_note:
+            notes.append(f"the log has no deadlines: {pool.jobs.deadline_note}")
+    for one in answers:
+        today = one.today()
+        if today.cluster_gpus is not None and today.peak_gpus > today.cluster_gpus:
+            notes.append(
+                f"jobs held up to {today.peak_gpus:,.0f} GPUs at once, more than the "
+                f"{today.cluster_gpus:,} of --cluster"
+            )
+    if any(pool.seen.waits == 0 for pool in pools):
+        notes.append("the log records no waits, so today's waits are unknown")
+    return list(dict.fromkeys(notes))

@@ -1,0 +1,194 @@
+"""The size and the commitment of one pool of GPUs: search, curve, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.analysis.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.planner.pricing.type_prices import TypePrice, prices_of
+from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
+from gpuplan.planner.sizing.pools import JobPool
+from gpuplan.planner.sizing.search import SizeInterval, Sizes, interval_of, smallest
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
+from gpuplan.planner.sizing.targets import whole_multiple
+from gpuplan.planner.studies.size_request import SizeRange, SizeRequest
+from gpuplan.planner.studies.size_results import (
+    CommitmentResult,
+    GpuInterval,
+    SizePoint,
+    SizePool,
+    SizeToday,
+)
+from gpuplan.simkit.workload import MOST_GPUS
+
+ALL = "all"
+CURVE = (0.7, 0.8, 0.9, 1.1, 1.25, 1.5)
+"""Sizes of the curve where none are asked for, times the size found."""
+
+
+class PoolAnswer:
+    """The answer for one pool; `run` fills it in."""
+
+    def __init__(
+        self, request: SizeRequest, pool: JobPool, price: TypePrice, *, is_one: bool
+    ) -> None:
+        each = pool.gpus_per_node
+        self.request, self.pool, self.price, self.is_one = request, pool, price, is_one
+        how = request.level
+        sure = None if how is None else Resampling(how, request.resamples, request.jobs.seed)
+        _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
+        self.sure = sure
+        terms = ReplayTerms(request.policy, draws, each, request.targets, sure)
+        self.sizes = Sizes(pool.jobs, terms, request.step or each or 1, request.engine)
+        self.gpus: int | None = None
+        self.interval: SizeInterval | None = None
+        self.points: tuple[SizePoint, ...] = ()
+        self.commitment: CommitmentResult | None = None
+
+    @property
+    def name(self) -> str:
+        """The GPU type, ``all`` where the log has one."""
+        return ALL if self.is_one else self.pool.gpu_type or "unknown"
+
+    def nodes(self, gpus: int) -> int | None:
+        """Return the nodes of so many GPUs."""
+        each = self.pool.gpus_per_node
+        return None if each is None else gpus // each
+
+    def month_usd(self, gpus: float) -> float:
+        """Return what GPUs cost a month, busy or not."""
+        return gpus * self.price.usd_per_gpu_h * MONTH_H
+
+    def run(self) -> None:
+        """Search, replay and count."""
+        request = self.request
+        wanted = self._asked()
+        if request.targets:
+            self.gpus = smallest(self.sizes)
+            if request.level is not None:
+                self.interval = interval_of(self.sizes, self.gpus)
+            wanted = self._curve(self.gpus) if request.gpus is None else {*wanted, self.gpus}
+        replays = self.sizes.at(sorted(wanted))
+        self.points = tuple(self._points(replays))
+        if request.commit.is_given:
+            self.commitment = self._commitment()
+
+    def _asked(self) -> set[int]:
+        """Return the sizes of ``--gpus``. Raises `InfeasibleError` where one cannot hold a job."""
+        asked, step = self.request.gpus, self.sizes.step
+        if asked is None:
+            return set()
+        if isinstance(asked, SizeRange):
+            even = np.linspace(asked.low, asked.high, asked.count).tolist()
+            asked = tuple(whole_multiple(gpus, step) for gpus in even)
+        small = [gpus for gpus in asked if gpus < self.sizes.widest]
+        if small:
+            raise InfeasibleError(
+                f"--gpus {small[0]:,}: a job needs {self.sizes.widest:,} GPUs at once"
+                f"{'' if self.is_one else f' on {self.name}'} and would never start\n"
+                f"  next: sizes of {self.sizes.least:,} or more, or leave wide jobs out with "
+                "--where"
+            )
+        return set(asked)
+
+    def _curve(self, answer: int) -> set[int]:
+        """Return sizes around the one found, the next smaller one, and today's."""
+        step, least = self.sizes.step, self.sizes.least
+        top = min(max(self.sizes.enough(), answer), MOST_GPUS)
+        around = {whole_multiple(answer * factor, step) for factor in CURVE}
+        here = {answer, answer - step, top, *around}
+        shape = self.pool.shape
+        if shape is not None and shape.gpus is not None and shape.gpus % step == 0:
+            here.add(shape.gpus)
+            top = max(top, shape.gpus)
+        return {gpus for gpus in here if least <= gpus <= top} | {answer}
+
+    def _points(self, replays: Sequence[SizedReplay]) -> list[SizePoint]:
+        window_h = self.pool.window_us / MICROS / HOUR_S
+        jobs_a_month = self.pool.jobs.workload.size / window_h * MONTH_H if window_h else 0.0
+        found: list[SizePoint] = []
+        for one in replays:
+            usd = self.month_usd(one.gpus)
+            saved = None
+            if found:
+                hours = (found[-1].mean_wait_s - one.waits["mean_wait_s"]) / HOUR_S * jobs_a_month
+                saved = (usd - found[-1].usd_per_month) / hours if hours > 0 else None
+            found.append(
+                SizePoint(
+                    gpu_type=None if self.is_one else self.name,
+                    gpus=one.gpus,
+                    nodes=self.nodes(one.gpus),
+                    **one.waits,
+                    mean_slowdown=one.mean_slowdown,
+                    utilization=one.utilization,
+                    usd_per_month=usd,
+                    meets=one.meets if self.request.targets else None,
+                    usd_per_wait_h_saved=saved,
+                    mean_wait_interval_s=one.mean_wait_interval,
+                    p95_wait_interval_s=one.p95_wait_interval,
+                )
+            )
+        return found
+
+    def _commitment(self) -> CommitmentResult:
+        kinds, kind = [self.pool.gpu_type], self.pool.gpu_type
+        commit = prices_of(self.request.commit, kinds)[0][kind].usd_per_gpu_h
+        beside = prices_of(self.request.on_demand, kinds)[0][kind].usd_per_gpu_h
+        demand = demand_of(self.pool.jobs.workload, self.pool.window_us)
+        plan = plan_commitment(demand, commit, beside, self.sure)
+        ends = None
+        if plan.low_gpus is not None and plan.high_gpus is not None and self.sure is not None:
+            ends = GpuInterval(self.sure.level, plan.low_gpus, plan.high_gpus, self.sure.resamples)
+        return CommitmentResult(
+            committed_gpus=plan.committed_gpus,
+            on_demand_mean_gpus=plan.on_demand_mean_gpus,
+            on_demand_peak_gpus=plan.on_demand_peak_gpus,
+            usd_per_month=plan.usd_per_h * MONTH_H,
+            all_committed_usd_per_month=plan.all_committed_usd_per_h * MONTH_H,
+            all_on_demand_usd_per_month=plan.all_on_demand_usd_per_h * MONTH_H,
+            coverage_share=plan.coverage_share,
+            utilization=plan.utilization,
+            interval=ends,
+        )
+
+    def today(self) -> SizeToday:
+        """Return what the log shows of this pool."""
+        seen, shape = self.pool.seen, self.pool.shape
+        gpus = None if shape is None else shape.gpus
+        window_h = seen.window_s / HOUR_S
+        return SizeToday(
+            cluster_gpus=gpus,
+            mean_gpus=seen.usage.gpu_h / window_h if window_h else seen.usage.mean_gpus,
+            peak_gpus=seen.usage.peak_gpus,
+            mean_wait_s=seen.mean_wait_s,
+            p95_wait_s=seen.p95_wait_s,
+            usd_per_month=None if gpus is None else self.month_usd(gpus),
+        )
+
+    def result(self) -> SizePool:
+        """Return the pool as JSON has it."""
+        gpus, ends = self.gpus, None
+        if self.interval is not None and self.request.level is not None:
+            ends = GpuInterval(
+                self.request.level,
+                self.interval.low_gpus,
+                self.interval.high_gpus,
+                self.request.resamples,
+            )
+        return SizePool(
+            name=self.name,
+            jobs=self.pool.jobs.workload.size,
+            usd_per_gpu_h=self.price.usd_per_gpu_h,
+            gpus=gpus,
+            nodes=None if gpus is None else self.nodes(gpus),
+            usd_per_month=None if gpus is None else self.month_usd(gpus),
+            utilization=None if gpus is None else self.sizes.one(gpus).utilization,
+            interval=ends,
+            widest_job_gpus=self.sizes.widest,
+            no_wait_gpus=self.sizes.enough(),
+            today=self.today(),
+            commitment=self.commitment,
+        )

@@ -1,0 +1,215 @@
+"""The results of ``gpuplan size``, as JSON has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class SizeParameters:
+    """What was asked for, as JSON has it."""
+
+    targets: list[str]
+    policy: str
+    settings: dict[str, Any]
+    gpus: list[int] | None
+    cluster: str | None
+    cluster_step: int | None
+    growth: float
+    commit_usd_per_gpu_h: dict[str, float]
+    on_demand_usd_per_gpu_h: dict[str, float]
+    usd_per_gpu_h: dict[str, float]
+    prices: str | None
+    provider: str | None
+    gpu: str | None
+    ci: float | None
+    resamples: int
+    deadline: str | None
+    deadline_factor: list[float] | None
+    include_running: bool
+    where: str | None
+    since: str | None
+    until: str | None
+    sample: int | None
+    scale_duration: float
+    scale_interarrival: float
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """A target, and what the size found does about it.
+
+    Attributes:
+        name: the target as given.
+        limit: in seconds for a wait, a share for jobs over a wait, a ratio for a slowdown.
+        value: at the size found; null without one, or with several GPU types.
+    """
+
+    name: str
+    limit: float
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInterval:
+    """An interval of a number of GPUs.
+
+    Attributes:
+        level_percent: confidence.
+        low_gpus, high_gpus: the ends, which are candidates.
+        resamples: of blocks of consecutive jobs, or of time.
+    """
+
+    level_percent: float
+    low_gpus: int
+    high_gpus: int
+    resamples: int
+
+
+@dataclass(frozen=True, slots=True)
+class SizePoint:
+    """One size of the curve: one replay, the same as that of ``gpuplan simulate``.
+
+    Attributes:
+        gpu_type: the pool; null where the log has one.
+        gpus: of the cluster.
+        nodes: null where nodes do not matter.
+        mean_wait_s, median_wait_s, p90_wait_s, p95_wait_s, p99_wait_s: time without GPUs.
+        mean_slowdown: JCT over run time, of jobs that run.
+        utilization: share of the GPU time of the cluster that jobs use in the window of the log.
+        usd_per_month: of all GPUs, busy or not.
+        meets: whether it meets all targets; null without a target.
+        usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
+            smaller size of the curve; null where it saves none.
+        mean_wait_interval_s, p95_wait_interval_s: low and high end; null without intervals.
+    """
+
+    gpu_type: str | None
+    gpus: int
+    nodes: int | None
+    mean_wait_s: float
+    median_wait_s: float
+    p90_wait_s: float
+    p95_wait_s: float
+    p99_wait_s: float
+    mean_slowdown: float | None
+    utilization: float | None
+    usd_per_month: float
+    meets: bool | None
+    usd_per_wait_h_saved: float | None
+    mean_wait_interval_s: tuple[float, float] | None
+    p95_wait_interval_s: tuple[float, float] | None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentResult:
+    """GPUs to commit to where on-demand GPUs fill in and no job waits.
+
+    Attributes:
+        committed_gpus: paid all the time.
+        on_demand_mean_gpus, on_demand_peak_gpus: rented beside them.
+        usd_per_month: of both.
+        all_committed_usd_per_month: of as many committed GPUs as are in use at once.
+        all_on_demand_usd_per_month: of the same jobs without a commitment.
+        coverage_share: share of the GPU time in use that runs on committed GPUs.
+        utilization: share of the committed GPU time that is in use; null without a commitment.
+        interval: of the commitment; null without one, or with several GPU types.
+    """
+
+    committed_gpus: int
+    on_demand_mean_gpus: float
+    on_demand_peak_gpus: int
+    usd_per_month: float
+    all_committed_usd_per_month: float
+    all_on_demand_usd_per_month: float
+    coverage_share: float | None
+    utilization: float | None
+    interval: GpuInterval | None
+
+
+@dataclass(frozen=True, slots=True)
+class SizeToday:
+    """What the log shows today, or of one pool in it.
+
+    Attributes:
+        cluster_gpus: of the cluster, as ``--cluster`` names it; null where it does not.
+        mean_gpus: GPU-hours over the window, from the first submission to the last recorded end.
+        peak_gpus: most GPUs held at once.
+        mean_wait_s, p95_wait_s: as recorded; null where the log has no waits.
+        usd_per_month: of the cluster; null without one.
+    """
+
+    cluster_gpus: int | None
+    mean_gpus: float
+    peak_gpus: float
+    mean_wait_s: float | None
+    p95_wait_s: float | None
+    usd_per_month: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SizePool:
+    """GPUs of one type: their jobs run on no others.
+
+    Attributes:
+        name: the GPU type; ``all`` where the log has one or names none.
+        jobs: replayed.
+        usd_per_gpu_h: the price.
+        gpus: the smallest size that meets the targets; null without a target.
+        nodes: of that size; null where nodes do not matter.
+        usd_per_month: of that size.
+        utilization: at that size.
+        interval: of that size.
+        widest_job_gpus: GPUs of the widest job.
+        no_wait_gpus: the fewest GPUs at which no job waits for another.
+        today: what the log shows.
+        commitment: null where no prices of commitments are given.
+    """
+
+    name: str
+    jobs: int
+    usd_per_gpu_h: float
+    gpus: int | None
+    nodes: int | None
+    usd_per_month: float | None
+    utilization: float | None
+    interval: GpuInterval | None
+    widest_job_gpus: int
+    no_wait_gpus: int
+    today: SizeToday
+    commitment: CommitmentResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class SizeResults:
+    """How many GPUs the jobs need.
+
+    Attributes:
+        gpus: the smallest cluster that meets the targets, all pools; null without a target.
+        nodes: of it; null where nodes do not matter.
+        usd_per_month: of it.
+        interval: of the size; null without one, or with several GPU types.
+        policy: that schedules the jobs.
+        growth: of arrivals; 0.2 is 20% more jobs an hour.
+        jobs: replayed.
+        targets: what was asked for.
+        points: the curve, by pool and size.
+        pools: one per GPU type.
+        today: what the log shows.
+        commitment: null where no prices of commitments are given.
+    """
+
+    gpus: int | None
+    nodes: int | None
+    usd_per_month: float | None
+    interval: GpuInterval | None
+    policy: str
+    growth: float
+    jobs: int
+    targets: tuple[TargetResult, ...]
+    points: tuple[SizePoint, ...]
+    pools: tuple[SizePool, ...]
+    today: SizeToday
+    commitment: CommitmentResult | None

@@ -1,0 +1,101 @@
+"""What a sweep is compared with unasked: everything on rented workers, and today's cluster."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.time_units import HOUR_S, MONTH_H
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.allpass.parameters import Allpass, StartUp
+
+RECORDED_PEAK = "recorded peak"
+
+
+@dataclass(frozen=True, slots=True)
+class TodaysCluster:
+    """A cluster of fixed size that stands throughout the window of the log.
+
+    Attributes:
+        gpus: its size.
+        size_from: where that comes from, the option or `RECORDED_PEAK`.
+        usd_per_gpu_h: price of each GPU.
+        window_s: first submission to last recorded end.
+        mean_jct_s, p95_jct_s: as recorded; None where the log has no waits, or where the cluster
+            is smaller than what the log held.
+    """
+
+    gpus: int
+    size_from: str
+    usd_per_gpu_h: float
+    window_s: float
+    mean_jct_s: float | None
+    p95_jct_s: float | None
+
+    @property
+    def cost_usd(self) -> float:
+        """The bill of the window."""
+        return self.gpus * self.usd_per_gpu_h * self.window_s / HOUR_S
+
+    @property
+    def usd_per_month(self) -> float:
+        """The bill of a month."""
+        return self.gpus * self.usd_per_gpu_h * MONTH_H
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers by name; keys are stable and carry their unit."""
+        return {
+            **asdict(self),
+            "cost_usd": self.cost_usd,
+            "usd_per_month": self.usd_per_month,
+        }
+
+
+def todays_cluster(
+    today: Today | None, usd_per_gpu_h: float, size: tuple[int, str] | None = None
+) -> TodaysCluster | None:
+    """Return today's cluster; None if the log shows no GPUs in use.
+
+    Args:
+        today: what the log shows.
+        usd_per_gpu_h: price of a GPU.
+        size: GPUs, and the option that gave them; None for the most that the log ever held.
+    """
+    if today is None:
+        return None
+    peak = today.usage.peak_gpus
+    gpus, size_from = (-int(-peak // 1), RECORDED_PEAK) if size is None else size
+    holds = gpus >= peak
+    return TodaysCluster(
+        gpus=gpus,
+        size_from=size_from,
+        usd_per_gpu_h=usd_per_gpu_h,
+        window_s=today.window_s,
+        mean_jct_s=today.mean_jct_s if holds else None,
+        p95_jct_s=today.p95_jct_s if holds else None,
+    )
+
+
+def rented_only(base: Allpass) -> Allpass:
+    """Return the parameters under which every job starts and ends on rented workers.
+
+    They are those of the policy ``serverful-only``. Prices, offers, start-up times of workers and
+    scaling are those of ``base``.
+    """
+    return replace(
+        base,
+        controller="fixed",
+        threshold_s=0.0,
+        checkpoint_s=0.0,
+        restore_s=0.0,
+        serverless_startup=StartUp(0.0, 0.0),
+        serverless_limit=None,
+        serverless_minimum_billing_s=0.0,
+        serverless_billing_step_s=0.0,
+    )
+
+
+def without_moves(jobs: TraceJobs) -> TraceJobs:
+    """Return jobs that take no time to save and load, as they never move."""
+    return replace(jobs, workload=replace(jobs.workload, checkpoint_us=None, restore_us=None))

@@ -1,0 +1,125 @@
+"""Whether serverless pays, and which thresholds cost the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.bootstrap import interval
+from gpuplan.planner.sweep.recommendation import Case
+from gpuplan.planner.sweep.scenario import SweepPoint
+from gpuplan.simkit.time import HOUR_S
+
+SAME = 0.02
+"""Bills that differ by no more are equal for any decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The recommended point beside everything on rented workers, and beside other thresholds.
+
+    Attributes:
+        serverless_pays: whether the recommended point costs less than everything on rented workers,
+            by more than `SAME` and by more than the noise; None where the two cost the same.
+        saving_usd: savings vs. everything on rented workers, the value of time included.
+        saving_share: the same over the cost of everything on rented workers; None if that is 0.
+        interval_usd: confidence interval of the saving; None without resamples.
+        same_from_s, same_to_s: the fixed thresholds between which the bill is within `SAME` of the
+            cheapest one; None without two such thresholds.
+        rented_later_s: how much longer a job takes on average on rented workers alone.
+        tied: whether some other evaluated threshold is within `SAME` of the recommended point.
+    """
+
+    serverless_pays: bool | None
+    saving_usd: float
+    saving_share: float | None
+    interval_usd: tuple[float, float] | None
+    same_from_s: float | None
+    same_to_s: float | None
+    rented_later_s: float
+    tied: bool
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain values; keys are stable and carry their unit."""
+        return {
+            "serverless_pays": self.serverless_pays,
+            "saving_usd": self.saving_usd,
+            "saving_share": self.saving_share,
+            "saving_interval_usd": self.interval_usd and list(self.interval_usd),
+            "same_cost_from_s": self.same_from_s,
+            "same_cost_to_s": self.same_to_s,
+            "rented_later_s": self.rented_later_s,
+            "tied": self.tied,
+        }
+
+
+def judge(
+    case: Case,
+    points: Sequence[SweepPoint],
+    chosen: SweepPoint,
+    rented: SweepPoint,
+    level: float | None,
+    blocks: int,
+) -> Verdict:
+    """Return the verdict of a case.
+
+    Args:
+        case: the choice.
+        points: those at its prices.
+        chosen: the recommended point, or everything serverless.
+        rented: everything on rented workers at the same prices.
+        level: confidence of the interval, percent; None for none.
+        blocks: blocks in a resample.
+    """
+    saving = _worth(rented, case) - _worth(chosen, case)
+    share = saving / rented.cost_usd if rented.cost_usd else None
+    between = None
+    if level is not None and rented.resampled is not None and chosen.resampled is not None:
+        jobs = case.closed_form.jobs
+        later_s = rented.resampled.mean_jct_s - chosen.resampled.mean_jct_s
+        worth = (case.value_of_time or 0.0) * jobs * later_s / HOUR_S
+        less = rented.resampled.cost_usd - chosen.resampled.cost_usd + worth
+        between = interval(less, level, blocks)
+    is_noise = between is not None and between[0] <= 0 <= between[1]
+    is_same = abs(saving) <= SAME * rented.cost_usd or is_noise
+    capacity = chosen.capacity if case.recommended is not None else points[0].capacity
+    fixed = [p for p in points if p.policy == "fixed" and p.capacity == capacity]
+    first, last = _same(fixed)
+    rivals = [p for p in points if p is not chosen and p.capacity == capacity]
+    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in rivals)
+    return Verdict(
+        serverless_pays=None if is_same else saving > 0,
+        saving_usd=saving,
+        saving_share=share,
+        interval_usd=between,
+        same_from_s=first,
+        same_to_s=last,
+        rented_later_s=rented.mean_jct_s - chosen.mean_jct_s,
+        tied=tied,
+    )
+
+
+def _worth(point: SweepPoint, case: Case) -> float:
+    """Return the bill of a point, with the value of its completion times where they have one."""
+    hours = case.closed_form.jobs * point.mean_jct_s / HOUR_S
+    return point.cost_usd + (case.value_of_time or 0.0) * hours
+
+
+def _same(fixed: Sequence[SweepPoint]) -> tuple[float | None, float | None]:
+    """Return the ends of the run of thresholds around the cheapest that cost the same."""
+    some = sorted(fixed, key=lambda point: point.threshold_s)
+    if len(some) < 2:
+        return None, None
+    cost = np.array([point.cost_usd for point in some])
+    near = cost <= (1 + SAME) * cost.min()
+    first = last = int(cost.argmin())
+    while first > 0 and near[first - 1]:
+        first -= 1
+    while last + 1 < cost.size and near[last + 1]:
+        last += 1
+    if first == last:
+        return None, None
+    return some[first].threshold_s, some[last].threshold_s

@@ -1,0 +1,145 @@
+"""What instances do in a period: batches of requests, the rate of a training job, the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.jit import borrowing_kernel
+from gpuplan.simkit.sharing.curves import exec_time
+from gpuplan.simkit.sharing.fleet import TRAINING
+from gpuplan.simkit.sharing.state import (
+    BATCH,
+    BATCH_HEAD,
+    BATCH_SIZE,
+    BEGAN_S,
+    FRESH,
+    FUNCTION,
+    HEAD,
+    KIND,
+    LAST_S,
+    LEAST_S,
+    LEFT,
+    PERIOD_S,
+    READY,
+    STATUS,
+    USED,
+    WHOLE_S,
+    WORK,
+)
+
+
+@borrowing_kernel
+def batch_time(one: int, functions: Any, instances: Any, held: Any, curves: Any) -> float:
+    """Return the time of the batch that runs, at the shares of now: the mean of its stages."""
+    function = instances.numbers[one, FUNCTION]
+    total = 0.0
+    for part in range(held.parts[one]):
+        share = instances.share[one, part]
+        total += exec_time(curves, function, instances.numbers[one, BATCH_SIZE], share)
+    return functions.values[function, WORK] * total / held.parts[one]  # type: ignore[no-any-return]
+
+
+@borrowing_kernel
+def gang_rate(one: int, functions: Any, instances: Any, held: Any, curves: Any) -> float:
+    """Return the rate of a training job relative to whole GPUs: that of its slowest worker."""
+    function = instances.numbers[one, FUNCTION]
+    batch = functions.numbers[function, BATCH]
+    alone = exec_time(curves, function, batch, 1.0)
+    rate = np.inf
+    for part in range(held.parts[one]):
+        rate = min(rate, alone / exec_time(curves, function, batch, instances.share[one, part]))
+    return rate
+
+
+@borrowing_kernel
+def run_batches(
+    one: int,
+    period: int,
+    arrival_s: Any,
+    following: Any,
+    finish_s: Any,
+    functions: Any,
+    instances: Any,
+    held: Any,
+    curves: Any,
+) -> float:
+    """Let an instance work through a period, and return the part of the period it was busy."""
+    now = period * PERIOD_S
+    end = now + PERIOD_S
+    at = now
+    busy = 0.0
+    most = functions.numbers[instances.numbers[one, FUNCTION], BATCH]
+    while True:
+        if instances.numbers[one, BATCH_SIZE] == 0:
+            request = instances.numbers[one, HEAD]
+            if request < 0:
+                break
+            at = max(at, arrival_s[request])
+            if at >= end:
+                break
+            instances.numbers[one, BATCH_HEAD] = request
+            size = 0
+            while request >= 0 and size < most and arrival_s[request] <= at:
+                size += 1
+                request = following[request]
+            instances.numbers[one, HEAD] = request
+            instances.numbers[one, BATCH_SIZE] = size
+            instances.values[one, LEFT] = 1.0
+            instances.values[one, BEGAN_S] = at
+            instances.values[one, WHOLE_S] = -1.0
+        if instances.values[one, WHOLE_S] < 0:
+            instances.values[one, WHOLE_S] = batch_time(one, functions, instances, held, curves)
+        whole = instances.values[one, WHOLE_S]
+        needs = whole * instances.values[one, LEFT]
+        spent = min(needs, end - at)
+        busy += spent
+        if needs > end - at:
+            instances.values[one, LEFT] -= spent / whole
+            break
+        at += needs
+        instances.values[one, LAST_S] = at - instances.values[one, BEGAN_S]
+        if (
+            instances.values[one, LEAST_S] == 0.0
+            or instances.values[one, LAST_S] < instances.values[one, LEAST_S]
+        ):
+            instances.values[one, LEAST_S] = instances.values[one, LAST_S]
+        instances.numbers[one, FRESH] = 1
+        request = instances.numbers[one, BATCH_HEAD]
+        for _ in range(instances.numbers[one, BATCH_SIZE]):
+            finish_s[request] = at
+            request = following[request]
+        instances.numbers[one, BATCH_SIZE] = 0
+    return busy / PERIOD_S
+
+
+@borrowing_kernel
+def write_log(
+    period: int,
+    rows: int,
+    log: Any,
+    functions: Any,
+    instances: Any,
+    gpus: Any,
+    fleet: Any,
+    held: Any,
+    busy: Any,
+) -> int:
+    """Write what holds in a period on every active GPU, and return the rows in use."""
+    for gpu in range(fleet.instances.size):
+        for at in range(gpus.count[gpu]):
+            one, part = gpus.parts[gpu, at, 0], gpus.parts[gpu, at, 1]
+            if instances.numbers[one, STATUS] != READY or rows == log.shape[0]:
+                continue
+            share = instances.share[one, part]
+            used = 0.0
+            if functions.numbers[instances.numbers[one, FUNCTION], KIND] == TRAINING:
+                used = share
+            elif instances.numbers[one, USED] == period:
+                used = share * busy[one] / held.parts[one]
+            log[rows, 0], log[rows, 1], log[rows, 2] = period, gpu, gpus.state[gpu]
+            log[rows, 3], log[rows, 4], log[rows, 5] = one, instances.quota[one, part], share
+            log[rows, 6] = used
+            rows += 1
+    return rows

@@ -1,0 +1,77 @@
+"""Bills worked out by hand: windows, months, prices by type, GPU-hours by group."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support_traces import write_trace
+
+from gpuplan.analysis.bill import (
+    USAGE_COLUMNS,
+    GpuPrices,
+    gpu_hours_by,
+    month_usd,
+    recorded_window_s,
+    scaled_to_month,
+    window_usd,
+)
+from gpuplan.analysis.errors import UsageError
+from gpuplan.analysis.trace import read_trace
+
+
+def window(submit, wait, run):
+    return recorded_window_s(np.array(submit), np.array(wait), np.array(run))
+
+
+def test_the_window_ends_with_the_last_recorded_end():
+    assert window([0.0, 20.0], [10.0, 40.0], [100.0, 100.0]) == 160
+    assert window([5.0, 20.0], [200.0, 0.0], [100.0, 10.0]) == 300  # the first job ends last
+
+
+def test_an_unrecorded_wait_counts_as_none_and_a_job_without_a_run_time_as_its_submission():
+    assert window([0.0, 20.0], [np.nan, np.nan], [100.0, 50.0]) == 100
+    assert window([0.0, 400.0], [0.0, np.nan], [100.0, np.nan]) == 400
+
+
+def test_a_bill_of_two_gpus_over_a_day_and_a_month():
+    assert window_usd(2, 1.5, 86_400) == 72
+    assert month_usd(2, 1.5) == pytest.approx(2 * 1.5 * 730.5)
+    assert scaled_to_month(72, 86_400) == pytest.approx(month_usd(2, 1.5))
+    assert scaled_to_month(1.0, 0.0) is None
+
+
+@given(st.integers(1, 10_000), st.floats(0, 100), st.floats(1, 1e8))
+def test_a_window_scaled_to_a_month_is_the_bill_of_a_month(gpus, usd, window_s):
+    month = scaled_to_month(window_usd(gpus, usd, window_s), window_s)
+    assert month == pytest.approx(month_usd(gpus, usd))
+
+
+def test_a_type_has_its_own_price_in_any_spelling_and_others_the_usual():
+    prices = GpuPrices({"A100": 1.0, "h100": 3.0, "": 0.5})
+    assert prices.of("A100-SXM4-80GB") == 1.0
+    assert prices.of("H100") == 3.0
+    assert prices.of("T4") == prices.of(None) == 0.5
+    assert GpuPrices({"A100": 1.0}).of("T4") is None
+
+
+def test_the_mean_price_is_by_gpu_hours():
+    prices = GpuPrices({"A100": 1.0, "H100": 3.0})
+    assert prices.mean({"A100": 30.0, "H100": 10.0}) == 1.5
+    assert prices.mean({"A100": 30.0, "T4": 10.0}) is None
+    assert GpuPrices({"": 2.0}).mean({}) == 2.0
+
+
+def test_a_price_below_zero_is_refused():
+    with pytest.raises(UsageError, match="--price A100=-1"):
+        GpuPrices({"A100": -1.0})
+
+
+def test_gpu_hours_by_user(tmp_path):
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 1, 2, 3], [3600.0, 7200.0, 3600.0, 3600.0],
+        num_gpus=[1, 2, 4, 0], user=["ann", "bob", "ann", "bob"],
+    )  # fmt: skip
+    jobs = read_trace(path, columns=(*USAGE_COLUMNS, "user")).jobs
+    found = gpu_hours_by(jobs.with_columns(pl.col("user").cast(pl.String)), "user")
+    assert found.rows() == [("ann", 2, 5.0, 5 / 9), ("bob", 1, 4.0, 4 / 9)]

@@ -1,0 +1,239 @@
+"""``gpuplan bill``: who pays, to the cent, on logs worked out by hand and drawn at random."""
+
+import csv
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support_traces import START, frame, in_memory, lab_trace, write_trace
+
+from gpuplan.analysis.errors import InputError, UsageError
+from gpuplan.planner.pricing.cents import split_cents, whole_cents
+from gpuplan.planner.pricing.gpu_hours import gpu_hours
+from gpuplan.planner.pricing.group_bill import bill_of, cluster_of
+from gpuplan.planner.pricing.type_prices import PriceRequest, prices_of
+
+HOUR = 3600.0
+
+
+def answer(gpuplan, *words, code=0):
+    found, out, err = gpuplan("bill", *words, "--output-format", "json")
+    assert found == code, err
+    return json.loads(out) if code == 0 else err
+
+
+def cents(usd):
+    return round(100 * usd)
+
+
+def adds_up(results):
+    for rows in ("groups", "gpu_types"):
+        total = sum(cents(one["usd_per_month"]) for one in results[rows])
+        assert total == cents(results["usd_per_month"])
+    assert sum(cents(one["usd"]) for one in results["groups"]) == cents(results["usd"])
+    assert sum(cents(one["usd"]) for one in results["months"]) == cents(results["usd"])
+    for month in results["months"]:
+        assert sum(cents(part["usd"]) for part in month["groups"]) == cents(month["usd"])
+
+
+@pytest.fixture
+def two_groups(tmp_path):
+    """Ten hours: 30 GPU-hours of a, 10 of b."""
+    return write_trace(
+        tmp_path / "t.parquet", [0, 0, 5 * HOUR], [10 * HOUR, 5 * HOUR, 5 * HOUR],
+        num_gpus=[2.0, 2.0, 2.0], group=["a", "a", "b"],
+    )  # fmt: skip
+
+
+def test_a_bill_worked_out_by_hand(gpuplan, two_groups):
+    results = answer(gpuplan, two_groups, "--price", "1.5")["results"]
+    assert results["window_s"] == 10 * HOUR and results["gpu_h"] == 40
+    assert results["usd"] == 60.0 and results["usd_per_month"] == 60 * 73.05
+    assert [(one["name"], one["gpu_h"], one["usd"]) for one in results["groups"]] == [
+        ("a", 30, 45.0), ("b", 10, 15.0),
+    ]  # fmt: skip
+    assert results["idle_usd_per_month"] is None
+    adds_up(results)
+
+
+def test_idle_gpus_have_a_row_of_their_own_or_are_spread_by_gpu_hours(gpuplan, two_groups):
+    apart = answer(gpuplan, two_groups, "--price", "1", "--cluster", "5")["results"]
+    assert apart["usd"] == 50 and apart["usd_per_month"] == 5 * 730.5
+    assert [one["name"] for one in apart["groups"]] == ["a", "b", "idle"]
+    assert apart["groups"][-1]["gpu_h"] == 10 and apart["idle_share"] == pytest.approx(0.2)
+    assert apart["used_usd_per_month"] == 4 * 730.5
+    words = ("--price", "1", "--cluster", "5", "--idle", "spread")
+    spread = answer(gpuplan, two_groups, *words)["results"]
+    assert spread["usd_per_month"] == 5 * 730.5
+    assert [(one["name"], one["usd"]) for one in spread["groups"]] == [("a", 37.5), ("b", 12.5)]
+    assert spread["groups"][0]["idle_usd_per_month"] == pytest.approx(0.75 * 730.5, abs=0.01)
+    adds_up(apart)
+    adds_up(spread)
+
+
+def test_the_peak_is_a_cluster_too(gpuplan, two_groups):
+    results = answer(gpuplan, two_groups, "--price", "1", "--cluster", "peak")["results"]
+    assert results["cluster_gpus"] == 4 and results["idle_share"] == 0
+
+
+def test_focus_rows_add_up_to_the_cluster(gpuplan, two_groups, tmp_path):
+    out = tmp_path / "focus.csv"
+    words = ("--price", "1.29", "--cluster", "7", "-o", out)
+    assert gpuplan("bill", two_groups, *words)[0] == 0
+    rows = list(csv.DictReader(out.open()))
+    assert sum(cents(float(row["BilledCost"])) for row in rows) == cents(7 * 1.29 * 10)
+    idle = [row for row in rows if row["x_IdleGpus"] == "true"]
+    assert len(idle) == 1 and not idle[0]["SubAccountId"]
+    first = rows[0]
+    assert json.loads(first["Tags"]) == {"group": "a"}
+    assert first["ChargePeriodStart"] == f"{START:%Y-%m-%dT%H:%M:%SZ}"
+    assert first["BillingPeriodStart"] == "2024-03-01T00:00:00Z"
+    assert first["BillingPeriodEnd"] == "2024-04-01T00:00:00Z"
+    mandatory = set(
+        "BilledCost BillingAccountId BillingAccountName BillingCurrency BillingPeriodEnd "
+        "BillingPeriodStart ChargeCategory ChargeClass ChargeDescription ChargePeriodEnd "
+        "ChargePeriodStart ContractedCost EffectiveCost InvoiceIssuerName ListCost PricingQuantity "
+        "PricingUnit ProviderName PublisherName ServiceCategory ServiceName".split()
+    )
+    assert mandatory <= first.keys()
+    for row in rows:
+        cost = float(row["PricingQuantity"]) * float(row["ListUnitPrice"])
+        assert float(row["BilledCost"]) == pytest.approx(cost, abs=0.0100001)
+
+
+def test_gpu_time_is_billed_in_the_month_in_which_it_is_held(gpuplan, tmp_path):
+    late = 30 * 86_400.0  # from 2024-03-31 on, one GPU for two days: one in March, one in April
+    path = write_trace(tmp_path / "t.parquet", [late], [2 * 86_400.0], group=["a"])
+    results = answer(gpuplan, path, "--price", "1")["results"]
+    assert [(one["name"], one["usd"]) for one in results["months"]] == [
+        ("2024-03", 24.0), ("2024-04", 24.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["group", "user", "type", "class"])
+@pytest.mark.parametrize("more", [(), ("--cluster", "40"), ("--cluster", "40", "--idle", "spread")])
+def test_bills_add_up_to_the_cent_by_anything(gpuplan, tmp_path, by, more):
+    rng = np.random.default_rng(3)
+    n = 300
+    path = write_trace(
+        tmp_path / "t.parquet", np.sort(rng.uniform(0, 80 * 86_400, n)),
+        rng.lognormal(8, 2, n).clip(0, 9e5), num_gpus=rng.choice([0.25, 1.0, 3.0], n).tolist(),
+        group=[f"g{i}" for i in rng.integers(0, 5, n)],
+        user=[f"u{i}" for i in rng.integers(0, 90, n)],
+        job_class=[None if i == 0 else f"c{i}" for i in rng.integers(0, 4, n)],
+    )  # fmt: skip
+    results = answer(gpuplan, path, "--price", "0.777", "--by", by, *more)["results"]
+    adds_up(results)
+    if more:
+        assert cents(results["usd_per_month"]) == whole_cents(Fraction("0.777") * 40 * 1461 / 2)
+
+
+def test_each_gpu_type_has_its_own_price_and_pool(gpuplan, tmp_path):
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 0], [10 * HOUR, 10 * HOUR], num_gpus=[2.0, 1.0],
+        gpu_type=["A100", "H100"],
+    )  # fmt: skip
+    words = ("--price", "A100=1", "--price", "H100=3", "--cluster", "A100=4,H100=2", "--by", "type")
+    results = answer(gpuplan, path, *words)["results"]
+    types = [(one["gpu_type"], one["gpus"], one["usd_per_month"]) for one in results["gpu_types"]]
+    assert types == [("A100", 4, 4 * 730.5), ("H100", 2, 6 * 730.5)]
+    assert results["usd_per_month"] == 10 * 730.5
+    adds_up(results)
+    assert "no price" in answer(gpuplan, path, "--price", "A100=1", code=2)
+    assert "several GPU types" in answer(gpuplan, path, "--price", "1", "--cluster", "6", code=2)
+
+
+def test_the_bill_of_a_month_does_not_depend_on_the_length_of_the_log(gpuplan, tmp_path):
+    found = []
+    for hours in (100, 1000):
+        path = write_trace(
+            tmp_path / f"{hours}.parquet", [HOUR * i for i in range(hours)], [HOUR] * hours,
+            num_gpus=[3.0] * hours, group=["a", "b"] * (hours // 2),
+        )  # fmt: skip
+        found += [
+            answer(gpuplan, path, "--price", "1.29", *more)["results"]
+            for more in ((), ("--cluster", "8"))
+        ]
+    for short, long in ((found[0], found[2]), (found[1], found[3])):
+        assert short["usd_per_month"] == long["usd_per_month"]
+        for one, other in zip(short["groups"], long["groups"], strict=True):
+            assert abs(cents(one["usd_per_month"]) - cents(other["usd_per_month"])) <= 1
+    assert found[0]["usd_per_month"] == cents(3 * 1.29 * 730.5) / 100
+
+
+@given(st.lists(st.fractions(0, 10_000), min_size=1, max_size=40))
+def test_cents_add_up_and_no_part_is_off_by_a_cent(parts):
+    total = whole_cents(sum(parts, Fraction(0)))
+    found = split_cents(total, parts)
+    assert sum(found) == total
+    assert all(abs(one - part * 100) < 1 for one, part in zip(found, parts, strict=True))
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 2e6), st.floats(0, 4e6), st.integers(1, 8), st.sampled_from("abc")),
+        min_size=1, max_size=30,
+    ),
+    st.booleans(),
+)  # fmt: skip
+def test_gpu_hours_by_month_are_those_of_the_jobs(drawn, spread):
+    submit, run, gpus, group = zip(*drawn, strict=True)
+    if max(s + r for s, r in zip(submit, run, strict=True)) - min(submit) < 1:
+        return
+    jobs = frame(submit, duration_s=list(run), num_gpus=[float(g) for g in gpus], group=list(group))
+    hours = gpu_hours(in_memory(jobs), "group")
+    held = sum(r * g for r, g in zip(run, gpus, strict=True)) / HOUR
+    assert hours.gpu_h.sum() == pytest.approx(held, rel=1e-9, abs=1e-7)
+    prices, _ = prices_of(PriceRequest({"": 1.29}), hours.gpu_types)
+    found = bill_of(hours, prices, cluster_of(hours, [(None, 300)]), spread_idle=spread)
+    assert sum(row.month_cents for row in found.rows) == found.month_cents
+    assert sum(cell.cents for cell in found.cells) == found.cents
+    assert found.month_cents == whole_cents(Fraction("1.29") * 300 * 1461 / 2)
+
+
+def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
+    assert "say what a GPU-hour costs" in answer(gpuplan, two_groups, code=2)
+    assert "--idle spread: needs --cluster" in answer(
+        gpuplan, two_groups, "--price", "1", "--idle", "spread", code=2
+    )
+    assert "more than the 3 given" in answer(
+        gpuplan, two_groups, "--price", "1", "--cluster", "3", code=2
+    )
+    assert "a bill needs a number" in answer(
+        gpuplan, two_groups, "--price", "1", "--cluster", "x8", code=2
+    )
+    assert "must be from 0" in answer(gpuplan, two_groups, "--price", "1e9", code=2)
+    assert "above 0" in answer(gpuplan, two_groups, "--price", "no", code=2)
+    at_once = write_trace(tmp_path / "once.parquet", [0], [0.0])
+    assert "no time passes" in answer(gpuplan, at_once, "--price", "1", code=3)
+    with pytest.raises(InputError, match="nothing to bill"):
+        gpu_hours(in_memory(frame([0.0], duration_s=[None], num_gpus=[1.0])), "group")
+    with pytest.raises(ValueError, match="total of these parts"):
+        split_cents(5, [Fraction(1)])
+    with pytest.raises(UsageError, match="also has jobs on"):
+        both = frame([0, 0], duration_s=[9.0, 9.0], num_gpus=[1.0, 1.0], gpu_type=["A100", "T4"])
+        cluster_of(gpu_hours(in_memory(both), "type"), [("A100", 4), ("H100", 4)])
+
+
+def test_a_gate_names_the_bill_with_or_without_its_command(gpuplan, two_groups, tmp_path):
+    for field in ("usd_per_month", "bill.usd_per_month"):
+        words = ("bill", two_groups, "--price", "1", "--fail-if", f"{field} > $2000")
+        code, _, err = gpuplan(*words)
+        assert code == 1 and "gate tripped" in err
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    for path, price in ((old, "1"), (new, "1.2")):
+        assert gpuplan("bill", two_groups, "--price", price, "-o", path)[0] == 0
+    for field in ("usd_per_month", "bill.usd_per_month", "bill.groups[a].usd_per_month"):
+        assert gpuplan("diff", old, new, "--fail-if", f"{field} > +10%")[0] == 1
+        assert gpuplan("diff", old, new, "--fail-if", f"{field} > +30%")[0] == 0
+
+
+def test_the_answer_is_short_and_the_picture_is_drawn(gpuplan, tmp_path):
+    path = lab_trace(tmp_path / "t.parquet", jobs=200)
+    picture = tmp_path / "bill.svg"
+    code, out, _ = gpuplan("bill", path, "--price", "1.29", "--plot", picture)
+    assert code == 0 and len(out.splitlines()) <= 40
+    assert "What each month cost" in picture.read_text()

@@ -1,0 +1,137 @@
+"""``gpuplan forecast``: its answer, its JSON, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+from support_traces import write_trace
+
+SERIES = "data/alibaba-spot-v2026/aggregates/hourly_gpus_a.csv"
+
+
+@pytest.fixture
+def demand(tmp_path):
+    """Two teams over two weeks: one with a daily rhythm, one that wanders."""
+    rng = np.random.default_rng(0)
+    at = np.arange(24 * 21)
+    day = np.rint(40 + 20 * np.sin(2 * np.pi * at / 24) + rng.normal(0, 1, at.size))
+    walk = np.rint(np.abs(90 + rng.normal(0, 3, at.size).cumsum()))
+    path = tmp_path / "demand.csv"
+    rows = "".join(f"{hour},{a:g},{b:g}\n" for hour, a, b in zip(at, day, walk, strict=True))
+    path.write_text(f"hour,day,walk\n{rows}")
+    return path
+
+
+def results_of(gpuplan, *words):
+    code, out, err = gpuplan("forecast", *map(str, words), "--output-format", "json")
+    assert code == 0, err
+    return json.loads(out)["results"]
+
+
+def test_a_series_gets_a_model_its_next_hours_and_what_can_be_lent(gpuplan, demand):
+    found = results_of(gpuplan, demand, "--horizon", "3h", "--cluster", "200", "--backtest")
+    day, walk = found["series"]
+    assert (day["name"], walk["name"]) == ("day", "walk")
+    for one in (day, walk):
+        best = min(one["models"], key=lambda model: model["validation_mae"])
+        assert one["chosen"] == best["name"]
+    assert day["chosen"] != "last-value"
+    assert [one["hour"] for one in day["next_hours"]] == [504, 505, 506]
+    first = day["next_hours"][0]
+    assert abs(first["mean_gpus"] - 40) < 5
+    assert first["p50_gpus"] <= first["p90_gpus"] <= first["p95_gpus"]
+    assert {"name", "mae", "rmse", "mape", "coverage_90", "coverage_95"} <= day["models"][0].keys()
+    lent = {(one["p"], one["guarantee_h"]): one for one in found["lendable"]}
+    assert set(lent) == {(p, h) for p in (0.9, 0.95) for h in (1, 2)}
+    assert lent[0.95, 1]["gpus"] <= lent[0.9, 1]["gpus"]
+    assert lent[0.9, 2]["gpus"] <= lent[0.9, 1]["gpus"]
+    for one in lent.values():
+        assert one["gpus"] == np.floor(200 - one["demand_bound_gpus"])
+
+
+def test_the_answer_is_short_and_the_time_line_of_training_is_no_part_of_it(gpuplan, demand):
+    code, out, _ = gpuplan("forecast", str(demand), "--backtest")
+    assert code == 0 and len(out.splitlines()) <= 40
+    assert "CPU" not in out
+    assert "last value" in out
+    assert gpuplan("forecast", str(demand), "--backtest")[1] == out
+
+
+def test_a_forecast_at_a_time_uses_the_hours_before(gpuplan, demand, tmp_path):
+    lines = demand.read_text().splitlines(keepends=True)
+    short = tmp_path / "short.csv"
+    short.write_text("".join(lines[:401]))
+    cut = results_of(gpuplan, demand, "--at", "400")
+    assert cut["issued_hour"] == 400
+    assert cut == results_of(gpuplan, short)
+
+
+@pytest.fixture
+def trace(tmp_path):
+    rng = np.random.default_rng(4)
+    n = 3000
+    return write_trace(
+        tmp_path / "t.parquet",
+        np.sort(rng.uniform(0, 6 * 86400, n)),
+        rng.exponential(4000, n),
+        rng.choice([1.0, 2.0, 8.0], n).tolist(),
+        group=[f"team-{one}" for one in rng.integers(0, 3, n)],
+        user=["ann"] * n,
+    )
+
+
+def test_a_trace_is_forecast_by_group(gpuplan, trace):
+    found = results_of(gpuplan, trace, "--by", "group")
+    assert sorted(one["name"] for one in found["series"]) == ["team-0", "team-1", "team-2"]
+    assert found["issued_at"].endswith(":00:00")
+    assert found["lendable"][0]["capacity_from"] == "peak"
+    assert found["lendable"][0]["capacity_gpus"] <= sum(one["peak_gpus"] for one in found["series"])
+    one = results_of(gpuplan, trace, "--by", "user")
+    assert [each["name"] for each in one["series"]] == ["ann"]
+    assert one["series"][0]["peak_gpus"] == found["lendable"][0]["capacity_gpus"]
+
+
+def test_spot_jobs_are_no_demand(gpuplan, trace):
+    every = results_of(gpuplan, trace, "--by", "all")
+    some = results_of(gpuplan, trace, "--by", "all", "--spot", "num_gpus = 8")
+    only = results_of(gpuplan, trace, "--by", "all", "--where", "num_gpus <> 8")
+    assert some["series"][0]["mean_gpus"] < every["series"][0]["mean_gpus"]
+    assert some["series"] == only["series"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--horizon", "90m"), 2, "whole hours"),
+        (("--horizon", "25h"), 2, "1h to 24h"),
+        (("--model", "arima"), 2, "no such model"),
+        (("--at", "soon"), 2, "--at 'soon'"),
+        (("--at", "9999"), 2, "allows 1 to 504"),
+        (("--at", "20"), 3, "at least 36"),
+        (("--where", "num_gpus > 1"), 2, "has no jobs"),
+        (("--spot", "num_gpus > 1"), 2, "has no jobs"),
+        (("--cluster", "A100=4x8"), 2, "none of the series"),
+        (("--cluster", "x8"), 2, "number of GPUs"),
+        (("--at", "100", "--model", "seasonal-168h"), 2, "longer history"),
+    ],
+)
+def test_what_cannot_be_forecast_is_refused(gpuplan, demand, words, code, told):
+    found, _, err = gpuplan("forecast", str(demand), *words)
+    assert found == code and told in err, err
+
+
+def test_the_predicate_of_spot_is_checked(gpuplan, trace):
+    code, _, err = gpuplan("forecast", str(trace), "--spot", "num_gpu > 1")
+    assert code == 2 and "--spot" in err and "did you mean num_gpus" in err
+
+
+def test_real_series_are_covered_and_beat_the_season(gpuplan, shared):
+    found = results_of(gpuplan, shared / SERIES, "--backtest")
+    mae = {one["name"]: one["mae"] for one in found["models"]}
+    assert mae["orglinear"] < min(mae["dlinear"], mae["seasonal-24h"], mae["seasonal-168h"])
+    for series in found["series"]:
+        own = {one["name"]: one for one in series["models"]}
+        assert 0.87 <= own["orglinear"]["coverage_90"] <= 0.95
+        if own["last-value"]["validation_mae"] <= own["orglinear"]["validation_mae"]:
+            assert series["chosen"] != "orglinear"
+    assert len(found["lendable"]) == 18  # each GPU type is a pool

@@ -1,0 +1,192 @@
+"""What gpuplan pareto answers without --full: the replay beside today, in few lines and digits."""
+
+import numpy as np
+import pytest
+from support_pareto import results
+from support_traces import write_trace
+
+from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
+from gpuplan.analysis.characterize.today import today
+from gpuplan.analysis.trace import read_trace
+from gpuplan.cli.formats.precision import Precision
+from gpuplan.planner.frontier.model.class_options import ClassOptions
+from gpuplan.planner.frontier.model.exact import solve_frontier
+from gpuplan.planner.frontier.model.job_classes import COLUMNS, workload_of
+from gpuplan.planner.frontier.replay import todays_peak
+from gpuplan.planner.frontier.replay.renting import RentedCluster
+from gpuplan.planner.frontier.replay.replay import replay_plan
+from gpuplan.planner.speedup.registry import load_speedup
+
+LAW = ("--speedup", "power:0.5")
+
+
+def hourly(path, jobs, **more):
+    """Write jobs of an hour on one GPU, one each half hour."""
+    return write_trace(path, [1800.0 * i for i in range(jobs)], [3600.0] * jobs, **more)
+
+
+def test_a_start_takes_a_minute_unless_measured_or_set(gpuplan, hours, newtrace):
+    # On one GPU each job takes 61 min: 2.03 GPUs instead of 2.
+    found = results(gpuplan, hours, *LAW)
+    assert found["rescale"] == {"origin": "default", "mean_s": pytest.approx(60)}
+    assert found["max_mean_jct_s"] == pytest.approx(3660)
+    assert found["min_budget_gpus"] == pytest.approx(2 * 61 / 60)
+    replay = found["points"][0]["replay"]
+    assert replay["held_gpu_h"] == pytest.approx(100 * 61 / 60)  # the replay pays it too
+    assert results(gpuplan, hours, *LAW, "--rescale", "0")["max_mean_jct_s"] == pytest.approx(3600)
+    measured = results(gpuplan, newtrace, "--speedup", "profile:t4")["rescale"]
+    assert measured["origin"] == "profile" and measured["mean_s"] != 60
+
+
+def test_the_answer_is_today_and_the_replays_in_a_few_lines(gpuplan, hours):
+    code, out, err = gpuplan(
+        "pareto", hours, *LAW, "--budget", "now+5%,now+50%,4gpu", "--price", "2"
+    )
+    assert code == 0 and err.count("warning:") <= 3
+    assert len(out.splitlines()) <= 45 and max(map(len, out.splitlines())) <= 100
+    points = results(gpuplan, hours, *LAW, "--budget", "now+5%,now+50%,4gpu")["points"]
+    rows = {line.split()[0]: line for line in out.splitlines() if line.startswith(" ")}
+    assert "60 min running" in rows["today"]
+    show = Precision(100)
+    for point in points:
+        replay, within = point["replay"], point["replay_within_today_peak"]
+        row = rows[point["requested"]]
+        assert show.duration(replay["mean_jct_s"]) in row
+        assert show.duration(within["p95_jct_s"]) in row
+    assert "In replay with 60 s per start or resize, " in " ".join(out.split())
+    full = gpuplan("pareto", hours, *LAW, "--budget", "now+5%,now+50%,4gpu", "--full")[1]
+    assert "Over time" in full and "Over time" not in out
+
+
+def test_a_sweep_shows_its_ends_and_the_knee(gpuplan, hours):
+    _, out, _ = gpuplan("pareto", hours, *LAW)
+    first = [line.split()[0] for line in out.splitlines() if line.startswith(" ")]
+    assert {"today", "least", "knee", "most"} <= set(first)
+    assert len(out.splitlines()) <= 45
+
+
+def test_the_range_over_laws_is_replayed_in_the_same_sentence(gpuplan, hours):
+    found = results(gpuplan, hours, "--budget", "3gpu")
+    laws = {law["name"]: law["replayed"]["mean_jct_s"] for law in found["laws"]}
+    assert laws["power:0.8"] == found["points"][0]["replay"]["mean_jct_s"]
+    path_of = read_trace(hours, columns=COLUMNS)
+    other = workload_of(path_of, load_speedup("power:0.6"))
+    plan = solve_frontier(other.classes).at_budget(3.0)
+    assert laws["power:0.6"] == replay_plan(other, plan, RentedCluster()).mean_jct_s
+    text = " ".join(gpuplan("pareto", hours, "--budget", "3gpu")[1].split())
+    show = Precision(100)
+    low, high = (show.duration(f(laws.values())) for f in (min, max))
+    assert f"if jobs scale as power:0.8 ({low.split()[0]} to {high} under other laws)" in text
+
+
+def test_a_law_under_which_the_budget_is_too_small_is_named(gpuplan, tmp_path):
+    # On 16 GPUs each: the work of a job grows with the exponent.
+    path = hourly(tmp_path / "t.parquet", 120, num_gpus=[16] * 120)
+    now = results(gpuplan, path, "--no-replay")["load_gpus"]
+    text = " ".join(gpuplan("pareto", path, "--budget", f"{1.05 * now:.2f}gpu")[1].split())
+    assert "too few GPUs at power:0.9" in text
+
+
+def test_few_jobs_get_few_digits_and_a_caution(gpuplan, tmp_path):
+    path = hourly(tmp_path / "t.parquet", 6)
+    code, out, _ = gpuplan("pareto", path, "--budget", "now,now+37%", "--price", "1.2345")
+    text = " ".join(out.split())
+    assert code == 0 and "only 6 jobs, so these figures are rough" in text
+    rows = [line for line in out.splitlines() if line.split()[:1] in (["now"], ["now+37%"])]
+    for number in " ".join(rows).replace("now+37%", "").split():
+        digits = number.strip("$h").replace(",", "").replace(".", "")
+        if digits.isdigit():
+            assert len(digits.strip("0")) <= 2, rows
+    show = Precision(6)
+    assert [show.gpus(v) for v in (0.1234, 2.31, 193.08)] == ["0.13", "2.4", "200"]
+    assert (show.duration(8040), show.usd(615_261)) == ("2.2 h", "$620,000")
+    many = Precision(100)
+    assert [many.gpus(v) for v in (0.1234, 2.311, 193.08, 1234.5)] == [
+        "0.124", "2.32", "194", "1,235",
+    ]  # fmt: skip
+    assert (many.duration(8040), many.usd(1_033_406)) == ("2.23 h", "$1.03M")
+
+
+def test_gpus_are_never_rounded_below_what_a_plan_needs():
+    for jobs in (6, 1000):
+        for value in np.geomspace(0.002, 5e5, 60).tolist():
+            shown = float(Precision(jobs).gpus(value).replace(",", ""))
+            assert value * (1 - 1e-9) <= shown <= value * 1.12
+
+
+def test_jobs_wider_than_todays_peak_are_planned_again_once(tmp_path, monkeypatch):
+    # 1 GPU at the peak, while the plans give jobs more; a cap leaves no plan that narrow.
+    path = write_trace(tmp_path / "t.parquet", [7200.0 * i for i in range(8)], [3600.0] * 8)
+    trace = read_trace(path, columns=sorted({*COLUMNS, *TODAY_COLUMNS}))
+    law, solved = load_speedup("power:0.5"), []
+
+    def solving(classes):
+        solved.append(len(classes))
+        return solve_frontier(classes)
+
+    monkeypatch.setattr(todays_peak, "solve_frontier", solving)
+    for cap_s, fits in ((float("inf"), True), (2400.0, False)):
+        choices = ClassOptions(rescale_s=0, caps_s={"all": cap_s} if not fits else {})
+        workload = workload_of(trace, law, choices)
+        peak = todays_peak.TodaysPeak(
+            trace, law, choices, workload, RentedCluster(), today(trace)
+        )  # fmt: skip
+        frontier = solve_frontier(workload.classes)
+        solved.clear()
+        for gpus in (2.0, 3.0, 4.0):
+            plan = frontier.at_budget(gpus)
+            within = peak.replay(plan, replay_plan(workload, plan, RentedCluster()))
+            assert (within is not None) == fits
+            assert within is None or within.peak_gpus == 1
+        assert len(solved) == 1
+
+
+def test_a_peak_that_no_plan_fits_is_said(gpuplan, tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [7200.0 * i for i in range(8)], [3600.0] * 8)
+    asked = ("pareto", path, *LAW, "--require", "all <= 40m")
+    text = " ".join(gpuplan(*asked)[1].split())
+    assert "within today's peak of 1, no plan fits" in text
+
+
+def mixed(path, h100):
+    """Write 40 jobs of an hour, the first on A100, these last ones on H100."""
+    types = ["A100"] * (40 - h100) + ["H100"] * h100
+    return hourly(path, 40, gpu_type=types)
+
+
+def test_other_gpu_types_are_never_silently_the_planned_one(gpuplan, tmp_path):
+    path = mixed(tmp_path / "t.parquet", 10)
+    found = results(gpuplan, path, *LAW, "--price", "2")
+    assert found["gpu_mix"] == {
+        "planned_gpu_type": "A100", "other_gpu_types": ["H100"],
+        "other_gpu_h": pytest.approx(10), "other_gpu_h_share": pytest.approx(0.25),
+    }  # fmt: skip
+    _, _, err = gpuplan("pareto", path, *LAW, "--price", "2")
+    said = " ".join(err.split())
+    assert "25% of the GPU-hours ran on H100, planned and priced here as A100" in said
+    planned = results(gpuplan, path, *LAW, "--gpu", "H100", "--price", "2")["gpu_mix"]
+    assert (planned["planned_gpu_type"], planned["other_gpu_h_share"]) == ("H100", 0.75)
+    assert results(gpuplan, mixed(tmp_path / "one.parquet", 0), *LAW)["gpu_mix"] is None
+    both = ("--gpu", "A100", "--gpu", "H100=2", "--price", "A100=2", "--price", "H100=5")
+    assert "gpu_mix" not in results(gpuplan, path, *LAW, *both)  # a plan for both
+
+
+@pytest.mark.parametrize("gpu", [(), ("--gpu", "A100")])
+def test_each_type_of_a_log_is_priced_by_its_own(gpuplan, tmp_path, gpu):
+    path = mixed(tmp_path / "t.parquet", 10)
+    found = results(gpuplan, path, *LAW, *gpu, "--price", "A100=2", "--price", "H100=5")
+    types = {one["gpu_type"]: one for one in found["today"]["gpu_types"]}
+    assert {name: one["usd_per_gpu_h"] for name, one in types.items()} == {"A100": 2, "H100": 5}
+    assert found["today"]["usd_per_gpu_h"] == pytest.approx((30 * 2 + 10 * 5) / 40)
+    assert found["price_usd_per_gpu_h"] in (2, {"A100": 2})
+    listed = results(gpuplan, path, *LAW, "--gpu", "A100", "--prices", "builtin")["today"]
+    own = {one["gpu_type"]: one["usd_per_gpu_h"] for one in listed["gpu_types"]}
+    assert own["H100"] > own["A100"] > 0
+
+
+def test_a_price_of_a_gpu_that_nobody_has_is_refused(gpuplan, tmp_path):
+    path = mixed(tmp_path / "t.parquet", 10)
+    code, _, err = gpuplan("pareto", path, *LAW, "--price", "A100=2", "--price", "T4=1")
+    assert code == 2 and "--price T4=...: no such GPU to plan for" in err
+    code, _, err = gpuplan("pareto", path, *LAW, "--price", "H100=5")
+    assert code == 2 and "next: --price A100=USD" in err

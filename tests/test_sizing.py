@@ -1,0 +1,211 @@
+"""Sizes against textbook queues, commitments against every level, searches on any pattern."""
+
+from dataclasses import replace
+from fractions import Fraction
+from math import factorial
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuplan.analysis.errors import InfeasibleError
+from gpuplan.cli.options.size_options import parse_target
+from gpuplan.planner.compare import Contender
+from gpuplan.planner.engine import Engine
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.sizing import search
+from gpuplan.planner.sizing.commitment import demand_of, plan_commitment
+from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, Resampling, SizedReplay
+from gpuplan.simkit.workload import Workload
+
+ONE = Engine("threads", 1)
+SURE = Resampling(90.0, 200, 0)
+
+
+def jobs_of(submit_s, run_s, gpus=None):
+    n = len(submit_s)
+    work = Workload.from_seconds(submit_s, run_s, gpus or [1] * n, np.asarray(submit_s) + 1e6)
+    return TraceJobs(work, pl.Series([str(i) for i in range(n)]), ())
+
+
+def sizes_of(jobs, *targets, step=1, each=None, sure=None):
+    terms = ReplayTerms(
+        Contender("size", "first-fit", {}),
+        np.random.default_rng(0),
+        each,
+        tuple(map(parse_target, targets)),
+        sure,
+    )
+    return Sizes(jobs, terms, step, ONE)
+
+
+def test_a_size_worked_out_by_hand():
+    # Four jobs of 100 s at once: on 2 GPUs two wait 100 s, on 1 they wait 0, 100, 200, 300 s.
+    jobs = jobs_of([0, 0, 0, 0], [100.0] * 4)
+    assert smallest(sizes_of(jobs, "mean_wait <= 50s")) == 2
+    assert smallest(sizes_of(jobs, "mean_wait <= 49s")) == 3
+    assert smallest(sizes_of(jobs, "max_wait <= 0s")) == 4
+    assert smallest(sizes_of(jobs, "wait_over_60s <= 50%")) == 2
+    assert smallest(sizes_of(jobs, "mean_slowdown <= 2.5")) == 1
+    assert smallest(sizes_of(jobs, "mean_slowdown <= 1.5", "mean_wait <= 1h")) == 2
+    assert smallest(sizes_of(jobs, "mean_wait <= 50s", step=3)) == 3
+
+
+def erlang_c_wait(load: float, servers: int) -> float:
+    """Return the mean wait of M/M/c in service times (Erlang, 1917)."""
+    if load >= servers:
+        return np.inf
+    terms = [load**k / factorial(k) for k in range(servers)]
+    last = load**servers / factorial(servers) / (1 - load / servers)
+    return last / (sum(terms) + last) / (servers - load)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(("load", "limit_s"), [(6.0, 30.0), (14.0, 10.0)])
+def test_mmc_gives_the_size_of_erlang_c_within_the_interval(load, limit_s):
+    rng = np.random.default_rng(4)
+    n, mean_s = 20_000, 100.0
+    submit = np.cumsum(rng.exponential(mean_s / load, n))
+    jobs = jobs_of(submit, rng.exponential(mean_s, n))
+    textbook = next(c for c in range(1, 99) if erlang_c_wait(load, c) * mean_s <= limit_s)
+    sizes = sizes_of(jobs, f"mean_wait <= {limit_s}s", sure=SURE)
+    answer = smallest(sizes)
+    ends = interval_of(sizes, answer)
+    assert ends.low_gpus <= textbook <= ends.high_gpus
+    assert ends.low_gpus <= answer <= ends.high_gpus
+    assert abs(answer - textbook) <= 1
+
+
+@pytest.mark.kernels
+def test_md1_gives_the_size_of_pollaczek_and_khinchine():
+    # Gangs of 8 on 8 to 15 GPUs are one server. Mean wait rho / (2 (1 - rho)) service times.
+    rng = np.random.default_rng(7)
+    n, rho, run_s = 20_000, 0.7, 60.0
+    jobs = jobs_of(np.cumsum(rng.exponential(run_s / rho, n)), [run_s] * n, [8] * n)
+    wait_s = rho / (2 * (1 - rho)) * run_s
+    for limit_s, textbook in ((1.2 * wait_s, 8), (0.8 * wait_s, 16)):
+        sizes = sizes_of(jobs, f"mean_wait <= {limit_s:.3f}s", step=8, sure=SURE)
+        answer = smallest(sizes)
+        ends = interval_of(sizes, answer)
+        assert answer == textbook and ends.low_gpus <= textbook <= ends.high_gpus
+    sized = sizes.one(8)
+    low, high = sized.mean_wait_interval
+    assert low <= wait_s <= high
+    assert sized.p95_wait_interval[0] <= sized.waits["p95_wait_s"] <= sized.p95_wait_interval[1]
+
+
+def fake(meets):
+    """A replay that only knows whether the size meets the target."""
+    return SizedReplay(
+        0, dict.fromkeys(("mean_wait_s", "p95_wait_s"), 0.0), None, None, (0.0,), meets,
+        float(meets), 0.05, None, None, 20,
+    )  # fmt: skip
+
+
+@given(st.lists(st.booleans(), min_size=0, max_size=40), st.integers(1, 3), st.integers(1, 3))
+def test_the_answer_meets_and_the_next_smaller_does_not_on_any_pattern(drawn, step, workers):
+    pattern = [*drawn, True]  # where no job waits, the target is met
+    jobs = jobs_of([0] * (step * len(pattern)), [1.0] * (step * len(pattern)))
+    sizes = replace(sizes_of(jobs, "mean_wait <= 1h", step=step), engine=Engine("threads", workers))
+
+    def at(wanted):
+        wanted = list(wanted)
+        for gpus in wanted:
+            assert gpus % step == 0 and step <= gpus <= step * len(pattern)
+            sizes.found[gpus] = replace(fake(pattern[gpus // step - 1]), gpus=gpus)
+        return [sizes.found[gpus] for gpus in wanted]
+
+    sizes.at = at
+    answer = smallest(sizes)
+    assert pattern[answer // step - 1]
+    assert answer == step or not pattern[answer // step - 2]
+    below = pattern[max(0, answer // step - 1 - 1 - search.LOOK_BELOW) : answer // step - 1]
+    assert not any(below)
+
+
+def test_a_target_that_no_size_meets_is_infeasible():
+    jobs = jobs_of([0, 0], [10.0, 10.0])
+    with pytest.raises(InfeasibleError, match="where no job waits it is 1"):
+        smallest(sizes_of(jobs, "mean_slowdown <= 0.5"))
+
+
+def cost_by_brute_force(demand, level, commit, beside):
+    lasting = np.diff(demand.edges_us)
+    over = np.maximum(demand.gpus - level, 0)
+    return commit * level * demand.window_us + beside * int((over * lasting).sum())
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(1, 6)),
+        min_size=1, max_size=25,
+    ),
+    st.integers(1, 40), st.integers(1, 40), st.integers(0, 30),
+)  # fmt: skip
+def test_the_commitment_is_the_best_of_all_levels(drawn, commit, beside, more):
+    submit, run, gpus = zip(*sorted(drawn), strict=True)
+    last = max(s + r for s, r in zip(submit, run, strict=True)) - submit[0]
+    demand = demand_of(
+        jobs_of(submit, run, list(gpus)).workload, round((last + more) * 1e6)
+    )  # fmt: skip
+    if not demand.window_us:
+        return
+    found = plan_commitment(demand, commit / 10, beside / 10, None)
+    costs = [cost_by_brute_force(demand, level, commit, beside) for level in range(demand.peak + 2)]
+    assert costs[found.committed_gpus] == min(costs)
+    assert found.committed_gpus == costs.index(min(costs))  # of equal ones the smallest
+    assert found.usd_per_h == pytest.approx(min(costs) / 10 / demand.window_us)
+    assert found.all_on_demand_usd_per_h == pytest.approx(costs[0] / 10 / demand.window_us)
+    assert found.all_committed_usd_per_h == pytest.approx(commit / 10 * demand.peak)
+    share = Fraction(commit, beside)
+    assert found.committed_gpus == (demand.quantile(1 - share) if share < 1 else 0)
+
+
+def test_a_commitment_worked_out_by_hand():
+    # One GPU for 10 h, a second for the first 4 h: at 40% of the on-demand price both break even.
+    hour = 3600.0
+    demand = demand_of(jobs_of([0, 0], [10 * hour, 4 * hour]).workload, round(10 * hour * 1e6))
+    at_39 = plan_commitment(demand, 0.39, 1.0, None)
+    at_41 = plan_commitment(demand, 0.41, 1.0, None)
+    assert (at_39.committed_gpus, at_41.committed_gpus) == (2, 1)
+    assert plan_commitment(demand, 0.4, 1.0, None).committed_gpus == 1
+    assert at_41.coverage_share == pytest.approx(10 / 14) and at_41.utilization == 1
+    assert at_39.utilization == pytest.approx(0.7) and at_39.on_demand_peak_gpus == 0
+
+
+def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():
+    # M/G/infinity: GPUs in use are Poisson.
+    rng = np.random.default_rng(1)
+    n, load, mean_s = 20_000, 30.0, 100.0
+    submit = np.cumsum(rng.exponential(mean_s / load, n))
+    work = jobs_of(submit, rng.exponential(mean_s, n)).workload
+    demand = demand_of(work, round(float(submit[-1]) * 1e6))
+    found = plan_commitment(demand, 0.5, 1.0, SURE)
+    assert found.low_gpus <= 30 <= found.high_gpus
+    assert found.low_gpus <= found.committed_gpus <= found.high_gpus
+    assert found.high_gpus - found.low_gpus <= 5
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 3), st.data())
+def test_the_ends_of_the_interval_are_the_first_sizes_that_resamples_allow(shares, step, data):
+    shares = [*sorted(shares), 1.0]
+    n = step * len(shares)
+    sizes = sizes_of(jobs_of([0] * n, [1.0] * n), "mean_wait <= 1h", step=step)
+
+    def at(wanted):
+        wanted = list(wanted)
+        for gpus in wanted:
+            share = shares[gpus // step - 1]
+            sizes.found[gpus] = replace(fake(True), gpus=gpus, met_share=share)
+        return [sizes.found[gpus] for gpus in wanted]
+
+    sizes.at = at
+    low = next(i for i, share in enumerate(shares, 1) if share >= 0.05)
+    high = next(i for i, share in enumerate(shares, 1) if share >= 0.95)
+    answer = data.draw(st.integers(1, len(shares)))
+    found = interval_of(sizes, answer * step)
+    assert found.low_gpus == min(low, answer) * step
+    assert found.high_gpus == max(high, answer) * step
