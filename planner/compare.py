@@ -50,7 +50,7 @@ class PolicySpec:
     def gpu_type(self) -> str | None:
         """The only GPU type of its cluster; None where none is named, or several are."""
         shape = self.settings.get("cluster")
-        types = () if shape is None else shape.gpu_types
+        types: Sequence[str] = () if shape is None else shape.gpu_types
         return types[0] if len(types) == 1 else None
 
     def effective(self) -> dict[str, Any]:

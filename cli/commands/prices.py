@@ -229,7 +229,7 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in provenance.sources),
         parameters=plain(request.parameters()),
         headline=_headline(
-            found, " and ".join(kept[unpriced == provenance.rows_kept :]), result.output
+            found, " and ".join(kept[unpriced == provenance.rows_kept :]), str(result.output)
         ),
         warnings=warnings,
         answer=tuple(answer) or None,
