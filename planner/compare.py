@@ -19,6 +19,7 @@ from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.ties import same_cost, same_times
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import window_results
@@ -49,7 +50,7 @@ class PolicySpec:
     def gpu_type(self) -> str | None:
         """The only GPU type of its cluster; None where none is named, or several are."""
         shape = self.settings.get("cluster")
-        types = () if shape is None else shape.gpu_types
+        types: Sequence[str] = () if shape is None else shape.gpu_types
         return types[0] if len(types) == 1 else None
 
     def effective(self) -> dict[str, Any]:
@@ -124,7 +125,8 @@ class PolicyComparison:
 
     def summary(self) -> dict[str, Any]:
         """Return the comparison as plain values; keys are stable and carry their unit."""
-        first = self.outcomes[0].results
+        results = [one.results for one in self.outcomes]
+        first = results[0]
         front = non_dominated(self._values("cost_usd"), self._values("mean_jct_s"))
         return {
             "jobs": first["jobs"],
@@ -132,6 +134,7 @@ class PolicyComparison:
             "first": self.outcomes[0].label,
             "cheapest": self.outcomes[self.cheapest].label,
             "fastest": self.outcomes[self.fastest].label,
+            "ties": {"cost": same_cost(results), "times": same_times(results)},
             "policies": [
                 {"name": one.name, "label": one.label, "policy": one.policy}
                 | dict(one.results)

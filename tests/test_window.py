@@ -187,7 +187,7 @@ def test_types_are_priced_each_by_its_own_and_said(gpuplan, tmp_path):
     today = found["results"]["today"]
     assert today["mean_gpus"] == 2  # GPU-hours over the window, as all come at once
     assert today["usd_per_month"] == pytest.approx((1 * 1 + 1 * 3) * MONTH_H)
-    assert "50% of the GPU-hours ran on A100, not on H100" in err
+    assert "50% of the GPU-hours ran on H100, not on A100" in err
     assert "at $2 per GPU-hour" in err
 
 
@@ -249,4 +249,4 @@ def test_late_jobs_are_shown_where_the_log_or_the_user_has_deadlines(gpuplan, tm
     code, out, err = gpuplan("compare", path, "--policy", "fifo", "--deadline-factor", "2")
     assert code == 0 and "late" in out and "deadline" in err
     code, out, err = gpuplan("compare", path, "--policy", "edf", "--gpus", 2)
-    assert code == 0 and "late" not in out and "by which edf decides" in err
+    assert code == 0 and "late" not in out and "no deadlines, needed by edf" in err

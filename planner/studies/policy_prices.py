@@ -68,7 +68,8 @@ def price_policies(
     today = read.today
     types = {one.gpu_type for one in policies if one.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
-    mixed = mixed_types_note(today, planned, prices)
+    is_mixed = any(_has_several_types(one) for one in policies)
+    mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     found, notes = list(policies), tuple[str, ...]()
     if prices is not None:
         found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
@@ -83,6 +84,11 @@ def price_policies(
     return PricedPolicies(tuple(found), mixed, notes, today, usd)
 
 
+def _has_several_types(spec: PolicySpec) -> bool:
+    shape = spec.settings.get("cluster")
+    return shape is not None and len(shape.pools) > 1
+
+
 def _cloud_usd(spec: PolicySpec) -> float | None:
     """Return what every GPU of a policy costs, or those of its conventional cloud."""
     values = spec.effective()
@@ -93,10 +99,15 @@ def _cloud_usd(spec: PolicySpec) -> float | None:
 def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {found['backlog_gpu_h']:,.0f} GPU-hours ({counted(found['backlog_jobs'], 'job')})"
+        f"{label} {_about(found['backlog_gpu_h'])} GPU-hours "
+        f"({counted(found['backlog_jobs'], 'job')})"
         for label, found in results
         if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
     ]
     if not left:
         return ()
     return (f"not done at the end of the window, and not charged: {listed(left)}",)
+
+
+def _about(gpu_h: float) -> str:
+    return f"{gpu_h:,.0f}" if gpu_h >= 100 else f"{gpu_h:.2g}"

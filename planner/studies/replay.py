@@ -88,8 +88,7 @@ class ReplayInputs:
         if not (self.jobs.deadline_note and by_deadline):
             return ()
         return (
-            f"the log has no deadlines, by which {listed(by_deadline)} decides: "
-            f"{self.jobs.deadline_note}",
+            f"the log has no deadlines, needed by {listed(by_deadline)}: {self.jobs.deadline_note}",
         )
 
 
