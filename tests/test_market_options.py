@@ -11,7 +11,7 @@ from support_prices import HEADER, ORIGIN, book
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.compare import Contender, price
+from gpuplan.planner.compare import PolicySpec, price
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 
@@ -240,7 +240,7 @@ def test_policies_are_priced_on_one_gpu():
             (0, "modal", "H100", None, "serverless", 3.0),
         ]
     )
-    both = [Contender("hpa", "hpa", {}), Contender("modal", "serverless-only", {})]
+    both = [PolicySpec("hpa", "hpa", {}), PolicySpec("modal", "serverless-only", {})]
     different = (
         r"^--prices prices.parquet: .*different GPUs, A100 \({}\) and H100 \(modal\)\n  next"
     )
@@ -248,10 +248,10 @@ def test_policies_are_priced_on_one_gpu():
         price(both, rows, START)
     with pytest.raises(UsageError, match=different.format("a sweep")):
         price(both[1:], rows, START, beside=("A100", "a sweep"))
-    own = [Contender("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
+    own = [PolicySpec("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
     with pytest.raises(UsageError, match=different.format("a")):
         price(own, rows, START)
-    owned = Contender("fifo", "fifo", {"usd_per_gpu_h": 1.0})
+    owned = PolicySpec("fifo", "fifo", {"usd_per_gpu_h": 1.0})
     assert price([both[0], owned], rows, START)[0][1] == owned  # of any GPU
     for beside in (None, ("H100", "a sweep")):
         same, notes = price(both[1:] * 2, rows, START, beside=beside)

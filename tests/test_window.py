@@ -12,7 +12,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.compare import Contender, own_price
+from gpuplan.planner.compare import PolicySpec, own_price
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import used_after
@@ -36,8 +36,8 @@ def jobs_of(rows, window_s):
     return TraceJobs(work, names, (), window_us=window_us)
 
 
-def compared(rows, window_s, *contenders):
-    named = [Contender(f"{i}", policy, settings) for i, (policy, settings) in enumerate(contenders)]
+def compared(rows, window_s, *specs):
+    named = [PolicySpec(f"{i}", policy, settings) for i, (policy, settings) in enumerate(specs)]
     found = run_all(jobs_of(rows, window_s), named, np.random.default_rng(0))
     return found.summary()["policies"]
 
@@ -144,7 +144,7 @@ def test_gpu_time_after_an_instant():
 
 
 def priced(settings, prices, hours):
-    (found,) = own_price([Contender("fifo", "fifo", settings)], GpuPrices(prices), hours)
+    (found,) = own_price([PolicySpec("fifo", "fifo", settings)], GpuPrices(prices), hours)
     return found.settings["usd_per_gpu_h"]
 
 
@@ -156,7 +156,7 @@ def test_a_gpu_costs_what_its_type_costs():
     assert priced({"gpus": 8}, {"": 2.0}, hours) == 2.0
     with pytest.raises(UsageError, match="no price of T4"):
         priced({"gpus": 8}, prices, {"A100": 1.0, "T4": 1.0})
-    own = Contender("fifo", "fifo", {"usd_per_gpu_h": 9.0})
+    own = PolicySpec("fifo", "fifo", {"usd_per_gpu_h": 9.0})
     assert own_price([own], GpuPrices(prices), hours) == [own]
 
 

@@ -10,7 +10,7 @@ from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted, listed
-from gpuplan.planner.compare import Contender, has_own_price, own_price, price
+from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
 from gpuplan.planner.pricing.mixed_types import mixed_types_note
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
@@ -31,14 +31,14 @@ class PricedPolicies:
         usd_per_gpu_h: what a GPU of one's own costs; the mean over the log where types differ.
     """
 
-    policies: tuple[Contender, ...]
+    policies: tuple[PolicySpec, ...]
     mixed: tuple[str, ...]
     notes: tuple[str, ...]
     today: Today | None
     usd_per_gpu_h: float | None
 
 
-def check_price(policies: Sequence[Contender], prices: GpuPrices | None) -> None:
+def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> None:
     """Refuse a price that no policy pays. Raises `UsageError`."""
     if prices is None or any(map(has_own_price, policies)):
         return
@@ -49,7 +49,7 @@ def check_price(policies: Sequence[Contender], prices: GpuPrices | None) -> None
 
 
 def price_policies(
-    policies: Sequence[Contender],
+    policies: Sequence[PolicySpec],
     prices: GpuPrices | None,
     replay: ReplayRequest,
     read: ReplayInputs,
@@ -84,14 +84,14 @@ def price_policies(
     return PricedPolicies(tuple(found), mixed, notes, today, usd)
 
 
-def _has_several_types(contender: Contender) -> bool:
-    shape = contender.settings.get("cluster")
+def _has_several_types(spec: PolicySpec) -> bool:
+    shape = spec.settings.get("cluster")
     return shape is not None and len(shape.pools) > 1
 
 
-def _cloud_usd(contender: Contender) -> float | None:
+def _cloud_usd(spec: PolicySpec) -> float | None:
     """Return what every GPU of a policy costs, or those of its conventional cloud."""
-    values = contender.effective()
+    values = spec.effective()
     usd: float | None = values.get("usd_per_gpu_h")
     return values.get(CLOUD) if usd is None else usd
 
