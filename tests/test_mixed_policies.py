@@ -39,7 +39,7 @@ def jobs_of(submit_s, duration_s, gpus, rate):
     rates = np.array(rate, float)
     own = JobRates(("V100", "T4"), rates, np.array(duration_s) * rates.max(axis=1))
     ids = pl.Series([f"j{i}" for i in range(n)])
-    return TraceJobs(work, ids, (), None, None, own)
+    return TraceJobs(work, ids, (), rates=own)
 
 
 def some_jobs(n=14, seed=3):
