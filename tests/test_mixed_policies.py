@@ -16,7 +16,9 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.workload import Workload
 
-MIXED = [name for name, policy in POLICIES.items() if policy.takes_gpu_types]
+MIXED = [
+    name for name, one in POLICIES.items() if one.takes_gpu_types and "round_s" in one.settings
+]
 RATES = """job_class,gpu_type,gpus,rate
 A,V100,1,2
 A,T4,1,1
