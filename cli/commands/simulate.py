@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -123,7 +124,9 @@ def _answer(request: SimulateRequest) -> Report:
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
-        return draw_time_lines(result.lines(), result.policy)
+        first_us = study.replayed.jobs.first_submit_us
+        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
+        return draw_time_lines(result.lines(), result.policy, first)
 
     return Report(
         command="simulate",
