@@ -76,9 +76,9 @@ def placements(path: Path, want: dict[str, int], where: str) -> Iterator[Row]:
     for policy in POLICIES:
         same = most[policy] == want[policy]
         yield Row(f"{where}, most GPUs, {policy}", f"{want[policy]}", f"{most[policy]}", same)
-    for rival in ("exclusive", "infless-l"):
-        paper, here = (1 - counts["dilu"] / counts[rival] for counts in (want, most))
-        yield Row(f"{where}, saved to {rival}", f"{paper:.1%}", f"{here:.1%}", None)
+    for other in ("exclusive", "infless-l"):
+        paper, here = (1 - counts["dilu"] / counts[other] for counts in (want, most))
+        yield Row(f"{where}, saved to {other}", f"{paper:.1%}", f"{here:.1%}", None)
 
 
 def gammas(path: Path) -> Iterator[Row]:

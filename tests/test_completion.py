@@ -82,7 +82,8 @@ def test_commands_options_and_values_are_completed(shell, line, first):
         ("gpuplan ", tuple(COMMANDS)),
         ("gpuplan list p", ("policies", "providers")),
         ("gpuplan compare t --policy s", ("serverless-only", "serverful-only", "smallest", "sjf",
-                                          "srtf", "srsf")),
+                                          "srtf", "srsf",
+                                          "static-quota", "spot-first-fit")),
         ("gpuplan pareto t --speedup pr", ("profile:t4", "profile:sia")),
         ("gpuplan pareto t --method c", ("convex",)),
         ("gpuplan pareto t --baseline po", ("pollux", "pollux-autoscaling")),
@@ -106,7 +107,7 @@ def test_what_begins_as_typed_is_offered(line, offer):
         (completion.log_formats, FORMATS),
         (completion.price_formats, PRICE_FORMATS),
         (completion.baselines, (*BASELINES, "all")),
-        (completion.presets, PRESETS),
+        (completion.presets, sorted((*PRESETS, "gfs"))),
     ],
 )
 def test_the_names_offered_are_those_of_the_registry(offer, known):

@@ -16,6 +16,7 @@ from gpuplan.planner.policies.mixed.mixed_rounds import play
 from gpuplan.planner.policies.mixed.placement import place
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.policies.mixed.round_program import lagrangian_bound, solve_round
+from gpuplan.planner.policies.mixed.small_rounds import is_small
 
 
 def rated(submit_s, gpus, work, rate, state_gb=0.0, **more):
@@ -79,6 +80,7 @@ def test_gangs_that_cannot_fill_a_type_leave_it_idle():
 def test_a_round_of_many_jobs_is_certified():
     rng = np.random.default_rng(3)
     m, gpus = 700, np.array([24, 40, 16])
+    assert not is_small(np.array([1, 2, 4] * 233), gpus)
     width = rng.choice([1, 2, 4, 8], m)
     cost = rng.lognormal(2, 1, (m, 3)) * width[:, None]
     first = solve_round(cost, width, gpus)
@@ -87,6 +89,8 @@ def test_a_round_of_many_jobs_is_certified():
         assert answer.is_within
         assert answer.gpus == 80
         assert 0 <= answer.gap <= 1e-3
+        used = np.bincount(answer.kind + 1, weights=width, minlength=4)[1:]
+        assert (used <= gpus).all() and used.sum() == 80
     assert lagrangian_bound(cost, width, gpus, 80, first.prices) <= first.objective
 
 

@@ -76,10 +76,10 @@ def simulate(
     limit_factor: LimitFactor = None,
 ) -> Study[SimulateRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
-    from gpuplan.cli.options.policy_specs import read_contender
+    from gpuplan.cli.options.policy_specs import read_spec
     from gpuplan.planner.studies.simulate import SimulateRequest
 
-    chosen = read_contender(
+    chosen = read_spec(
         policy,
         lending.settings([policy], gpu_types.settings(with_limit_factor(settings, limit_factor))),
         cluster.size(),

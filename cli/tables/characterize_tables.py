@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ GROUP_TITLES = {
     "user": ("Users", "user"),
     "group": ("Groups", "group"),
 }
-UNIT_SHOW = {
+UNIT_SHOW: dict[str, Callable[[Any], str]] = {
     "s": show_duration,
     "share": show_share,
     "jobs": show_count,

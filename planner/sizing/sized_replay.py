@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, interval
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
@@ -58,7 +58,7 @@ class ReplayTerms:
         confidence: of the intervals; None for none.
     """
 
-    policy: Contender
+    policy: PolicySpec
     rng: np.random.Generator
     gpus_per_node: int | None
     targets: tuple[Target, ...]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.pricing.type_prices import PriceRequest
 from gpuplan.planner.registry import find_policy
@@ -51,7 +51,7 @@ class SizeRequest:
     """
 
     trace: Path
-    policy: Contender
+    policy: PolicySpec
     jobs: Selection = field(default_factory=Selection)
     targets: tuple[Target, ...] = ()
     gpus: tuple[int, ...] | SizeRange | None = None

@@ -16,11 +16,20 @@ import numpy as np
 
 from gpuplan.planner.policies.mixed.gang_packing import Packing, fill, pack_gangs
 from gpuplan.planner.policies.mixed.linear_program import Program, solve
+from gpuplan.planner.policies.mixed.small_rounds import fill_least, is_small, solve_small
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 FAST_GAP = 1e-3
 EXACT_GAP = 1e-9
 SAMPLE = 240
+NEAR = (20, 40, 100)
+"""Jobs near a change of type that are solved for anew, more of them where that is not enough."""
+FILLED = (50, 100, 100, *(200, 400, 150) * 9)
+CANDIDATES = 60
+"""Jobs near a change that fill, type by type, the GPUs that the others leave, for each attempt."""
+NARROW = 1
+"""Widths of gangs that fill what others leave; as many of them are solved for."""
+PART = -2
 MOST_NODES = 50_000
 
 
@@ -74,6 +83,12 @@ def solve_round(
         if (taken <= gpus).all():  # all jobs run, each where it costs least
             value, none = float(each.sum()), np.zeros(gpus.size + 1)
             return RoundAnswer(cheapest, int(width.sum()), value, value, none, True)
+    if width.size and is_small(width, gpus):
+        kind = solve_small(cost, width, gpus)
+        runs = np.flatnonzero(kind >= 0)
+        value = float(cost[runs, kind[runs]].sum())
+        none = np.zeros(gpus.size + 1)
+        return RoundAnswer(kind, int(width[runs].sum()), value, value, none, True)
     allowed = np.isfinite(cost)
     packing = pack_gangs(width, allowed, gpus)
     cost = np.where(allowed & (width[:, None] <= gpus), cost, np.inf)
@@ -124,18 +139,26 @@ class _RoundProblem:
         m, types = self.cost.shape
         if not m or self.packing.gpus == 0:
             return self._answer(np.full(m, -1, np.int64), 0.0, np.zeros(types + 1), gap)
-        prices = self._relaxed(prices)
+        prices, relaxed = self._relaxed(prices)
         bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, prices)
-        start = fill(self.packing, self.cost)
-        best, value = start, self._cost_of(start)
         reduced = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
-        spread = float(np.abs(self.cost[np.isfinite(self.cost)]).mean())
-        for share in (0.02, 0.1, 0.5) if m > 4 * SAMPLE else ():
-            found = self._around(reduced, share * spread, gap * abs(bound) / 2)
+        best, value = np.zeros(0, np.int64), np.inf
+        orders = np.random.default_rng(0)
+        for many in FILLED if m > 2 * FILLED[0] else ():
+            found = self._filled(relaxed, reduced, many, orders.permutation(types))
             if found is not None and self._cost_of(found) < value:
                 best, value = found, self._cost_of(found)
-            if value - bound <= gap * abs(value):
+                if value - bound <= gap * abs(value):
+                    return self._answer(best, bound, prices, gap)
+        for many in NEAR if m > 2 * NEAR[0] else ():
+            found = self._around(relaxed, reduced, many, bound + 0.95 * gap * abs(bound))
+            if found is not None and self._cost_of(found) < value:
+                best, value = found, self._cost_of(found)
+            if found is not None and value - bound <= gap * abs(value):
                 return self._answer(best, bound, prices, gap)
+        if value == np.inf:
+            best = fill(self.packing, self.cost)
+            value = self._cost_of(best)
         room = gap * abs(value) if exact else 0.5 * gap * abs(bound)
         columns = np.isfinite(self.cost)
         if value - bound < np.inf:  # a column that costs more than the gap is in no better answer
@@ -160,8 +183,10 @@ class _RoundProblem:
         runs = np.flatnonzero(kind >= 0)
         return float(self.cost[runs, kind[runs]].sum())
 
-    def _relaxed(self, prices: FloatArray | None) -> FloatArray:
-        """Return optimal prices of the relaxation, in which parts of jobs may run.
+    def _relaxed(self, prices: FloatArray | None) -> tuple[FloatArray, IntArray]:
+        """Return optimal prices of the relaxation, in which parts of jobs may run, and its types.
+
+        The type of a job of which parts run is `PART`.
 
         Columns are added to a program of a few until no other is worth it; it begins with those
         near the prices of the last round, or of a sample of the jobs.
@@ -169,7 +194,7 @@ class _RoundProblem:
         m = self.width.size
         usable = np.isfinite(self.cost)
         if m <= 2 * SAMPLE:
-            return self._priced(usable)[0]
+            return self._priced(usable)[:2]
         if prices is None:
             prices = self._sampled()
         spread = float(np.abs(self.cost[usable]).mean())
@@ -177,13 +202,13 @@ class _RoundProblem:
         near = reduced - np.minimum(reduced.min(axis=1), 0.0)[:, None]
         columns = usable & (near <= 0.02 * spread)
         for _ in range(20):
-            found, value = self._priced(columns)
+            found, kind, value = self._priced(columns)
             bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, found)
             if value - bound <= 1e-5 * abs(bound):
-                return found
+                break
             reduced = self._reduced(found)
             columns |= usable & (reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None])
-        return found
+        return found, kind
 
     def _reduced(self, prices: FloatArray) -> FloatArray:
         return self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
@@ -197,8 +222,8 @@ class _RoundProblem:
         columns[some] = allowed[some]
         return self._priced(columns, part)[0]
 
-    def _priced(self, columns: BoolArray, part: float = 1.0) -> tuple[FloatArray, float]:
-        """Return prices of a relaxation on some columns, and its value.
+    def _priced(self, columns: BoolArray, part: float = 1.0) -> tuple[FloatArray, IntArray, float]:
+        """Return prices of a relaxation on some columns, its types, and its value.
 
         A free GPU may fill what the columns cannot, at a high cost.
         """
@@ -210,25 +235,77 @@ class _RoundProblem:
         if solved is None:
             raise RuntimeError("HiGHS found no solution of a relaxation that has one")
         dual = np.abs(solved.dual[-self.gpus.size - 1 :])
-        return dual, solved.objective
+        kind = free.kinds(solved.x, np.full(self.width.size, -1, np.int64))
+        x = solved.x[: free.job.size]
+        kind[free.job[(x > 1e-6) & (x < 1 - 1e-6)]] = PART
+        return dual, kind, solved.objective
 
-    def _around(self, reduced: FloatArray, margin: float, room: float) -> IntArray | None:
-        """Solve for the jobs that prices leave undecided; None where the others take too much."""
+    def _filled(
+        self, relaxed: IntArray, reduced: FloatArray, many: int, order: IntArray
+    ) -> IntArray | None:
+        """Fill types one by one with jobs near a change, at least loss against the prices.
+
+        The loss of a job on a type is its reduced cost over the least on the types that are still
+        to be filled, or waiting. Which jobs fill a type is a small dynamic program. Returns None
+        where no jobs fill a type, or not all GPUs can be in use.
+        """
+        if self.packing.gpus < self.gpus.sum():
+            return None
+        width, kind = self.width, relaxed.copy()
+        ranked = np.partition(np.column_stack((reduced, np.zeros(width.size))), 1, axis=1)
+        regret = np.where(relaxed == PART, 0.0, ranked[:, 1] - ranked[:, 0])
+        nearest = np.argsort(regret, kind="stable")
+        narrow = nearest[width[nearest] <= NARROW]
+        free = np.union1d(np.union1d(nearest[:many], narrow[:many]), np.flatnonzero(kind == PART))
+        kind[free] = -1
+        on = kind >= 0
+        taken = np.bincount(kind[on], weights=width[on], minlength=self.gpus.size)
+        left = (self.gpus - taken).astype(np.int64)
+        if (left < 0).any():
+            return None
+        for at, i in enumerate(order.tolist()):
+            able = free[(kind[free] < 0) & np.isfinite(self.cost[free, i])]
+            others = reduced[np.ix_(able, order[at + 1 :])].min(axis=1, initial=0.0)
+            loss = reduced[able, i] - others
+            best = np.argsort(loss, kind="stable")
+            ones = best[width[able[best]] <= NARROW]
+            mine = np.union1d(best[:CANDIDATES], ones[: CANDIDATES // 3])
+            least, chosen = fill_least(loss[mine], width[able[mine]], int(left[i]))
+            used = int(left[i])
+            if not np.isfinite(least[used]):
+                return None
+            for one in range(mine.size - 1, -1, -1):
+                if chosen[one, used]:
+                    kind[able[mine[one]]] = i
+                    used -= int(width[able[mine[one]]])
+        return kind
+
+    def _around(
+        self, relaxed: IntArray, reduced: FloatArray, many: int, target: float
+    ) -> IntArray | None:
+        """Solve for the parts of jobs in the relaxation, and the jobs nearest to a change.
+
+        Returns None where the other jobs leave no way to use as many GPUs.
+        """
         m = self.width.size
         ranked = np.partition(np.column_stack((reduced, np.zeros(m))), 1, axis=1)[:, :2]
-        open_ = ranked[:, 1] - ranked[:, 0] < margin
-        kind = np.where(reduced.min(axis=1) < 0, reduced.argmin(axis=1), -1)
-        kind[open_] = -1
+        regret = np.where(relaxed == PART, 0.0, ranked[:, 1] - ranked[:, 0])
+        order = np.argsort(regret, kind="stable")
+        narrow = order[self.width[order] <= NARROW]
+        jobs = np.union1d(order[:many], narrow[:many])
+        kind = relaxed.copy()
+        kind[jobs] = -1
         runs = kind >= 0
         taken = np.bincount(kind[runs], weights=self.width[runs], minlength=self.gpus.size)
         left = self.gpus - taken
-        if (left < 0).any() or not open_.any():
+        if (left < 0).any() or (kind == PART).any():
             return None
-        jobs = np.flatnonzero(open_)
+        margin = 3 * float(regret[jobs].max()) + 1e-9
         columns = np.isfinite(self.cost)
-        columns &= reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None] + 3 * margin
+        columns &= reduced <= np.minimum(reduced.min(axis=1), 0.0)[:, None] + margin
         free = _program_of(self, jobs, columns, left, self.packing.gpus - taken.sum())
-        solved = solve(free.program, whole=True, gap=room, most_nodes=200)
+        target -= self._cost_of(kind)
+        solved = solve(free.program, whole=True, target=target, most_nodes=500)
         return None if solved is None else free.kinds(solved.x, kind)
 
 
