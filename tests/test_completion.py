@@ -83,7 +83,7 @@ def test_commands_options_and_values_are_completed(shell, line, first):
         ("gpuplan list p", ("policies", "providers")),
         ("gpuplan compare t --policy s", ("serverless-only", "serverful-only", "smallest", "sjf",
                                           "srtf", "srsf",
-                                          "static-quota", "spot-first-fit")),
+                                          "sia", "static-quota", "spot-first-fit")),
         ("gpuplan pareto t --speedup pr", ("profile:t4", "profile:sia")),
         ("gpuplan pareto t --method c", ("convex",)),
         ("gpuplan pareto t --baseline po", ("pollux", "pollux-autoscaling")),
