@@ -90,7 +90,7 @@ def test_commands_options_and_values_are_completed(shell, line, first):
         ("gpuplan ingest t --source-format ph", ("philly",)),
         ("gpuplan prices t --source-format aws", ("aws", "aws-tsv")),
         ("gpuplan synth --preset s", ("seren",)),
-        ("gpuplan report t --study s", ("simulate", "sweep")),
+        ("gpuplan report t --study s", ("share", "simulate", "size", "sweep")),
         ("gpuplan report t --formats html,j", ("html,json", "html,junit")),
         ("gpuplan report t --formats html,md,", (
             "html,md,json", "html,md,junit", "html,md,svg", "html,md,png")),
