@@ -14,7 +14,7 @@ from gpuplan.analysis.errors import InfeasibleError, UsageError
 from gpuplan.analysis.words import counted
 from gpuplan.planner.policies.allpass_settings import default_settings, idle_of_market
 from gpuplan.planner.policies.cluster_bill import ClusterBill, bill_of, terms_of
-from gpuplan.planner.policies.cluster_settings import RENTED, SHARED
+from gpuplan.planner.policies.cluster_settings import OWNED, RENTED, SHARED, priced_values
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.scaled_jobs import PAID_BY, job_frame, measure
 from gpuplan.planner.runs.cluster_setting import SIZES, shape_of
@@ -57,7 +57,7 @@ ROUNDS: dict[str, Setting] = {
 USUAL: dict[str, Any] = {
     "cluster": None,
     "gpus": None,
-    "usd_per_gpu_h": None,
+    **OWNED,
     "round_s": 300.0,
     "state_gb": 2.0,
     "gbps": 10.0,
@@ -111,7 +111,7 @@ def mixed_policy(
         return {key: value for key, value in known.items() if key in settings}
 
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
-        return simulate(jobs, defaults() | dict(given), given, name, prepare, rng)
+        return simulate(jobs, priced_values(defaults(), given), given, name, prepare, rng)
 
     return Policy(name, about, source, settings, defaults, run, takes_gpu_types=True)
 
@@ -164,7 +164,7 @@ def _simulation(
     gpu_types = shape.gpu_types or (ANY,)
     share = jobs.workload.billed_gpus / jobs.workload.gpus  # of a GPU, where a job has a fraction
     run = replace(found.run, held_us=np.rint(found.run.held_us * share).astype(np.int64))
-    bill = bill_of(run, terms)
+    bill = bill_of(run, terms, jobs.window_us, shape.gpus)
     hidden = {*OF_PRICES, *RENTED, "cluster", "gpus"}
     plain = {key: value for key, value in values.items() if key not in hidden}
     state = () if "state_gb" in given else (_state_note(values),)
@@ -173,7 +173,9 @@ def _simulation(
         settings={k: v for k, v in plain.items() if k in given or k in _known(values)}
         | {"cluster": str(shape), "gpus": shape.gpus}
         | terms.effective(),
-        results=measure(jobs, run, bill) | fairness_results(found, gpu_types) | decided.results(),
+        results=measure(jobs, run, bill, shape.gpus)
+        | fairness_results(found, gpu_types)
+        | decided.results(),
         rows=partial(_rows, jobs, found, run, bill, gpu_types),
         warnings=(
             *told,
