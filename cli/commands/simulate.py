@@ -101,10 +101,12 @@ def register(app: typer.Typer) -> None:
 
 def _lent(request: SimulateRequest) -> Report:
     """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.fairness_tables import with_fairness
     from gpuplan.cli.tables.lending_tables import with_lending
 
     report = _answer(request)
-    return with_lending(report, [{"label": request.policy.label, **report.results}])
+    rows = [{"label": request.policy.label, **report.results}]
+    return with_fairness(with_lending(report, rows), rows)
 
 
 def _answer(request: SimulateRequest) -> Report:

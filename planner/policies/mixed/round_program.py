@@ -144,13 +144,13 @@ class _RoundProblem:
         reduced = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
         best, value = np.zeros(0, np.int64), np.inf
         orders = np.random.default_rng(0)
-        for many in FILLED if m > 2 * FILLED[0] else ():
+        for many in FILLED[: 4 if exact else None] if m > 2 * FILLED[0] else ():
             found = self._filled(relaxed, reduced, many, orders.permutation(types))
             if found is not None and self._cost_of(found) < value:
                 best, value = found, self._cost_of(found)
                 if value - bound <= gap * abs(value):
                     return self._answer(best, bound, prices, gap)
-        for many in NEAR if m > 2 * NEAR[0] else ():
+        for many in NEAR if m > 2 * NEAR[0] and not exact else ():
             found = self._around(relaxed, reduced, many, bound + 0.95 * gap * abs(bound))
             if found is not None and self._cost_of(found) < value:
                 best, value = found, self._cost_of(found)
@@ -211,7 +211,8 @@ class _RoundProblem:
         return found, kind
 
     def _reduced(self, prices: FloatArray) -> FloatArray:
-        return self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
+        found: FloatArray = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
+        return found
 
     def _sampled(self) -> FloatArray:
         m = self.width.size
@@ -227,10 +228,10 @@ class _RoundProblem:
 
         A free GPU may fill what the columns cannot, at a high cost.
         """
+        gpus = (self.gpus * part).astype(np.float64)
         free = _program_of(
-            self, np.arange(self.width.size), columns, self.gpus * part, self.packing.gpus * part,
-            spare=True,
-        )  # fmt: skip
+            self, np.arange(self.width.size), columns, gpus, self.packing.gpus * part, spare=True
+        )
         solved = solve(free.program)
         if solved is None:
             raise RuntimeError("HiGHS found no solution of a relaxation that has one")
