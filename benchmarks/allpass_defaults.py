@@ -1,4 +1,4 @@
-"""The cost of each default of Allpass that departs from the paper: docs/allpass.md.
+"""The cost of each default of Allpass that departs from the paper: docs/allpass-paper.md.
 
 ``python -m benchmarks.allpass_defaults`` replays Seren's shipped sample, 200 jobs like Seren's, and
 Philly where ../shared is at hand, under the defaults, with each departure taken back, and to the

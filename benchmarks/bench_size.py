@@ -17,7 +17,7 @@ from benchmarks.bench_allpass import seren_like
 from gpuplan.analysis.bill import USAGE_COLUMNS, gpu_hours_by
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.options.size_options import parse_target
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.pricing.type_prices import PriceRequest
@@ -60,7 +60,7 @@ def run() -> list[dict]:
     for policy in ("first-fit", "srtf"):
         sure = Resampling(90.0, 200, 0)
         terms = ReplayTerms(
-            Contender("size", policy, {}), np.random.default_rng(0), None,
+            PolicySpec("size", policy, {}), np.random.default_rng(0), None,
             (parse_target(TARGET),), sure,
         )  # fmt: skip
         Sizes(jobs, terms, 1, THREADS).one(even[-1])  # compile

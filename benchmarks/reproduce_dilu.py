@@ -25,9 +25,9 @@ from gpuplan.planner.sharing.coscaling_study import (
     SharingRequest,
     run_policy,
 )
+from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
 from gpuplan.planner.sharing.placement_study import PlacementRequest, study_placement
 from gpuplan.planner.sharing.profile_search import search_service
-from gpuplan.planner.sharing.request_load import RequestProcess, even_arrivals
 from gpuplan.simkit.sharing.horizontal import HorizontalRules, decide
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import DILU_HORIZONTAL, Profile, Service, TrainingJob
@@ -76,9 +76,9 @@ def placements(path: Path, want: dict[str, int], where: str) -> Iterator[Row]:
     for policy in POLICIES:
         same = most[policy] == want[policy]
         yield Row(f"{where}, most GPUs, {policy}", f"{want[policy]}", f"{most[policy]}", same)
-    for rival in ("exclusive", "infless-l"):
-        paper, here = (1 - counts["dilu"] / counts[rival] for counts in (want, most))
-        yield Row(f"{where}, saved to {rival}", f"{paper:.1%}", f"{here:.1%}", None)
+    for other in ("exclusive", "infless-l"):
+        paper, here = (1 - counts["dilu"] / counts[other] for counts in (want, most))
+        yield Row(f"{where}, saved to {other}", f"{paper:.1%}", f"{here:.1%}", None)
 
 
 def gammas(path: Path) -> Iterator[Row]:

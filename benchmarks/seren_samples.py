@@ -85,7 +85,7 @@ def sample(trace: Path, reading: Reading, seed: int) -> TraceJobs:
     return jobs_of(read_trace(trace, chosen, columns=COLUMNS), np.random.default_rng(seed))
 
 
-def contenders(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
+def compared_policies(scale_out: str | None) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the policies of section 5 by the paper's names: policy and settings.
 
     Tiresias and SJF hold the 30 cheapest offers until the last job ends. Where ``scale_out`` is
@@ -122,7 +122,7 @@ def replay_all(jobs: TraceJobs, seed: int, scale_out: str | None = None) -> Resu
     """Replay one sample under all policies, with the same start-up times; results by name."""
     rng = np.random.default_rng(seed)
     found = {}
-    for name, (policy, settings) in contenders(scale_out).items():
+    for name, (policy, settings) in compared_policies(scale_out).items():
         run = find_policy(policy).run(jobs, settings, deepcopy(rng))
         jct_s = run.frame["jct_s"].to_numpy()
         found[name] = run.results | {

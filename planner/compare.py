@@ -19,6 +19,7 @@ from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.dominance import non_dominated
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import SOON_S, Simulation
+from gpuplan.planner.runs.ties import same_cost, same_times
 from gpuplan.planner.runs.timelines import together
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import window_results
@@ -28,7 +29,7 @@ from gpuplan.simkit.time import MICROS
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class PolicySpec:
     """A policy with settings.
 
     Attributes:
@@ -49,7 +50,7 @@ class Contender:
     def gpu_type(self) -> str | None:
         """The only GPU type of its cluster; None where none is named, or several are."""
         shape = self.settings.get("cluster")
-        types = () if shape is None else shape.gpu_types
+        types: Sequence[str] = () if shape is None else shape.gpu_types
         return types[0] if len(types) == 1 else None
 
     def effective(self) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class PolicyOutcome:
     """What one policy made of the trace.
 
     Attributes:
-        label, name, policy: of the `Contender`.
+        label, name, policy: of the `PolicySpec`.
         settings: the effective value of every setting.
         results: the headline numbers of its `Simulation`, and those that all policies have.
         jct_s: job completion times, ascending; shape (n,).
@@ -105,7 +106,7 @@ class PolicyComparison:
     """What all policies made of the same jobs.
 
     Attributes:
-        outcomes: in the order of the contenders; the first is what ratios refer to.
+        outcomes: in the order of the policies; the first is what ratios refer to.
         span_s: seconds from the first submission to the last.
     """
 
@@ -124,7 +125,8 @@ class PolicyComparison:
 
     def summary(self) -> dict[str, Any]:
         """Return the comparison as plain values; keys are stable and carry their unit."""
-        first = self.outcomes[0].results
+        results = [one.results for one in self.outcomes]
+        first = results[0]
         front = non_dominated(self._values("cost_usd"), self._values("mean_jct_s"))
         return {
             "jobs": first["jobs"],
@@ -132,6 +134,7 @@ class PolicyComparison:
             "first": self.outcomes[0].label,
             "cheapest": self.outcomes[self.cheapest].label,
             "fastest": self.outcomes[self.fastest].label,
+            "ties": {"cost": same_cost(results), "times": same_times(results)},
             "policies": [
                 {"name": one.name, "label": one.label, "policy": one.policy}
                 | dict(one.results)
@@ -159,13 +162,13 @@ class PolicyComparison:
 
 
 def price(
-    contenders: Sequence[Contender],
+    specs: Sequence[PolicySpec],
     book: PriceBook | None,
     first_submit_us: int | None,
     *,
     beside: tuple[str, str] | None = None,
-) -> tuple[list[Contender], tuple[str, ...]]:
-    """Return contenders with the prices of one book, each as it pays, and where those come from.
+) -> tuple[list[PolicySpec], tuple[str, ...]]:
+    """Return specs with the prices of one book, each as it pays, and where those come from.
 
     Arguments are those of `gpuplan.planner.pricing.price_settings.with_prices`; ``beside`` is the
     GPU of what else they are compared with, and its label.
@@ -176,12 +179,12 @@ def price(
     from gpuplan.planner.pricing.price_selection import option_of
     from gpuplan.planner.pricing.price_settings import with_prices
 
-    found: list[Contender] = []
+    found: list[PolicySpec] = []
     gpus = {} if beside is None else dict([beside])
     labels_of: dict[str, list[str]] = {}
-    for one in contenders:
+    for one in specs:
         known = find_policy(one.policy).settings
-        with one.blamed(is_alone=len(contenders) == 1):
+        with one.blamed(is_alone=len(specs) == 1):
             priced = with_prices(one.settings, book, first_submit_us, known)
         found.append(replace(one, settings=priced.settings))
         if priced.gpu:
@@ -202,23 +205,23 @@ def price(
 
 
 def own_price(
-    contenders: Sequence[Contender], prices: GpuPrices, gpu_h: Mapping[str | None, float]
-) -> list[Contender]:
-    """Return contenders whose GPUs have one price, where their settings give none.
+    specs: Sequence[PolicySpec], prices: GpuPrices, gpu_h: Mapping[str | None, float]
+) -> list[PolicySpec]:
+    """Return specs whose GPUs have one price, where their settings give none.
 
     The price is that of the GPU types of the cluster. Where it names none, it is the mean of the
     prices of the log's types by GPU-hours.
 
     Args:
-        contenders: the policies; those that only rent keep the prices of their settings.
+        specs: the policies; those that only rent keep the prices of their settings.
         prices: of a GPU-hour.
         gpu_h: GPU-hours of the log by type.
 
     Raises:
         UsageError: no policy has GPUs of one price, or a type has no price.
     """
-    found: list[Contender] = []
-    for one in contenders:
+    found: list[PolicySpec] = []
+    for one in specs:
         if not has_own_price(one):
             found.append(one)
             continue
@@ -239,28 +242,28 @@ def own_price(
     return found
 
 
-def has_own_price(contender: Contender) -> bool:
+def has_own_price(spec: PolicySpec) -> bool:
     """Return whether ``--price`` is for this policy: its GPUs may have one, and none is set."""
     return (
-        "usd_per_gpu_h" in find_policy(contender.policy).settings
-        and contender.settings.get("usd_per_gpu_h") is None
+        "usd_per_gpu_h" in find_policy(spec.policy).settings
+        and spec.settings.get("usd_per_gpu_h") is None
     )
 
 
 def compare(
     jobs: TraceJobs,
-    contenders: Sequence[Contender],
+    specs: Sequence[PolicySpec],
     rng: np.random.Generator,
     *,
     timelines: bool = False,
     engine: Engine = THREADS,
     progress: Callable[[float], None] | None = None,
 ) -> PolicyComparison:
-    """Replay jobs under each contender, in parallel.
+    """Replay jobs under each policy, in parallel.
 
     Args:
         jobs: the jobs.
-        contenders: the policies; at least one, with labels of their own.
+        specs: the policies; at least one, with labels of their own.
         rng: what is random is drawn from a copy for each, so that equal draws are equal, and each
             outcome is that of the policy alone with the same generator.
         timelines: whether to keep the time line of each.
@@ -268,30 +271,30 @@ def compare(
         progress: called with the share done.
 
     Raises:
-        ValueError: no contender, or two of one label.
+        ValueError: no policy, or two with one label.
         UsageError: settings that no run can have, or a job that a policy cannot run.
     """
-    if not contenders or len({one.label for one in contenders}) < len(contenders):
-        raise ValueError(f"expected contenders with different labels, got {contenders}")
-    shared = (jobs, rng, timelines, len(contenders) == 1)
-    found = run_all(_replayed, contenders, shared=shared, engine=engine, progress=progress)
+    if not specs or len({one.label for one in specs}) < len(specs):
+        raise ValueError(f"expected policies with different labels, got {specs}")
+    shared = (jobs, rng, timelines, len(specs) == 1)
+    found = run_all(_replayed, specs, shared=shared, engine=engine, progress=progress)
     return PolicyComparison(tuple(found), jobs.span_s)
 
 
 def _replayed(
-    contender: Contender, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
+    spec: PolicySpec, jobs: TraceJobs, rng: np.random.Generator, timelines: bool, is_alone: bool
 ) -> PolicyOutcome:
-    run = contender.run(jobs, deepcopy(rng), is_alone=is_alone)
+    run = spec.run(jobs, deepcopy(rng), is_alone=is_alone)
     frame = run.frame
     return PolicyOutcome(
-        label=contender.label,
-        policy=contender.policy,
+        label=spec.label,
+        policy=spec.policy,
         settings=run.settings,
         results=common_results(jobs, run, frame) | run.results,
         jct_s=np.sort(frame["jct_s"].to_numpy()),
         warnings=run.warnings,
         timeline=run.timeline() if timelines else None,
-        name=contender.name or contender.label,
+        name=spec.name or spec.label,
     )
 
 

@@ -207,7 +207,7 @@ def test_measures_are_in_the_units_they_tell(seren, replays):
 def test_what_the_defaults_cost_is_as_the_page_has_it(seren, tmp_path):
     from benchmarks import allpass_defaults as known
 
-    page = (ROOT / "docs/allpass.md").read_text()
+    page = (ROOT / "docs/allpass-paper.md").read_text()
     ingest([known.SAMPLE], tmp_path / "sample.parquet")
     drawn = known.draw(tmp_path / "sample.parquet")
     squeezed = known.draw(seren.seren_trace(tmp_path), known.SQUEEZED)

@@ -7,7 +7,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.errors import GpuplanError, UsageError
 from gpuplan.cli.options.cluster_options import ClusterChoice, read_size
-from gpuplan.cli.options.policy_specs import read_contender, read_contenders, read_rival
+from gpuplan.cli.options.policy_specs import read_reference, read_spec, read_specs
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.planner.runs.cluster_setting import gpus_of, pool_of, shape_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
@@ -134,11 +134,11 @@ def test_help_shows_the_option_with_an_example(gpuplan, command):
 
 def test_a_row_of_its_own_counts_before_the_cluster_of_all():
     rows = ["fifo", "sjf:gpus=3", "srtf:cluster=2x2", "hpa:capacity=5", "serverless-only"]
-    found = read_contenders(rows, ["edf.gpus=1"][:0], read_size("8x4"))
+    found = read_specs(rows, ["edf.gpus=1"][:0], read_size("8x4"))
     assert [dict(one.settings) for one in found] == [
         *({"cluster": shape("8x4")}, {"gpus": 3}, {"cluster": shape("2x2")}, {"capacity": 5}, {}),
     ]
-    own, named, rented = read_contenders(
+    own, named, rented = read_specs(
         ["fifo", "sjf", "hpa"], ["cluster=2x4", "capacity=9", "sjf.gpus=7"]
     )
     assert own.settings == {"cluster": shape("2x4")}  # of its own name before the other's
@@ -148,27 +148,27 @@ def test_a_row_of_its_own_counts_before_the_cluster_of_all():
 @pytest.mark.parametrize("text", ["fifo:gpus=3,cluster=3", "fifo:cluster=2x4,gpus=8"])
 def test_a_row_has_one_cluster(text):
     with pytest.raises(UsageError, match="both are the size of the cluster"):
-        read_contenders([text], [])
+        read_specs([text], [])
 
 
 def test_prices_are_of_the_gpu_of_the_cluster():
     size = read_size("T4=2x4")
     for policy in ("fifo", "hpa"):
-        assert read_contender(policy, [], size, is_priced=True).settings["gpu"] == "T4"
-        assert "gpu" not in read_contender(policy, [], size).settings
+        assert read_spec(policy, [], size, is_priced=True).settings["gpu"] == "T4"
+        assert "gpu" not in read_spec(policy, [], size).settings
         with pytest.raises(UsageError, match="--cluster T4=2x4 and --set gpu=A100: prices would"):
-            read_contender(policy, ["gpu=A100"], size, is_priced=True)
-    assert read_rival("fifo:cluster=L4=8", [], is_priced=True).settings["gpu"] == "L4"
+            read_spec(policy, ["gpu=A100"], size, is_priced=True)
+    assert read_reference("fifo:cluster=L4=8", [], is_priced=True).settings["gpu"] == "L4"
 
 
 def test_a_policy_may_take_several_gpu_types():
     size = read_size("A100=4x8,T4=12x4")
-    assert read_contender("las", [], size).settings == {"cluster": size.shape}
+    assert read_spec("las", [], size).settings == {"cluster": size.shape}
     for text in ("sjf", "hpa"):
         with pytest.raises(UsageError, match=f"{text} takes one GPU type, got A100, T4; .*fft"):
-            read_contenders(["las", text], [], size)
+            read_specs(["las", text], [], size)
     with pytest.raises(UsageError, match="--policy sjf:cluster=A100=4/T4=8: sjf takes one"):
-        read_contenders(["sjf:cluster=A100=4/T4=8"], [])
+        read_specs(["sjf:cluster=A100=4/T4=8"], [])
     with pytest.raises(UsageError, match="las is for one GPU type"):
         pool_of({"cluster": size.shape}, "las")
 

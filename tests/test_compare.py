@@ -11,8 +11,8 @@ from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.trace import Selection, read_trace
 from gpuplan.cli.figures.palette import LOOKS, look_of
 from gpuplan.cli.options.cluster_options import ClusterChoice
-from gpuplan.cli.options.policy_specs import read_contenders
-from gpuplan.planner.compare import Contender, compare
+from gpuplan.cli.options.policy_specs import read_specs
+from gpuplan.planner.compare import PolicySpec, compare
 from gpuplan.planner.registry import BASELINES, POLICIES
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 
@@ -67,9 +67,9 @@ def test_what_all_policies_have_follows_from_their_jobs(tmp_path):
     found = compare(
         jobs,
         [
-            Contender("a", "serverless-only", {**now, "serverless_usd_per_gpu_h": 3.6}),
-            Contender("b", "fifo", {"gpus": 1, "usd_per_gpu_h": 1.8}),
-            Contender("c", "fifo", {"gpus": 1, "usd_per_gpu_h": 9.0}),
+            PolicySpec("a", "serverless-only", {**now, "serverless_usd_per_gpu_h": 3.6}),
+            PolicySpec("b", "fifo", {"gpus": 1, "usd_per_gpu_h": 1.8}),
+            PolicySpec("c", "fifo", {"gpus": 1, "usd_per_gpu_h": 9.0}),
         ],
         np.random.default_rng(0),
     )
@@ -106,7 +106,7 @@ def test_fractions_of_a_gpu_are_the_same_work_under_every_policy(policy, tmp_pat
 
 
 def test_settings_go_to_whom_they_are_meant_for():
-    found = read_contenders(
+    found = read_specs(
         ["allpass", "fixed:threshold_s=60,capacity=3", "fifo", "serverless-only"],
         [
             "conventional_usd_per_gpu_h=$2",
@@ -134,8 +134,8 @@ def test_settings_go_to_whom_they_are_meant_for():
 def test_a_second_size_for_all_is_refused():
     for text in ("capacity=50", "gpus=50"):
         with pytest.raises(UsageError, match=f"--gpus 8 and --set {text}: give one of the two"):
-            read_contenders(["allpass", "fifo"], [text], GPUS_8)
-    own, policys, plain = read_contenders(["fifo:gpus=4", "sjf", "allpass"], ["sjf.gpus=5"], GPUS_8)
+            read_specs(["allpass", "fifo"], [text], GPUS_8)
+    own, policys, plain = read_specs(["fifo:gpus=4", "sjf", "allpass"], ["sjf.gpus=5"], GPUS_8)
     assert (own.settings["gpus"], policys.settings["gpus"]) == (4, 5)
     assert plain.settings["capacity"] == 8
 
@@ -168,7 +168,7 @@ def test_gpus_mean_the_same_to_simulate_and_compare(gpuplan, lab, policy):
 )
 def test_usage_errors_name_the_setting(policies, settings, problem):
     with pytest.raises(UsageError) as error:
-        read_contenders(policies, settings)
+        read_specs(policies, settings)
     assert problem in str(error.value)
 
 

@@ -82,14 +82,15 @@ def test_commands_options_and_values_are_completed(shell, line, first):
         ("gpuplan ", tuple(COMMANDS)),
         ("gpuplan list p", ("policies", "providers")),
         ("gpuplan compare t --policy s", ("serverless-only", "serverful-only", "smallest", "sjf",
-                                          "srtf", "srsf")),
+                                          "srtf", "srsf",
+                                          "sia", "static-quota", "spot-first-fit")),
         ("gpuplan pareto t --speedup pr", ("profile:t4", "profile:sia")),
         ("gpuplan pareto t --method c", ("convex",)),
         ("gpuplan pareto t --baseline po", ("pollux", "pollux-autoscaling")),
         ("gpuplan ingest t --source-format ph", ("philly",)),
         ("gpuplan prices t --source-format aws", ("aws", "aws-tsv")),
         ("gpuplan synth --preset s", ("seren",)),
-        ("gpuplan report t --study s", ("simulate", "sweep")),
+        ("gpuplan report t --study s", ("share", "simulate", "size", "sweep")),
         ("gpuplan report t --formats html,j", ("html,json", "html,junit")),
         ("gpuplan report t --formats html,md,", (
             "html,md,json", "html,md,junit", "html,md,svg", "html,md,png")),
@@ -106,7 +107,7 @@ def test_what_begins_as_typed_is_offered(line, offer):
         (completion.log_formats, FORMATS),
         (completion.price_formats, PRICE_FORMATS),
         (completion.baselines, (*BASELINES, "all")),
-        (completion.presets, PRESETS),
+        (completion.presets, sorted((*PRESETS, "gfs"))),
     ],
 )
 def test_the_names_offered_are_those_of_the_registry(offer, known):

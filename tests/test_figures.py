@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.palette import BASELINES, KINDS, LONG, LOOKS
+from gpuplan.cli.figures.palette import BASELINES, BESIDE_LENT, KINDS, LENT, LONG, LOOKS, MIXED
 from gpuplan.cli.figures.policies import LEVELS, _alike, _apart, _name, cost_by_kind, draw_policies
 from gpuplan.cli.figures.style import (
     DARK,
@@ -24,7 +24,7 @@ from gpuplan.cli.figures.style import (
     save,
 )
 from gpuplan.cli.figures.sweep import draw_sweep
-from gpuplan.planner.compare import Contender, compare
+from gpuplan.planner.compare import PolicySpec, compare
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.registry import BASELINES as KNOWN_BASELINES
 from gpuplan.planner.registry import POLICIES
@@ -98,7 +98,8 @@ def seen_as(colour):
 def test_policies_have_colours_far_apart(page):
     # 2.3 is just noticed side by side; lines of a picture are thin and apart.
     for (one, this), (other, that) in combinations(LOOKS.items(), 2):
-        if (this.dash == LONG) != (that.dash == LONG):  # told apart by the length of their dashes
+        # Told apart by the length of their dashes, and by dots.
+        if this.dash != that.dash and {this.dash, that.dash} & {LONG, MIXED, LENT, BESIDE_LENT}:
             continue
         apart = np.linalg.norm(seen_as(page(this.colour)) - seen_as(page(that.colour)))
         assert apart > 20, (one, other)
@@ -179,10 +180,10 @@ def test_policies_are_told_apart_and_no_text_leaves_its_panel(lab):
     found = compare(
         jobs,
         [
-            Contender("hpa", "hpa", {}),
-            Contender("fifo", "fifo", {"gpus": 40}),
-            Contender("fifo:preemptive=false,skipping=true", "fifo", long),
-            Contender("2d-las", "2d-las", {"gpus": 40}),
+            PolicySpec("hpa", "hpa", {}),
+            PolicySpec("fifo", "fifo", {"gpus": 40}),
+            PolicySpec("fifo:preemptive=false,skipping=true", "fifo", long),
+            PolicySpec("2d-las", "2d-las", {"gpus": 40}),
         ],
         np.random.default_rng(1),
     )
@@ -270,7 +271,7 @@ def grid_of_many(lab):
         capacities=[2, 8, 16, None],
         price_ratios=[0.3, 0.5, 1.0, 1.2],
     )
-    now = Contender("fifo:gpus=64", "fifo", {"gpus": 64, "usd_per_gpu_h": 2.0})
+    now = PolicySpec("fifo:gpus=64", "fifo", {"gpus": 64, "usd_per_gpu_h": 2.0})
     return sweep(jobs, Allpass(), grid, np.random.default_rng(1), level=90, against=now)
 
 

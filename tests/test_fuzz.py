@@ -193,3 +193,11 @@ def test_outcomes_are_counted_by_kind_and_exit_code(fuzz):
     lines = tally.table().splitlines()
     assert lines[2].startswith("| readers | 4 | 2 | 2 | 0 | 0 |")
     assert lines[4].startswith("| all | 5 | 2 | 2 | 1 | 1 |")
+
+
+def test_the_folder_that_a_damaged_scenario_names_may_be_written(fuzz):
+    from fuzz.kinds.scenarios import _output_folder
+
+    assert _output_folder(b"[output]\ndir = 'power:0.8'\n") == "power:0.8"
+    for text in (b"", b"[output\n", b"output = 3", b"[output]\ndir = 3\n", b"\xff", b"[output]"):
+        assert _output_folder(text) is None

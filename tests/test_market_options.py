@@ -11,7 +11,7 @@ from support_prices import HEADER, ORIGIN, book
 from support_traces import write_trace
 
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.compare import Contender, price
+from gpuplan.planner.compare import PolicySpec, price
 from gpuplan.planner.pricing.price_settings import with_prices
 from gpuplan.planner.registry import POLICIES
 
@@ -76,6 +76,7 @@ def test_compare_finds_what_simulate_finds_at_these_prices(gpuplan, files):
         sets = [word for text in own if text for word in ("--set", text)]
         takes = market if "restore_s" in POLICIES[name].settings else (*market[:2], *market[4:])
         alone = as_json(gpuplan, "simulate", trace, "--policy", name, *takes, *sets)
+        del alone["results"]["today"]
         assert alone["results"] == {key: row[key] for key in alone["results"]}
         assert alone["parameters"]["settings"] == effective[row["label"]]
         assert alone["parameters"]["price_choice"] == {"gpu": "A100-80GB"}
@@ -143,7 +144,7 @@ def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path)
         (job_class, round(paid_s, 6))
         for job_class, paid_s in once.select("job_class", "preemption_s").rows()
     } == set(pays.items())
-    hours = found["results"]["makespan_s"] / 3600  # of the four offers of the first six hours
+    hours = found["results"]["window_s"] / 3600  # of the four offers of the first six hours
     assert found["results"]["cost_usd"] == pytest.approx(hours * 4 * 0.5)
     code, _, told = gpuplan(*plain, "--set", "reference=true")
     assert code == 2 and "without --checkpoints" in told
@@ -239,7 +240,7 @@ def test_policies_are_priced_on_one_gpu():
             (0, "modal", "H100", None, "serverless", 3.0),
         ]
     )
-    both = [Contender("hpa", "hpa", {}), Contender("modal", "serverless-only", {})]
+    both = [PolicySpec("hpa", "hpa", {}), PolicySpec("modal", "serverless-only", {})]
     different = (
         r"^--prices prices.parquet: .*different GPUs, A100 \({}\) and H100 \(modal\)\n  next"
     )
@@ -247,10 +248,10 @@ def test_policies_are_priced_on_one_gpu():
         price(both, rows, START)
     with pytest.raises(UsageError, match=different.format("a sweep")):
         price(both[1:], rows, START, beside=("A100", "a sweep"))
-    own = [Contender("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
+    own = [PolicySpec("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
     with pytest.raises(UsageError, match=different.format("a")):
         price(own, rows, START)
-    owned = Contender("fifo", "fifo", {"usd_per_gpu_h": 1.0})
+    owned = PolicySpec("fifo", "fifo", {"usd_per_gpu_h": 1.0})
     assert price([both[0], owned], rows, START)[0][1] == owned  # of any GPU
     for beside in (None, ("H100", "a sweep")):
         same, notes = price(both[1:] * 2, rows, START, beside=beside)
@@ -300,7 +301,8 @@ def test_no_command_pays_a100_prices_for_another_gpu(gpuplan, tmp_path, monkeypa
     assert "next: --set serverless_usd_per_gpu_h=N" in told
     (tmp_path / "s.toml").write_text(text.replace("SET", 'set = ["serverless_usd_per_gpu_h=4"]'))
     setting = f"{'' if given else 'sweep.set='}serverless_usd_per_gpu_h=4"
-    code, _, told = gpuplan(*words, *(() if words[0] == "run" else ("--set", setting)))
+    full = ("--full",) if words[0] in ("simulate", "compare") else ()
+    code, _, told = gpuplan(*words, *full, *(() if words[0] == "run" else ("--set", setting)))
     assert code == 0, told
     said = (tmp_path / "r" / "report.md").read_text() if words[0] == "report" else told
     assert "serverless price: as set" in said

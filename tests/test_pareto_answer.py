@@ -190,3 +190,10 @@ def test_a_price_of_a_gpu_that_nobody_has_is_refused(gpuplan, tmp_path):
     assert code == 2 and "--price T4=...: no such GPU to plan for" in err
     code, _, err = gpuplan("pareto", path, *LAW, "--price", "H100=5")
     assert code == 2 and "next: --price A100=USD" in err
+
+
+def test_what_an_option_asks_for_is_shown(gpuplan, hours):
+    asked = ("pareto", hours, *LAW, "--budget", "3gpu")
+    out = gpuplan(*asked, "--mark", "ours=4,1h", "--baseline", "recorded")[1]
+    assert "Known points" in out and "Baselines on the same jobs" in out
+    assert "Known points" not in gpuplan(*asked)[1]

@@ -76,3 +76,14 @@ def test_replays_baselines_and_known_points_stand_where_they_belong(hours):
     knee = study.knee.plan
     assert drawn_at(axes, "D") == pytest.approx(np.array([[knee.budget_gpus, knee.mean_jct_s]]))
     assert any(text.get_text() == "known: 33.3 min" for text in axes.texts)
+
+
+def test_the_time_line_has_dates_where_the_log_has(gpuplan, hours, newtrace, tmp_path):
+    drawn = {}
+    for name, path, law in (("dates", hours, "power:0.5"), ("hours", newtrace, "profile:t4")):
+        picture = tmp_path / f"{name}.svg"
+        assert gpuplan("pareto", path, "--speedup", law, "--plot", picture)[0] == 0
+        drawn[name] = picture.read_text()
+    assert "2026-01-01 to 2026-01-03 (UTC)" in drawn["dates"]
+    frontier = draw_frontier(study_frontier(read_trace(hours), load_speedup("power:0.5")))
+    assert len(frontier.axes) == 1  # without a replay there is no time line

@@ -263,7 +263,7 @@ def test_the_commands_show_it(tmp_path, gpuplan):
     assert max(map(len, out.splitlines())) <= 100
     jobs = support_traces.frame([0.0], duration_s=[7200.0], num_gpus=[2.0], gpu_type=["V100-16GB"])
     trace = support_traces.write(tmp_path / "t.parquet", jobs)
-    code, out, err = gpuplan("characterize", trace, "--prices", table)
+    code, out, err = gpuplan("characterize", trace, "--prices", table, "--full")
     assert code == 0 and "How it comes and goes" in out and "What the trace" not in out
     assert "not billed" in err or "not billed" in out
     code, out, err = gpuplan("prices", source, "-o", table, "--fail-if",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuplan.analysis.errors import InfeasibleError
 from gpuplan.cli.options.size_options import parse_target
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing import search
@@ -33,7 +33,7 @@ def jobs_of(submit_s, run_s, gpus=None):
 
 def sizes_of(jobs, *targets, step=1, each=None, sure=None):
     terms = ReplayTerms(
-        Contender("size", "first-fit", {}),
+        PolicySpec("size", "first-fit", {}),
         np.random.default_rng(0),
         each,
         tuple(map(parse_target, targets)),

@@ -9,8 +9,8 @@ import pytest
 
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.sweep import draw_sweep
-from gpuplan.cli.options.policy_specs import read_rival
-from gpuplan.planner.compare import Contender, compare
+from gpuplan.cli.options.policy_specs import read_reference
+from gpuplan.planner.compare import PolicySpec, compare
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass, StartUp
@@ -34,7 +34,7 @@ def test_ten_jobs_by_hand():
     base = Allpass(
         serverless_price=2.0, serverless_startup=StartUp(0, 0), checkpoint_s=0.0, restore_s=0.0
     )
-    today = Contender("today", "fifo", {"gpus": 1, "usd_per_gpu_h": 3.0})
+    today = PolicySpec("today", "fifo", {"gpus": 1, "usd_per_gpu_h": 3.0})
     grid = SweepGrid([7200.0], adaptive=False, values_of_time=[None, 5.0])
     found = sweep(alone, base, grid, np.random.default_rng(0), against=today, level=90)
     assert found.against.cost_usd == pytest.approx(57)
@@ -50,7 +50,7 @@ def test_ten_jobs_by_hand():
 
 def test_it_is_the_policy_of_compare_and_changes_nothing_else(jobs):
     for policy in ("fifo", "hpa", "allpass"):  # the last two draw start-up times
-        one = Contender("now", policy, {})
+        one = PolicySpec("now", policy, {})
         found = sweep(jobs, Allpass(), GRID, np.random.default_rng(1), against=one, level=90)
         (same,) = compare(jobs, [one], np.random.default_rng(1)).outcomes
         assert dict(found.against.results) == {
@@ -69,7 +69,7 @@ def _results(found):
 def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
     # Set against the replay that is recommended, every resample saves nothing.
     base = Allpass(controller="fixed", threshold_s=60.0)
-    same = Contender("same", "allpass", {"controller": "fixed", "threshold_s": 60.0})
+    same = PolicySpec("same", "allpass", {"controller": "fixed", "threshold_s": 60.0})
     grid = SweepGrid([60.0], adaptive=False, values_of_time=[0.0])
     found = sweep(jobs, base, grid, np.random.default_rng(1), against=same, level=90)
     case = found.cases[0]
@@ -78,7 +78,7 @@ def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
     assert case.against.usd == pytest.approx((0, 0), abs=1e-6)
     assert case.against.change_s == pytest.approx((0, 0), abs=1e-6)
     # The bills of everything serverless give the interval that is told of it anyway.
-    alone = Contender("alone", "serverless-only", {})
+    alone = PolicySpec("alone", "serverless-only", {})
     case = sweep(jobs, base, grid, np.random.default_rng(1), against=alone, level=90).cases[0]
     assert case.against.usd == pytest.approx(case.confidence.saving_usd, rel=1e-6)
     assert case.against.share == pytest.approx(case.confidence.saving_share, rel=1e-6)
@@ -86,10 +86,10 @@ def test_resamples_add_up_the_bills_of_the_same_jobs(jobs):
 
 def test_settings_are_shared_but_not_what_is_swept():
     shared = ["marketplace_offers=3", "capacity=5", "checkpoint_s=7", "tick_s=2"]
-    assert read_rival("srtf:gpus=64", shared) == Contender(
+    assert read_reference("srtf:gpus=64", shared) == PolicySpec(
         "srtf:gpus=64", "srtf", {"marketplace_offers": 3, "checkpoint_s": 7.0, "gpus": 64}
     )
-    assert read_rival("fixed:threshold_s=9", ["threshold_s=5"]).settings == {"threshold_s": 9.0}
+    assert read_reference("fixed:threshold_s=9", ["threshold_s=5"]).settings == {"threshold_s": 9.0}
 
 
 def test_json_table_picture_and_time_line(gpuplan, lab, tmp_path):
@@ -101,9 +101,9 @@ def test_json_table_picture_and_time_line(gpuplan, lab, tmp_path):
     assert code == 0, err
     document = json.loads(out)
     results = document["results"]
-    rival, told = results["against"], results["recommended"]["against"]
-    assert (rival["label"], rival["policy"]) == (FIFO, "fifo")
-    saving = rival["cost_usd"] - results["recommended"]["cost_usd"]
+    against, told = results["against"], results["recommended"]["against"]
+    assert (against["label"], against["policy"]) == (FIFO, "fifo")
+    saving = against["cost_usd"] - results["recommended"]["cost_usd"]
     assert told["saving_usd"] == pytest.approx(saving)
     low, high = told["confidence"]["saving_usd"]
     assert low < saving < high
@@ -122,7 +122,7 @@ def test_json_table_picture_and_time_line(gpuplan, lab, tmp_path):
     assert FIFO in row
     rows = list(csv.DictReader(gpuplan(*asked, "--output-format", "csv")[1].splitlines()))
     assert rows[-1]["policy"] == FIFO
-    assert float(rows[-1]["cost_usd"]) == rival["cost_usd"]
+    assert float(rows[-1]["cost_usd"]) == against["cost_usd"]
 
 
 def test_dearer_and_slower_is_said(gpuplan, lab):
@@ -146,7 +146,7 @@ def test_without_one_nothing_is_said_of_it(gpuplan, lab):
 
 def test_a_bill_far_above_has_a_logarithmic_axis(jobs):
     for usd, scale in ((0.2, "linear"), (10.0, "log")):
-        one = Contender("now", "fifo", {"gpus": 40, "usd_per_gpu_h": usd})
+        one = PolicySpec("now", "fifo", {"gpus": 40, "usd_per_gpu_h": usd})
         found = sweep(jobs, Allpass(), GRID, np.random.default_rng(1), against=one)
         bills = [p.cost_usd for p in (*found.points, found.reference, found.against)]
         assert (max(bills) > 5 * min(bills)) == (scale == "log")
@@ -155,7 +155,7 @@ def test_a_bill_far_above_has_a_logarithmic_axis(jobs):
         assert "today" in [text.get_text() for text in figure.axes[0].texts]
 
 
-def test_prices_of_a_table_are_those_of_the_rival_too(gpuplan, lab):
+def test_prices_of_a_table_are_those_of_todays_policy_too(gpuplan, lab):
     asked = ("sweep", lab, "--threshold", "60", "--prices", "builtin", "--against", FIFO)
     code, out, err = gpuplan(*asked, "--output-format", "json")
     assert code == 0, err

@@ -7,7 +7,7 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.analysis.trace import read_trace
-from gpuplan.planner.compare import Contender, compare
+from gpuplan.planner.compare import PolicySpec, compare
 from gpuplan.planner.runs.trace_jobs import COLUMNS, jobs_of
 from gpuplan.planner.sweep.sweep import SweepGrid, sweep
 from gpuplan.simkit.allpass.parameters import Allpass
@@ -30,7 +30,7 @@ def test_everything_rented_is_the_policy_serverful_only(lab):
             serverless_limit=1000,
         )
         found = sweep(jobs, base, grid, np.random.default_rng(3))
-        one = Contender("rented", "serverful-only", settings)
+        one = PolicySpec("rented", "serverful-only", settings)
         (same,) = compare(jobs, [one], np.random.default_rng(3)).outcomes
         for key in ("cost_usd", "mean_jct_s", "p95_jct_s", "workers_peak"):
             assert found.rented.results[key] == pytest.approx(same.results[key]), key

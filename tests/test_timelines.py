@@ -27,11 +27,11 @@ def test_a_cluster_tells_gpus_in_use_and_jobs_waiting(gpuplan, tmp_path):
 def test_compare_writes_the_time_line_of_each_policy(gpuplan, tmp_path):
     trace = lab_trace(tmp_path / "t.parquet", jobs=40)
     several, alone = tmp_path / "several.parquet", tmp_path / "alone.parquet"
-    rivals = ("--policy", "hpa", "--policy", "srtf:gpus=20", "--policy", "srtf:gpus=30")
-    code, _, told = gpuplan("compare", trace, *rivals, "--timeline", several)
+    policies = ("--policy", "hpa", "--policy", "srtf:gpus=20", "--policy", "srtf:gpus=30")
+    code, _, told = gpuplan("compare", trace, *policies, "--timeline", several)
     assert code == 0, told
     found = pl.read_parquet(several)
-    assert found["label"].unique(maintain_order=True).to_list() == ["hpa", *rivals[3::2]]
+    assert found["label"].unique(maintain_order=True).to_list() == ["hpa", *policies[3::2]]
     for label, policy, *options in (("hpa", "hpa"), ("srtf:gpus=30", "srtf", "--gpus", 30)):
         code, _, told = gpuplan(
             "simulate", trace, "--policy", policy, *options, "--timeline", alone

@@ -40,6 +40,12 @@ def test_a_log_worked_out_by_hand(tmp_path):
     assert found.usage.usd_per_gpu_h == pytest.approx((400 + 3 * 200) / 600)
 
 
+def test_jobs_that_name_no_type_have_the_price_of_the_unknown_or_of_every_type(tmp_path):
+    path = write_trace(tmp_path / "t.parquet", [0, 50], [100.0, 100.0])
+    for prices in ({"unknown": 2.0}, {"": 2.0}, 2.0):
+        assert shown(path, usd_per_gpu_h=prices).usage.usd_per_gpu_h == pytest.approx(2)
+
+
 def test_a_month_has_730_5_hours():
     assert MONTH_H == 730.5
 

@@ -12,7 +12,7 @@ from support_traces import write_trace
 
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.errors import UsageError
-from gpuplan.planner.compare import Contender, own_price
+from gpuplan.planner.compare import PolicySpec, own_price
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.runs.window import used_after
@@ -36,8 +36,8 @@ def jobs_of(rows, window_s):
     return TraceJobs(work, names, (), window_us=window_us)
 
 
-def compared(rows, window_s, *contenders):
-    named = [Contender(f"{i}", policy, settings) for i, (policy, settings) in enumerate(contenders)]
+def compared(rows, window_s, *specs):
+    named = [PolicySpec(f"{i}", policy, settings) for i, (policy, settings) in enumerate(specs)]
     found = run_all(jobs_of(rows, window_s), named, np.random.default_rng(0))
     return found.summary()["policies"]
 
@@ -144,7 +144,7 @@ def test_gpu_time_after_an_instant():
 
 
 def priced(settings, prices, hours):
-    (found,) = own_price([Contender("fifo", "fifo", settings)], GpuPrices(prices), hours)
+    (found,) = own_price([PolicySpec("fifo", "fifo", settings)], GpuPrices(prices), hours)
     return found.settings["usd_per_gpu_h"]
 
 
@@ -156,7 +156,7 @@ def test_a_gpu_costs_what_its_type_costs():
     assert priced({"gpus": 8}, {"": 2.0}, hours) == 2.0
     with pytest.raises(UsageError, match="no price of T4"):
         priced({"gpus": 8}, prices, {"A100": 1.0, "T4": 1.0})
-    own = Contender("fifo", "fifo", {"usd_per_gpu_h": 9.0})
+    own = PolicySpec("fifo", "fifo", {"usd_per_gpu_h": 9.0})
     assert own_price([own], GpuPrices(prices), hours) == [own]
 
 
@@ -187,7 +187,7 @@ def test_types_are_priced_each_by_its_own_and_said(gpuplan, tmp_path):
     today = found["results"]["today"]
     assert today["mean_gpus"] == 2  # GPU-hours over the window, as all come at once
     assert today["usd_per_month"] == pytest.approx((1 * 1 + 1 * 3) * MONTH_H)
-    assert "50% of the GPU-hours ran on A100, not on H100" in err
+    assert "50% of the GPU-hours ran on H100, not on A100" in err
     assert "at $2 per GPU-hour" in err
 
 
@@ -249,4 +249,4 @@ def test_late_jobs_are_shown_where_the_log_or_the_user_has_deadlines(gpuplan, tm
     code, out, err = gpuplan("compare", path, "--policy", "fifo", "--deadline-factor", "2")
     assert code == 0 and "late" in out and "deadline" in err
     code, out, err = gpuplan("compare", path, "--policy", "edf", "--gpus", 2)
-    assert code == 0 and "late" not in out and "by which edf decides" in err
+    assert code == 0 and "late" not in out and "no deadlines, needed by edf" in err

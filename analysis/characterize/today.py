@@ -94,8 +94,7 @@ class Today:
 
         The bill of all is None where a type has no price.
         """
-        kinds = zip(self.gpu_h_by_type(), self.types, strict=True)
-        types = tuple(each.at(prices.of(name)) for name, each in kinds)
+        types = tuple(each.at(prices.of(each.gpu_type)) for each in self.types)
         bills = [each.usd_per_month for each in types]
         if None in bills:
             return replace(self, types=types, usage=self.usage.at(None))

@@ -50,7 +50,7 @@ def fit_tail(sample: Sample) -> ParetoTail | None:
         values=int(tail.size),
         share=tail.size / sample.size,
         ks=ks,
-        against=_rivals(tail, index),
+        against=_alternatives(tail, index),
         hill=tuple(_hill(sample, share) for share in HILL_SHARES if share * sample.size >= 10),
     )
 
@@ -84,7 +84,7 @@ def _hill(sample: Sample, share: float) -> HillPoint:
     return HillPoint(share, values, values / float(sample.count[at:] @ above))
 
 
-def _rivals(tail: Sample, index: float) -> dict[str, Vuong]:
+def _alternatives(tail: Sample, index: float) -> dict[str, Vuong]:
     """Compare the Pareto law with an exponential and a lognormal tail above the same threshold."""
     threshold = float(tail.value[0])
     ours = pareto_log_density(tail.value, threshold, index)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,26 @@ RECORDED = ("submit_time", "duration_s", "num_gpus", "job_class")
 TIMED_KEY = RECORDED[:3]
 UNTIMED_KEY = ("submit_time", "num_gpus", "job_class")
 NOTHING_RECORDED = "synthetic: every row was drawn from a model, none was recorded"
+
+
+class SynthModel(Protocol):
+    """What a result says of the model behind it."""
+
+    @property
+    def source(self) -> str:
+        """What it comes from."""
+
+    @property
+    def jobs(self) -> int:
+        """Jobs of the original."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it assumes."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What makes it doubtful."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +127,7 @@ class Synthesis:
     """
 
     output: Path
-    model: WorkloadModel
+    model: SynthModel
     request: Request
     provenance: Provenance
     span_s: float

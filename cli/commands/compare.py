@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from gpuplan.planner.studies.compare import CompareRequest
 
-EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --gpus 256,512 --price 1.29"
+EXAMPLE = "gpuplan compare trace.parquet --policy fifo --policy srtf --gpus 256,512"
 
 
 def compare(

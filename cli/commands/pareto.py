@@ -168,11 +168,14 @@ def _report(study: FrontierStudy, trace: Trace, *, assumed: bool) -> Report:
 
     def figure() -> Figure:
         from gpuplan.cli.figures.frontier import draw_frontier
+        from gpuplan.planner.studies.pareto import first_submit_of
 
-        return draw_frontier(study)
+        return draw_frontier(study, first_submit_of(trace))
 
     first, *others = study_tables(study)
     answer = answer_tables(study)
+    if requested := tuple(section_tables(study, requested_only=True)):
+        answer = (answer[0], *requested)
     return Report(
         command="pareto",
         results=study.summary(),
@@ -192,8 +195,9 @@ def _typed_report(study: TypedStudy, trace: Trace, *, assumed: bool) -> Report:
 
     def figure() -> Figure:
         from gpuplan.cli.figures.frontier import draw_types
+        from gpuplan.planner.studies.pareto import first_submit_of
 
-        return draw_types(study)
+        return draw_types(study, first_submit_of(trace))
 
     first, *others = typed_tables(study)
     answer = typed_answer(study)

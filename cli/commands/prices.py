@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.analysis.prices.book import PriceBook
+    from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.view import PriceView
     from gpuplan.planner.studies.prices import PricesRequest, PricesStudy
 
@@ -82,8 +83,8 @@ def prices(
         str | None,
         COMMON,
         format_option(
-            "Format of every source, instead of detecting it: aws, aws-tsv, "
-            "canonical, prime, skypilot, spot-availability, vast.",
+            "Format of every source, instead of detecting it; [cyan]gpuplan list formats[/cyan] "
+            "names them.",
             price_formats,
         ),
     ] = None,
@@ -151,6 +152,8 @@ def prices(
     return Study(request, _answer)
 
 
+GPUS_NAMED, OFFERS_SHOWN = 3, 24
+
 COMMAND = StudyCommand(
     "prices",
     prices,
@@ -195,6 +198,7 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
     provenance = result.provenance
     facts = [(key, value) for key, value in account.items() if not isinstance(value, dict | list)]
     tables = list(market_tables(found))
+    answer = [replace(tables[0], most=OFFERS_SHOWN)] if tables else []
     tables.append(Table("Price table", (Column("field", "field"), Column("value", "value")), facts))
     columns = (
         Column("path", "source"),
@@ -224,10 +228,31 @@ def _report(study: PricesStudy, request: PricesRequest) -> Report:
         tables=tuple(tables),
         inputs=tuple(InputFile(one.name, one.sha256, one.rows) for one in provenance.sources),
         parameters=plain(request.parameters()),
-        headline=f"{' and '.join(kept[unpriced == provenance.rows_kept :])} in {result.output}",
+        headline=_headline(
+            found, " and ".join(kept[unpriced == provenance.rows_kept :]), str(result.output)
+        ),
         warnings=warnings,
+        answer=tuple(answer) or None,
         figure=lambda: _figure(book, found),
     )
+
+
+def _headline(found: PriceView, kept: str, output: str) -> str:
+    """Return the cheapest source of each GPU, and what was written where."""
+    least: dict[str, Offer] = {}
+    for offer in found.offers:
+        if offer.median is None:
+            continue
+        known = least.get(offer.gpu_type)
+        if known is None or known.median is None or offer.median < known.median:
+            least[offer.gpu_type] = offer
+    told = [
+        f"{gpu} at ${one.median:.3g} per GPU-hour ({one.provider} {one.kind.replace('_', '-')})"
+        for gpu, one in list(least.items())[:GPUS_NAMED]
+    ]
+    more = len(least) - len(told)
+    lead = f"Cheapest by median price: {', '.join(told)}{f', {more} more GPUs' if more > 0 else ''}"
+    return f"{lead}. {kept} in {output}." if told else f"{kept} in {output}."
 
 
 def _figure(book: PriceBook, found: PriceView) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -79,9 +80,9 @@ def report(
         list[str] | None,
         COMMON,
         typer.Option(
-            help="A study to run: characterize, pareto, sweep, compare, or simulate. May "
-            "be repeated. Default: the first four, where the trace has what they "
-            "need.",
+            help="A study to run, such as pareto, size, or sweep. May be repeated. Default: "
+            "characterize, pareto, and compare, where the trace has what they need; sweep too "
+            "where the log is of a serverless service, or --set names it.",
             metavar="NAME",
             autocompletion=one_of(_studies),
             show_default=False,
@@ -170,7 +171,9 @@ def report(
     else:
         if cache is not None or no_cache:
             raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
-        make, studies, inputs = _of_trace(source, study, settings or (), shared, prices)
+        make, studies, inputs = _of_trace(
+            source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
+        )
         own = tuple(FORMS)
     for condition in fail_if or ():
         read_condition(condition, studies)
@@ -187,7 +190,7 @@ def report(
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
-    write_stdout(said(document))
+    write_stdout(said(document, sys.stdout))
     for path in written:
         messages.note(f"wrote {path}")
     conclude(document)
@@ -199,6 +202,7 @@ def _of_trace(
     settings: Sequence[str],
     shared: Mapping[str, Any],
     prices: str | None,
+    conditions: Sequence[str],
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path]]:
     """Return what runs the studies of a trace, their commands by name, and what they may read.
 
@@ -208,11 +212,11 @@ def _of_trace(
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-    from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
+    from gpuplan.cli.documents.assemble import check_all, read_options, run_all, usual_studies
     from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
 
-    options = read_options(names or USUAL, settings, shared)
+    options = read_options(names or usual_studies((*settings, *conditions)), settings, shared)
     if prices is not None:
         if "characterize" not in options:
             raise UsageError("--prices: is for characterize; add --study characterize")
@@ -226,7 +230,7 @@ def _of_trace(
         needed = {*needed, "characterize"}
 
     def make() -> Document:
-        results, notes = run_all(trace, options, needed=needed)
+        results, notes = run_all(trace, options, needed=needed, is_usual=not names)
         name = "standard input" if trace == STANDARD_INPUT else trace.stem
         return Document(f"GPU workload report: {name}", results, notes=notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -76,10 +77,10 @@ def simulate(
     limit_factor: LimitFactor = None,
 ) -> Study[SimulateRequest]:
     """Replay a trace under one policy: waiting, completion times, and cost."""
-    from gpuplan.cli.options.policy_specs import read_contender
+    from gpuplan.cli.options.policy_specs import read_spec
     from gpuplan.planner.studies.simulate import SimulateRequest
 
-    chosen = read_contender(
+    chosen = read_spec(
         policy,
         lending.settings([policy], gpu_types.settings(with_limit_factor(settings, limit_factor))),
         cluster.size(),
@@ -125,7 +126,9 @@ def _answer(request: SimulateRequest) -> Report:
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
-        return draw_time_lines(result.lines(), result.policy)
+        first_us = study.replayed.jobs.first_submit_us
+        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
+        return draw_time_lines(result.lines(), result.policy, first)
 
     return Report(
         command="simulate",

@@ -128,15 +128,15 @@ def size(
     ] = 90.0,
     resamples: Annotated[
         int,
-        typer.Option(help="Resamples of the bootstrap behind the intervals.", min=1, max=100_000),
+        typer.Option(help="Resamples of the bootstrap behind the intervals.", min=1, max=10_000),
     ] = 200,
 ) -> Study[SizeRequest]:
     """Find how many GPUs the jobs need at waits you accept, and how many to commit to."""
-    from gpuplan.cli.options.policy_specs import read_contender
+    from gpuplan.cli.options.policy_specs import read_spec
     from gpuplan.planner.pricing.type_prices import PriceRequest
     from gpuplan.planner.studies.size_request import SizeRequest
 
-    chosen = read_contender(policy, settings or [])
+    chosen = read_spec(policy, settings or [])
     for name in ("cluster", "gpus"):
         if name in chosen.settings:
             raise UsageError(

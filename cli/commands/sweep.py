@@ -24,7 +24,7 @@ from gpuplan.cli.options.shared_options import TraceArgument, TraceChoice
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.compare import Contender
+    from gpuplan.planner.compare import PolicySpec
     from gpuplan.planner.studies.sweep import SweepRequest
 
 EXAMPLE = "gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m --plot sweep.png"
@@ -146,7 +146,7 @@ def sweep(
     ] = 200,
 ) -> Study[SweepRequest]:
     """Find when jobs should leave serverless GPUs: cost and completion time by threshold."""
-    from gpuplan.cli.options.policy_specs import read_contender, read_rival
+    from gpuplan.cli.options.policy_specs import read_reference, read_spec
     from gpuplan.cli.options.thresholds import (
         parse_capacities,
         parse_mark,
@@ -166,7 +166,7 @@ def sweep(
             f"{size.option}: the number of nodes is missing, which only --against finds\n"
             f"  next: --cluster 8{size.shape}, or --against fifo {size.option}"
         )
-    ours = read_contender("allpass", settings or [])
+    ours = read_spec("allpass", settings or [])
     _check_swept(ours, capacity, rules)
     ratios: list[float] = []
     if price_ratio is not None:
@@ -174,9 +174,11 @@ def sweep(
     worth: list[float | None] = [None]
     if value_of_time is not None:
         worth = [*parse_numbers(value_of_time, "--value-of-time", most=MOST_WORTH_USD)]
-    rival = None
+    todays_policy = None
     if today is not None:
-        rival = read_rival(today, settings or [], size, is_priced=market.prices is not None)
+        todays_policy = read_reference(
+            today, settings or [], size, is_priced=market.prices is not None
+        )
     request = SweepRequest(
         replay=replay.request(trace, choice, market),
         policy=ours,
@@ -185,7 +187,7 @@ def sweep(
         capacities=() if capacity is None else tuple(parse_capacities(capacity)),
         price_ratios=tuple(ratios),
         values_of_time_usd_per_h=tuple(worth),
-        against=rival,
+        against=todays_policy,
         cluster=None if size is None or size.shape.gpus is None else (size.shape.gpus, size.option),
         level=ci,
         resamples=resamples,
@@ -289,7 +291,7 @@ def _check_size(settings: list[str]) -> None:
             )
 
 
-def _check_swept(ours: Contender, capacity: str | None, rules: set[ThresholdRule]) -> None:
+def _check_swept(ours: PolicySpec, capacity: str | None, rules: set[ThresholdRule]) -> None:
     """Raise `UsageError` where ``--set`` has what a sweep takes otherwise."""
     values, given = ours.settings, ours.given
     if "controller" in values:

@@ -68,7 +68,6 @@ class SynthOutput:
 
 
 def synth(
-    jobs: Annotated[int, COMMON, typer.Option(help="Number of jobs.", min=1, show_default=False)],
     log: LogChoice,
     outs: Annotated[
         list[Path],
@@ -77,6 +76,13 @@ def synth(
             "Trace to write (.parquet).",
         ),
     ],
+    jobs: Annotated[
+        int | None,
+        COMMON,
+        typer.Option(
+            help="Number of jobs. Needed, except for --preset gfs.", min=1, show_default=False
+        ),
+    ] = None,
     like: Annotated[
         Path | None,
         COMMON,
@@ -92,7 +98,7 @@ def synth(
         COMMON,
         typer.Option(
             help="Published statistics to imitate: seren, kalos, philly, helios (GPU jobs, "
-            "AcmeTrace), wandb, abc (all jobs, Allpass).",
+            "AcmeTrace), wandb, abc (all jobs, Allpass), gfs (high-priority and spot jobs).",
             metavar="NAME",
             autocompletion=one_of(presets),
             show_default=False,
@@ -126,6 +132,14 @@ def synth(
             show_default=False,
         ),
     ] = None,
+    spot_load: Annotated[
+        str | None,
+        typer.Option(
+            help="Spot jobs of --preset gfs, as a multiple of the published number: 4x.",
+            metavar="FACTOR",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[
         int,
         COMMON,
@@ -156,8 +170,24 @@ def synth(
         seed=seed,
         save_model=save_model,
         log=log.log_options(),
+        spot_load=_factor(spot_load),
     )
     return Study(request, _answer)
+
+
+def _factor(text: str | None) -> float | None:
+    """Return the number of ``4x``. Raises `UsageError`."""
+    from gpuplan.analysis.errors import UsageError
+
+    if text is None:
+        return None
+    try:
+        factor = float(text.strip().removesuffix("x"))
+    except ValueError:
+        factor = -1.0
+    if not 0 <= factor < float("inf"):
+        raise UsageError(f"--spot-load {text!r}: expected a factor such as 4x")
+    return factor
 
 
 COMMAND = StudyCommand(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, scene_of_typ
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, OF_A_PACKAGE
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, new_figure, on_paper
+from gpuplan.cli.figures.time_axis import time_axis
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.exact import Frontier
 
@@ -39,18 +42,20 @@ WIDE = 8.0  # a frontier over more than this ratio of budgets gets a logarithmic
 BEYOND = 1.5  # times the slowest plan, where a band without an upper end is cut off
 
 
-def draw_frontier(study: FrontierStudy) -> Figure:
+def draw_frontier(study: FrontierStudy, first_submit: datetime | None = None) -> Figure:
     """Draw the frontier in GPUs, the plans and their replays, baselines, record and knee.
+
+    ``first_submit`` is the time of the first submission, where the log has a calendar.
 
     A plan is drawn at the GPUs it uses, so one beyond saturation is at the end of the line; replays
     and baselines are drawn at the GPUs they rent.
     """
-    return draw_scene(scene_of(study))
+    return draw_scene(replace(scene_of(study), first_submit=first_submit))
 
 
-def draw_types(study: TypedStudy) -> Figure:
+def draw_types(study: TypedStudy, first_submit: datetime | None = None) -> Figure:
     """Draw the frontier over several GPU types, in dollars an hour."""
-    return draw_scene(scene_of_types(study))
+    return draw_scene(replace(scene_of_types(study), first_submit=first_submit))
 
 
 def draw_scene(scene: Scene) -> Figure:
@@ -162,15 +167,13 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
 def _rented(axes: Axes, scene: Scene) -> None:
     """Draw the rented GPUs over time."""
     hours, mean, peak = zip(*scene.timeline, strict=True)
-    unit, per = ("days", 24.0) if hours[-1] > 96 else ("hours", 1.0)
-    at = [hour / per for hour in hours]
+    at = time_axis(axes, hours, scene.first_submit)
     axes.fill_between(
         at, 0, peak, step="post", color=COLOURS["sky"], alpha=0.35, linewidth=0, label="most"
     )
     axes.step(at, mean, where="post", color=COLOURS["blue"], linewidth=1.0, label="mean")
     axes.set_ylim(0)
     axes.margins(x=0.01)
-    axes.set_xlabel(f"{unit} after the first submission")
     axes.set_ylabel(scene.timeline_unit)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda gpus, _: f"{gpus:,.0f}"))

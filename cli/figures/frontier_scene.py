@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.time_units import MONTH_H
@@ -38,6 +39,7 @@ class Scene:
         recorded: GPUs and mean completion time of the jobs as recorded.
         curves: name and points of each baseline.
         timeline: hour, mean and peak rented over time by the plan of ``timeline_of``.
+        first_submit: time of the first submission; None without a calendar.
         timeline_unit: unit of the time line.
         timeline_of: name of that plan.
         usd_per_month: dollars a month for a unit of the budget; None without a price.
@@ -60,6 +62,7 @@ class Scene:
     recorded: At | None = None
     curves: Sequence[tuple[str, Sequence[At]]] = ()
     timeline: Sequence[tuple[float, float, float]] = ()
+    first_submit: datetime | None = None
     timeline_unit: str = "GPUs"
     timeline_of: str = ""
     usd_per_month: float | None = None

@@ -2,7 +2,7 @@
 
 There are fewer colors that color-blind readers can distinguish than policies: those that rent GPUs
 have solid lines, those of one cluster dashed or dotted ones, those that choose widths or
-plan ahead long dashes, and those that lend GPUs as spot dashes with dots.
+plan ahead long dashes, and those that lend GPUs as spot dashes with one dot (GFS) or two.
 Baselines of a frontier have markers too, and kinds of GPUs a colour and a shade.
 """
 
@@ -18,6 +18,8 @@ DASHED: Dash = (0, (5, 2))
 DOTTED: Dash = (0, (1, 1.4))
 LONG: Dash = (0, (8, 1.5))
 LENT: Dash = (0, (7, 1, 1, 1))
+MIXED: Dash = (0, (9, 1.5, 3, 1.5))
+BESIDE_LENT: Dash = (0, (4, 1, 1, 1, 1, 1))
 AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
 """Dashes of a policy's second, third, ... use; no policy has them itself."""
 
@@ -64,21 +66,21 @@ LOOKS: dict[str, Look] = {
     "fft": Look(COLOURS["crimson"], LONG),
     "gavel": Look(COLOURS["wine"], LONG),
     "allox": Look(COLOURS["violet"], LONG),
-    "tiresias": Look(COLOURS["brown"], DASHED),
-    "pal": Look(COLOURS["forest"], DASHED),
-    "sia": Look(COLOURS["indigo"], DOTTED),
-    "gfs": Look(COLOURS["blue"], LENT),
-    "gfs-e": Look(COLOURS["sky"], LENT),
-    "gfs-d": Look(COLOURS["indigo"], LENT),
-    "gfs-s": Look(COLOURS["green"], LENT),
-    "gfs-p": Look(COLOURS["purple"], LENT),
-    "gfs-sp": Look(COLOURS["violet"], LENT),
-    "yarn-cs": Look(COLOURS["orange"], LENT),
-    "lyra": Look(COLOURS["wine"], LENT),
-    "fgd": Look(COLOURS["brown"], LENT),
-    "chronus": Look(COLOURS["olive"], LENT),
-    "static-quota": Look(COLOURS["yellow"], LENT),
-    "spot-first-fit": Look(COLOURS["forest"], LENT),
+    "tiresias": Look(COLOURS["brown"], MIXED),
+    "pal": Look(COLOURS["forest"], MIXED),
+    "sia": Look(COLOURS["indigo"], MIXED),
+    "gfs": Look(COLOURS["indigo"], LENT),
+    "gfs-e": Look(COLOURS["crimson"], LENT),
+    "gfs-d": Look(COLOURS["yellow"], LENT),
+    "gfs-s": Look(COLOURS["forest"], LENT),
+    "gfs-p": Look(COLOURS["violet"], LENT),
+    "gfs-sp": Look(COLOURS["wine"], LENT),
+    "yarn-cs": Look(COLOURS["brown"], BESIDE_LENT),
+    "lyra": Look(COLOURS["wine"], BESIDE_LENT),
+    "fgd": Look(COLOURS["olive"], BESIDE_LENT),
+    "chronus": Look(INK, BESIDE_LENT),
+    "static-quota": Look(COLOURS["yellow"], BESIDE_LENT),
+    "spot-first-fit": Look(COLOURS["forest"], BESIDE_LENT),
 }
 
 

@@ -86,9 +86,9 @@ def demand_models() -> Iterable[str]:
 
 def presets() -> Iterable[str]:
     """Return what ``synth --preset`` takes."""
-    from gpuplan.analysis.synth import PRESETS
+    from gpuplan.analysis.synth import PRESETS, spot_mix
 
-    return PRESETS
+    return sorted((*PRESETS, spot_mix.NAME))
 
 
 def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:

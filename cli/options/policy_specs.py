@@ -11,7 +11,7 @@ from gpuplan.analysis.gpu_names import gpu_name, same_gpu
 from gpuplan.cli.app.removed_options import removed_hint
 from gpuplan.cli.options.cluster_options import ClusterSize
 from gpuplan.cli.options.settings import check_once, parse_settings, perhaps_set
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
@@ -20,7 +20,7 @@ from gpuplan.simkit.cluster_shape import ClusterShape
 
 SAME = {"capacity": "gpus"}
 """A shared setting -> what it is called where a policy has one cluster of its own."""
-TRIED = ("capacity", "threshold_s")
+SWEPT = ("capacity", "threshold_s")
 """Settings of a sweep that the policies it is compared with do not share."""
 
 
@@ -30,16 +30,16 @@ def read_sizes(
     sizes: Sequence[ClusterSize],
     *,
     are_priced: bool = False,
-) -> list[Contender]:
+) -> list[PolicySpec]:
     """Return each policy on each cluster; one that takes no size, or has its own, once.
 
-    Arguments and errors are those of `read_contenders`. With several sizes a label says which.
+    Arguments and errors are those of `read_specs`. With several sizes a label says which.
     """
     if len(sizes) <= 1:
-        return read_contenders(policies, settings, *sizes, are_priced=are_priced)
-    found: list[Contender] = []
+        return read_specs(policies, settings, *sizes, are_priced=are_priced)
+    found: list[PolicySpec] = []
     for size in sizes:
-        for one in read_contenders(policies, settings, size, are_priced=are_priced):
+        for one in read_specs(policies, settings, size, are_priced=are_priced):
             # Of one cluster or limit the size is an option; what stands with the policy is not.
             if size.option in one.given.values():
                 found.append(replace(one, label=_sized(one, size)))
@@ -48,9 +48,9 @@ def read_sizes(
     return found
 
 
-def _sized(contender: Contender, size: ClusterSize) -> str:
+def _sized(spec: PolicySpec, size: ClusterSize) -> str:
     """Return a label with the cluster in it, as it could be typed."""
-    policy = find_policy(contender.policy)
+    policy = find_policy(spec.policy)
     key = "gpus" if size_setting(policy) == "cluster" else "capacity"
     shape = size.shape
     plain = len(shape.pools) == 1 and shape.pool.gpus_per_node is None and not shape.gpu_types
@@ -58,16 +58,16 @@ def _sized(contender: Contender, size: ClusterSize) -> str:
         key, text = "cluster", str(shape).replace(",", "/")
     else:
         text = str(shape.gpus)
-    return f"{contender.label}{',' if ':' in contender.label else ':'}{key}={text}"
+    return f"{spec.label}{',' if ':' in spec.label else ':'}{key}={text}"
 
 
-def read_contenders(
+def read_specs(
     policies: Sequence[str],
     settings: Sequence[str],
     size: ClusterSize | None = None,
     *,
     are_priced: bool = False,
-) -> list[Contender]:
+) -> list[PolicySpec]:
     """Return the policies to compare, with their settings.
 
     What stands with a policy counts before ``policy.key=value``, that before ``key=value``, which
@@ -109,7 +109,7 @@ def read_contenders(
             if stands_for.get(_owner(other), _owner(other)) == names[text]:
                 given.take([_unowned(other)], f"--set {other}")
         given.take(_own(text), f"--policy {text}")
-        found.append(given.contender(text, are_priced=are_priced))
+        found.append(given.spec(text, are_priced=are_priced))
     return found
 
 
@@ -128,17 +128,17 @@ def _beside_lending(names: dict[str, str], known: dict[str, Policy]) -> dict[str
     return BESIDE_LENDING
 
 
-def read_rival(
+def read_reference(
     text: str,
     settings: Sequence[str],
     size: ClusterSize | None = None,
     *,
     is_priced: bool = False,
-) -> Contender:
+) -> PolicySpec:
     """Return the policy that a sweep is set against.
 
     What stands with it counts before ``settings``, of which it takes those that it has; but not
-    `TRIED`, which are what the sweep chooses. Other arguments are those of `read_contenders`.
+    `SWEPT`, which are what the sweep chooses. Other arguments are those of `read_specs`.
 
     Raises:
         UsageError: no such policy or setting, a setting given twice, a value of another kind, two
@@ -151,20 +151,20 @@ def read_rival(
     _check_size(size, (), {text: name}, {text: policy})
     given = _Given(name, policy, size)
     for one in settings:
-        if one.partition("=")[0].strip() not in TRIED:
+        if one.partition("=")[0].strip() not in SWEPT:
             given.take(taken(one, policy), f"--set {one}")
     given.take(_own(text), f"--against {text}")
-    return given.contender(text, are_priced=is_priced)
+    return given.spec(text, are_priced=is_priced)
 
 
-def read_contender(
+def read_spec(
     name: str,
     settings: Sequence[str],
     size: ClusterSize | None = None,
     *,
     is_priced: bool = False,
-) -> Contender:
-    """Return the one policy of a replay; arguments as those of `read_contenders`.
+) -> PolicySpec:
+    """Return the one policy of a replay; arguments as those of `read_specs`.
 
     Raises:
         UsageError: no such policy or setting, a setting given twice, a value of another kind, two
@@ -185,7 +185,7 @@ def read_contender(
     given = _Given(name, policy, size)
     for text in settings:
         given.take([text], f"--set {text}")
-    return given.contender(name, are_priced=is_priced)
+    return given.spec(name, are_priced=is_priced)
 
 
 class _Given:
@@ -225,7 +225,7 @@ class _Given:
         several = len(texts) > 1
         self.options |= {key: f"{option} ({key})" if several else option for key in values}
 
-    def contender(self, label: str, *, are_priced: bool) -> Contender:
+    def spec(self, label: str, *, are_priced: bool) -> PolicySpec:
         """Return the policy with these settings.
 
         Raises:
@@ -242,7 +242,7 @@ class _Given:
                     "cluster has\n  next: give one of the two"
                 )
             self.options.setdefault("gpu", size)
-        return Contender(label, self.name, self.values, self.options, label)
+        return PolicySpec(label, self.name, self.values, self.options, label)
 
     def _check_types(self, shape: ClusterShape, option: str) -> None:
         """Raise `UsageError` where a policy for one GPU type gets several."""

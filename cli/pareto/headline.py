@@ -114,9 +114,9 @@ def _assumption(study: FrontierStudy, point: Point, precision: Precision) -> str
     if len(known) == len(ends):
         times = f"{_from_to(known, precision)} planned between {' and '.join(names)}"
     else:
-        short = next(name for name, jct_s in ends.items() if jct_s is None)
+        lacking = next(name for name, jct_s in ends.items() if jct_s is None)
         kept = next(name for name, jct_s in ends.items() if jct_s is not None)
-        times = f"{precision.duration(known[0])} planned at {kept}, too few GPUs at {short}"
+        times = f"{precision.duration(known[0])} planned at {kept}, too few GPUs at {lacking}"
     return f" at {study.speedup.name} ({times})"
 
 

@@ -62,9 +62,11 @@ WEIGHTED_COLUMNS = (
 KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
 
 
-def section_tables(study: FrontierStudy) -> Iterator[Table]:
-    """Yield the tables of every section that has some."""
+def section_tables(study: FrontierStudy, *, requested_only: bool = False) -> Iterator[Table]:
+    """Yield the tables of every section that has some, or only of those that options ask for."""
     for section in study.sections:
+        if requested_only and section.key == "laws":  # unasked, where the law is assumed
+            continue
         make = TABLES.get(section.key)
         if make is not None:
             yield from make(section)
@@ -150,7 +152,7 @@ def _sensitivity(found: Sensitivity) -> Iterator[Table]:
     )
     bursts = found.bursts
     columns = (
-        Column("scv", "C^2 of gaps", show_number),
+        Column("scv", "burstiness (squared CV of gaps)", show_number),
         Column("mean_jct_s", "mean JCT", show_duration),
         Column("p95_jct_s", "P95 JCT", show_duration),
         Column("rented_gpus", "rents (GPUs)", show_gpus),

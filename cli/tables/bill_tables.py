@@ -117,15 +117,17 @@ def months_table(results: BillResults) -> Table:
             Column("largest_usd", "its part", show_usd),
         ),
         [
-            [one.name, one.hours, one.usd, *_largest(one.groups)]
+            [one.name, one.hours, one.usd, *_largest(results, one.groups)]
             for one in results.months
         ],
         most=MOST_MONTHS,
     )  # fmt: skip
 
 
-def _largest(groups: Sequence[MonthPart]) -> tuple[str | None, float | None]:
-    top = max(groups, key=lambda part: part.usd, default=None)
+def _largest(results: BillResults, groups: Sequence[MonthPart]) -> tuple[str | None, float | None]:
+    """Return who pays most of the jobs, and how much."""
+    held = (part for part in groups if not _is_idle(results, part.name))
+    top = max(held, key=lambda part: part.usd, default=None)
     return (None, None) if top is None else (top.name, top.usd)
 
 
@@ -142,7 +144,7 @@ def headline(results: BillResults, named: str = "") -> str:
     price = (
         f" at ${each[0].usd_per_gpu_h:,.4g} per GPU-hour"
         if len(each) == 1
-        else f" for {len(each)} GPU types"
+        else f" at the prices of {len(each)} GPU types"
     )
     gpus = f"{show_number(results.mean_gpus)} GPUs held on average"
     if results.cluster_gpus is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpuplan.cli.formats.units import show_count
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.allpass_settings import LADDER
 from gpuplan.planner.policies.cluster_settings import priced_values
 from gpuplan.planner.pricing.price_settings import USUAL_GPU
@@ -20,19 +20,19 @@ TIERS = {
 
 
 def price_notes(
-    contenders: Iterable[Contender], *, are_scaled: bool = False, has_price: bool = False
+    specs: Iterable[PolicySpec], *, are_scaled: bool = False, has_price: bool = False
 ) -> tuple[str, ...]:
     """Return a note of the prices in force, of the tiers that these policies pay, if any.
 
     Args:
-        contenders: with their settings.
+        specs: with their settings.
         are_scaled: whether ``--price-ratio`` scales those of rented GPUs.
         has_price: whether ``--price`` gives GPUs of one's own a price.
     """
     texts: dict[str, dict[str, None]] = {tier: {} for tier in TIERS}
     were_set = set()
     owns = False
-    for one in contenders:
+    for one in specs:
         values = one.effective()
         is_cluster = "usd_per_gpu_h" in values
         if is_cluster and (has_price or values["usd_per_gpu_h"] is not None):

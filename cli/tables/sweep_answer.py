@@ -92,7 +92,7 @@ def _between(low: float, high: float, found: Sweep) -> str:
 
 
 def _threshold(case: Case, found: Sweep) -> str:
-    """Return which threshold to use, or that it hardly matters, and what the rivals cost."""
+    """Return which threshold to use, or that it hardly matters, and what the others cost."""
     verdict = found.verdict
     said = []
     if verdict is not None and verdict.same_from_s is not None and verdict.same_to_s is not None:

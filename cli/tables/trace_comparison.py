@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.characterize.options import CharacterizedTrace
     from gpuplan.analysis.characterize.two_sample import TwoSample
 
-QUANTITIES = {
+QUANTITIES: dict[str, tuple[str, Callable[[float], str]]] = {
     "duration_s": ("duration", show_duration),
     "gap_s": ("gap", show_duration),
     "num_gpus": ("GPUs", show_number),

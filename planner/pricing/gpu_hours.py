@@ -135,10 +135,8 @@ def _held(
     last = np.clip(np.searchsorted(edges, stop, side="left") - 1, first, periods - 1)
     within = first == last
     gpu_h = gpus * (stop - start) / HOUR_US
-    found = np.bincount(
-        (cell * periods + first)[within], gpu_h[within], cells * periods
-    ).reshape(cells, periods)  # fmt: skip
-    found = found.astype(np.float64)  # counts of nothing are whole numbers
+    inside = np.bincount((cell * periods + first)[within], gpu_h[within], cells * periods)
+    found: FloatArray = inside.astype(np.float64).reshape(cells, periods)  # without jobs: whole
     long = np.flatnonzero(~within)
     for period in range(periods):
         there = long[(first[long] <= period) & (period <= last[long])]

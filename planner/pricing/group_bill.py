@@ -119,7 +119,7 @@ def bill_of(
     gpu_h: dict[Cell, float] = {}
     for place, kind, period in np.argwhere(hours.gpu_h > 0).tolist():
         held = float(hours.gpu_h[place, kind, period])
-        cell = (hours.names[place], kind, period)
+        cell: Cell = (hours.names[place], kind, period)
         gpu_h[cell], usd[cell] = held, Fraction(held) * rate[kind]
     for name in hours.names:  # all its jobs ended as they began
         usd.setdefault((name, 0, 0), Fraction(0))

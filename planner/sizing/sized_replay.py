@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuplan.analysis.block_length import block_length
 from gpuplan.analysis.bootstrap import Blocks, draw_blocks, expanded_tail, interval
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
@@ -29,6 +29,8 @@ from gpuplan.simkit.time import MICROS
 PERCENTILES = (50, 90, 95, 99)
 FEWEST_JOBS = 20
 """Fewer jobs have no interval."""
+MOST_BLOCKS = 2000
+"""In a resample: longer blocks of a long log are as good, and a million jobs fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class ReplayTerms:
         confidence: of the intervals; None for none.
     """
 
-    policy: Contender
+    policy: PolicySpec
     rng: np.random.Generator
     gpus_per_node: int | None
     targets: tuple[Target, ...]
@@ -161,7 +163,7 @@ class _Sureness:
 def _sureness(
     wait_s: FloatArray, slowdown: FloatArray, targets: Sequence[Target], how: Resampling
 ) -> _Sureness:
-    block = block_length(wait_s)
+    block = max(block_length(wait_s), -(-wait_s.size // MOST_BLOCKS))
     blocks = draw_blocks(wait_s.size, block, how.resamples, np.random.default_rng(how.seed))
     met = np.ones(how.resamples, np.bool_)
     for one in targets:

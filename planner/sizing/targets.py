@@ -69,9 +69,9 @@ class Target:
         if self.statistic == MEAN:
             found = values - self.limit
         elif self.statistic == PERCENTILE:
-            found = (values > self.limit) - (1 - self.at / 100)
+            found = (values > self.limit).astype(np.float64) - (1 - self.at / 100)
         else:
-            found = (values > self.at) - self.limit
+            found = (values > self.at).astype(np.float64) - self.limit
         return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.planner.compare import Contender, PolicyComparison
+from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.scaled_jobs import needs_classes
@@ -42,7 +42,7 @@ class CompareRequest:
     """
 
     replay: ReplayRequest
-    policies: tuple[Contender, ...]
+    policies: tuple[PolicySpec, ...]
     engine: Engine = field(default=THREADS, compare=False)
     timelines: bool = False
     price: GpuPrices | None = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuplan.analysis.errors import InputError
 from gpuplan.analysis.words import counted, listed
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
@@ -20,7 +20,7 @@ LOG = logging.getLogger("gpuplan")
 MOST_NAMED = 5
 
 
-def placeable(read: ReplayInputs, policies: Sequence[Contender]) -> ReplayInputs:
+def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInputs:
     """Return the jobs that fit into the clusters of the policies that lend, for all policies.
 
     What each pool is asked for is reported before anything runs.

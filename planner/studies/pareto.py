@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
@@ -180,6 +181,14 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
             sections = (*sections, laws_of(found, trace, classes))
         found = replace(found, sections=sections, mix=mix)
     return ParetoStudy(request, trace, model, priced, found)
+
+
+def first_submit_of(trace: Trace) -> datetime | None:
+    """Return the time of the first submission; None where the trace has no calendar."""
+    if trace.provenance.relative_time:
+        return None
+    first = trace.jobs["submit_time"].min()
+    return first if isinstance(first, datetime) else None
 
 
 def _needs_other_laws(request: ParetoRequest, model: SpeedupModel) -> bool:

@@ -10,7 +10,7 @@ from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.words import counted, listed
-from gpuplan.planner.compare import Contender, has_own_price, own_price, price
+from gpuplan.planner.compare import PolicySpec, has_own_price, own_price, price
 from gpuplan.planner.pricing.mixed_types import mixed_types_note
 from gpuplan.planner.studies.replay import ReplayInputs, ReplayRequest
 
@@ -31,14 +31,14 @@ class PricedPolicies:
         usd_per_gpu_h: what a GPU of one's own costs; the mean over the log where types differ.
     """
 
-    policies: tuple[Contender, ...]
+    policies: tuple[PolicySpec, ...]
     mixed: tuple[str, ...]
     notes: tuple[str, ...]
     today: Today | None
     usd_per_gpu_h: float | None
 
 
-def check_price(policies: Sequence[Contender], prices: GpuPrices | None) -> None:
+def check_price(policies: Sequence[PolicySpec], prices: GpuPrices | None) -> None:
     """Refuse a price that no policy pays. Raises `UsageError`."""
     if prices is None or any(map(has_own_price, policies)):
         return
@@ -49,7 +49,7 @@ def check_price(policies: Sequence[Contender], prices: GpuPrices | None) -> None
 
 
 def price_policies(
-    policies: Sequence[Contender],
+    policies: Sequence[PolicySpec],
     prices: GpuPrices | None,
     replay: ReplayRequest,
     read: ReplayInputs,
@@ -68,7 +68,8 @@ def price_policies(
     today = read.today
     types = {one.gpu_type for one in policies if one.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
-    mixed = mixed_types_note(today, planned, prices)
+    is_mixed = any(_has_several_types(one) for one in policies)
+    mixed = () if is_mixed else mixed_types_note(today, planned, prices)
     found, notes = list(policies), tuple[str, ...]()
     if prices is not None:
         found = own_price(found, prices, {} if today is None else today.gpu_h_by_type())
@@ -83,9 +84,14 @@ def price_policies(
     return PricedPolicies(tuple(found), mixed, notes, today, usd)
 
 
-def _cloud_usd(contender: Contender) -> float | None:
+def _has_several_types(spec: PolicySpec) -> bool:
+    shape = spec.settings.get("cluster")
+    return shape is not None and len(shape.pools) > 1
+
+
+def _cloud_usd(spec: PolicySpec) -> float | None:
     """Return what every GPU of a policy costs, or those of its conventional cloud."""
-    values = contender.effective()
+    values = spec.effective()
     usd: float | None = values.get("usd_per_gpu_h")
     return values.get(CLOUD) if usd is None else usd
 
@@ -93,10 +99,15 @@ def _cloud_usd(contender: Contender) -> float | None:
 def backlog_note(results: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[str, ...]:
     """Return what is not done at the end of the window, where it matters beside all work."""
     left = [
-        f"{label} {found['backlog_gpu_h']:,.0f} GPU-hours ({counted(found['backlog_jobs'], 'job')})"
+        f"{label} {_about(found['backlog_gpu_h'])} GPU-hours "
+        f"({counted(found['backlog_jobs'], 'job')})"
         for label, found in results
         if found["backlog_gpu_h"] > WORTH_SAYING * found["gpu_h"]
     ]
     if not left:
         return ()
     return (f"not done at the end of the window, and not charged: {listed(left)}",)
+
+
+def _about(gpu_h: float) -> str:
+    return f"{gpu_h:,.0f}" if gpu_h >= 100 else f"{gpu_h:.2g}"

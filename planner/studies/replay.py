@@ -22,7 +22,7 @@ from gpuplan.analysis.trace import Selection, Trace
 from gpuplan.analysis.user_tables.checkpoints import read_checkpoints
 from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
 from gpuplan.analysis.words import listed
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.deadlines import INFERRED_FROM, check_factor
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
@@ -80,7 +80,7 @@ class ReplayInputs:
         """What a reader must know of the jobs."""
         return (*self.trace.notes, *self.jobs.notes)
 
-    def deadline_notes(self, policies: Sequence[Contender]) -> tuple[str, ...]:
+    def deadline_notes(self, policies: Sequence[PolicySpec]) -> tuple[str, ...]:
         """Return what is assumed of deadlines, where a policy decides by them."""
         by_deadline = [
             one.label for one in policies if find_policy(one.policy).decides_by_deadlines
@@ -88,8 +88,7 @@ class ReplayInputs:
         if not (self.jobs.deadline_note and by_deadline):
             return ()
         return (
-            f"the log has no deadlines, by which {listed(by_deadline)} decides: "
-            f"{self.jobs.deadline_note}",
+            f"the log has no deadlines, needed by {listed(by_deadline)}: {self.jobs.deadline_note}",
         )
 
 

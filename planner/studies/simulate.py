@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.bill import GpuPrices
-from gpuplan.planner.compare import Contender, common_results
+from gpuplan.planner.compare import PolicySpec, common_results
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.simulation import Simulation
@@ -38,7 +38,7 @@ class SimulateRequest:
     """
 
     replay: ReplayRequest
-    policy: Contender
+    policy: PolicySpec
     price: GpuPrices | None = None
     window: str = LOG_WINDOW
 

@@ -66,7 +66,7 @@ class SizeStudy:
         return pl.DataFrame(flat, infer_schema_length=None)
 
 
-def size(request: SizeRequest, progress: Callable[[float | None], None] | None = None) -> SizeStudy:
+def size(request: SizeRequest, progress: Callable[[float], None] | None = None) -> SizeStudy:
     """Return the smallest cluster that meets the targets, the curve, and the commitment.
 
     Raises:

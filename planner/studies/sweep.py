@@ -10,7 +10,7 @@ from typing import Any
 from gpuplan.analysis.bill import GpuPrices
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.intervals import check_level
-from gpuplan.planner.compare import Contender, price
+from gpuplan.planner.compare import PolicySpec, price
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.policies.scaled_jobs import needs_classes
@@ -23,7 +23,7 @@ from gpuplan.planner.sweep.sweep import sweep as run_sweep
 from gpuplan.simkit.allpass.parameters import Allpass
 
 DEFAULT_THRESHOLDS_S = (30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
-ALLPASS = Contender("allpass", "allpass", {})
+ALLPASS = PolicySpec("allpass", "allpass", {})
 PRICES = ("serverless_usd_per_gpu_h", "conventional_usd_per_gpu_h", "marketplace_usd_per_gpu_h")
 NO_GPU = "no GPU"
 """Part of the note on jobs that are left out because they use none."""
@@ -54,13 +54,13 @@ class SweepRequest:
     """
 
     replay: ReplayRequest
-    policy: Contender = ALLPASS
+    policy: PolicySpec = ALLPASS
     thresholds_s: tuple[float, ...] = DEFAULT_THRESHOLDS_S
     adaptive: bool = True
     capacities: tuple[int | None, ...] = ()
     price_ratios: tuple[float, ...] = ()
     values_of_time_usd_per_h: tuple[float | None, ...] = (None,)
-    against: Contender | None = None
+    against: PolicySpec | None = None
     level: float = 90.0
     resamples: int = 200
     engine: Engine = field(default=THREADS, compare=False)
@@ -191,7 +191,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
 
 def _priced(
     request: SweepRequest, base: Allpass, capacities: tuple[int | None, ...], read: ReplayInputs
-) -> tuple[Allpass, Contender | None, tuple[str, ...], str | None]:
+) -> tuple[Allpass, PolicySpec | None, tuple[str, ...], str | None]:
     """Return the policies with the prices of the table, where those come from, and their GPU."""
     # The cheapest offers that any capacity can take.
     most = None if None in capacities else max(one for one in capacities if one is not None)
@@ -207,7 +207,7 @@ def _priced(
     return base, against, notes, priced.gpu or None
 
 
-def _usual_gpu(policy: Contender) -> str | None:
+def _usual_gpu(policy: PolicySpec) -> str | None:
     """Return the GPU of the prices in force without a table; None where some price is set."""
     is_set = any(name in policy.settings for name in PRICES)
     return str(policy.settings.get("gpu") or "") or (None if is_set else USUAL_GPU)

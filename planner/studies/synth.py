@@ -20,12 +20,16 @@ from gpuplan.analysis.synth import (
     WorkloadModel,
     fit_model,
     preset_model,
+    spot_mix,
     synthesize,
 )
 from gpuplan.analysis.synth.fit import COLUMNS
 from gpuplan.analysis.synth.store import read_model
 from gpuplan.analysis.synth.write import RECORDED
 from gpuplan.analysis.trace import Selection, Trace
+
+MOST_SPOT_LOAD = 100
+MOST_DAYS = 3660
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +39,11 @@ class SynthParameters:
     like: str | None
     preset: str | None
     model: str | None
-    jobs: int
+    jobs: int | None
     days: float | None
     start: str | None
     seed: int
+    spot_load: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,7 @@ class SynthRequest:
     """What to draw, like what, and where it goes. One of ``like``, ``preset`` and ``model``.
 
     Attributes:
-        jobs: jobs to draw.
+        jobs: jobs to draw; None for the preset ``gfs``, whose load says how many.
         output: the trace to write; its name ends in ``.parquet``.
         like: a trace or a log; a model is fitted to it.
         preset: name of a workload whose figures were published.
@@ -56,9 +61,10 @@ class SynthRequest:
         seed: of everything random.
         save_model: where the model goes as JSON.
         log: how to read a log.
+        spot_load: of the preset ``gfs``, times the published number of spot jobs; None for 1.
     """
 
-    jobs: int
+    jobs: int | None
     output: Path
     like: Path | None = None
     preset: str | None = None
@@ -68,6 +74,7 @@ class SynthRequest:
     seed: int = 0
     save_model: Path | None = None
     log: LogOptions = field(default_factory=LogOptions)
+    spot_load: float | None = None
 
     def __post_init__(self) -> None:
         if self.output.suffix != ".parquet":
@@ -78,6 +85,27 @@ class SynthRequest:
         if len(given) != 1:
             found = " and ".join(f"--{name}" for name in given) or "none of them"
             raise UsageError(f"give one of --like, --preset and --model; found {found}")
+        if self.preset == spot_mix.NAME:
+            self._check_mix()
+        elif self.jobs is None:
+            raise UsageError("--jobs: needed, the number of jobs")
+        elif self.spot_load is not None:
+            raise UsageError(f"--spot-load: is for --preset {spot_mix.NAME}")
+
+    def _check_mix(self) -> None:
+        """Raise `UsageError` for what the preset of spot jobs does not take."""
+        if self.jobs is not None:
+            raise UsageError(
+                f"--jobs: the load of --preset {spot_mix.NAME} says how many\n  next: --days N"
+            )
+        if self.save_model is not None:
+            raise UsageError(f"--save-model: --preset {spot_mix.NAME} is not a fitted model")
+        if self.spot_load is not None and not 0 <= self.spot_load <= MOST_SPOT_LOAD:
+            raise UsageError(
+                f"--spot-load: expected 0x to {MOST_SPOT_LOAD}x, got {self.spot_load:g}x"
+            )
+        if self.days is not None and self.days > MOST_DAYS:
+            raise UsageError(f"--days: expected at most {MOST_DAYS}, got {self.days:g}")
 
     @property
     def reads(self) -> tuple[Path, ...]:
@@ -91,7 +119,7 @@ class SynthRequest:
 
     def check(self) -> None:
         """Check what can be checked before the original is read. Raises `UsageError`."""
-        Request(self.jobs, self.seed, self.days, self.start)
+        Request(self.jobs or 1, self.seed, self.days, self.start)
 
     def parameters(self) -> SynthParameters:
         """Return what goes under ``parameters`` in the JSON output."""
@@ -103,6 +131,7 @@ class SynthRequest:
             days=self.days,
             start=None if self.start is None else self.start.isoformat(),
             seed=self.seed,
+            spot_load=self.spot_load,
         )
 
 
@@ -127,7 +156,10 @@ def synth(request: SynthRequest) -> SynthStudy:
         OutputError: a file cannot be written.
         UsageError: no such preset, or a length or first day that cannot be.
     """
-    drawn = Request(request.jobs, request.seed, request.days, request.start)
+    drawn = Request(request.jobs or 1, request.seed, request.days, request.start)
+    if request.preset == spot_mix.NAME:
+        mix = spot_mix.SpotMix(1.0 if request.spot_load is None else request.spot_load)
+        return SynthStudy(spot_mix.synthesize_mix(mix, drawn, request.output), ())
     with ExitStack() as files:
         model, sources, trace = _model(request)
         if request.save_model is not None:  # kept where the trace can be written too
@@ -153,5 +185,6 @@ def _model(request: SynthRequest) -> tuple[WorkloadModel, tuple[SourceFile, ...]
         model = read_model(request.model)  # it refuses files without an end
         return model, (SourceFile(str(request.model), sha256_of(request.model)),), None
     if request.preset not in PRESETS:
-        raise UsageError(f"--preset {request.preset}: expected one of {', '.join(PRESETS)}")
+        known = ", ".join(sorted((*PRESETS, spot_mix.NAME)))
+        raise UsageError(f"--preset {request.preset}: expected one of {known}")
     return preset_model(request.preset), (), None

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.bootstrap import Blocks, interval
-from gpuplan.planner.compare import Contender, common_results
+from gpuplan.planner.compare import PolicySpec, common_results
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.scenario import Judged, SweepPoint
 from gpuplan.simkit.arrays import FloatArray
@@ -23,7 +23,7 @@ class ReferenceRun(Judged):
     """The replay of the jobs of a sweep under another policy.
 
     Attributes:
-        label, policy: of the `Contender`.
+        label, policy: of the `PolicySpec`.
         settings: the effective value of every setting.
         results: the results of `gpuplan compare`, in the same form.
         resampled: bills (US dollars) and mean completion times (seconds) over resamples of the
@@ -47,7 +47,7 @@ class ReferenceRun(Judged):
 
 
 def replay_reference(
-    contender: Contender,
+    spec: PolicySpec,
     jobs: TraceJobs,
     rng: np.random.Generator,
     blocks: Blocks | None,
@@ -60,19 +60,19 @@ def replay_reference(
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
-    run = contender.run(jobs, deepcopy(rng))
+    run = spec.run(jobs, deepcopy(rng))
     frame = run.frame
     common, resampled = common_results(jobs, run, frame), None
     if blocks is not None:
         usd, jct_s = (frame[name].to_numpy() for name in ("cost_usd", "jct_s"))
         resampled = blocks.sums(usd), blocks.sums(jct_s) / blocks.size
     return ReferenceRun(
-        label=contender.label,
-        policy=contender.policy,
+        label=spec.label,
+        policy=spec.policy,
         settings=run.settings,
         results={key: run.results.get(key, value) for key, value in common.items()},
         resampled=resampled,
-        warnings=tuple(f"{contender.label}: {warning}" for warning in run.warnings),
+        warnings=tuple(f"{spec.label}: {warning}" for warning in run.warnings),
         timeline=run.timeline() if timelines else None,
     )
 

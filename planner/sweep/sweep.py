@@ -16,7 +16,7 @@ from gpuplan.analysis.characterize.gpu_mix import GpuMix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.time_units import HOUR_S, MONTH_H
-from gpuplan.planner.compare import Contender
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine, run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of
 from gpuplan.planner.runs.timelines import together
@@ -26,7 +26,7 @@ from gpuplan.planner.sweep.recommendation import Case, choose
 from gpuplan.planner.sweep.reference_policy import ReferenceRun, replay_reference
 from gpuplan.planner.sweep.scenario import SweepPoint, point_of, replay_scenario
 from gpuplan.planner.sweep.ski_rental import SkiRental, serverful_price, ski_rental
-from gpuplan.planner.sweep.verdict import Verdict, judge
+from gpuplan.planner.sweep.verdict import ServerlessVerdict, judge
 from gpuplan.simkit.allpass.parameters import Allpass, Draws
 from gpuplan.simkit.time import MICROS
 from gpuplan.simkit.workload import Workload
@@ -103,7 +103,7 @@ class Sweep:
     warnings: tuple[str, ...]
     against: ReferenceRun | None = None
     rented: SweepPoint | None = None
-    verdict: Verdict | None = None
+    verdict: ServerlessVerdict | None = None
     window_s: float | None = None
     today: Today | None = None
     cluster: TodaysCluster | None = None
@@ -235,7 +235,7 @@ def sweep(
     grid: SweepGrid,
     rng: np.random.Generator,
     *,
-    against: Contender | None = None,
+    against: PolicySpec | None = None,
     level: float | None = None,
     resamples: int = RESAMPLES,
     timelines: bool = False,

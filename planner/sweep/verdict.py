@@ -18,7 +18,7 @@ SAME = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ServerlessVerdict:
     """The recommended point beside everything on rented workers, and beside other thresholds.
 
     Attributes:
@@ -63,7 +63,7 @@ def judge(
     rented: SweepPoint,
     level: float | None,
     blocks: int,
-) -> Verdict:
+) -> ServerlessVerdict:
     """Return the verdict of a case.
 
     Args:
@@ -88,9 +88,9 @@ def judge(
     capacity = chosen.capacity if case.recommended is not None else points[0].capacity
     fixed = [p for p in points if p.policy == "fixed" and p.capacity == capacity]
     first, last = _same(fixed)
-    rivals = [p for p in points if p is not chosen and p.capacity == capacity]
-    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in rivals)
-    return Verdict(
+    others = [p for p in points if p is not chosen and p.capacity == capacity]
+    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in others)
+    return ServerlessVerdict(
         serverless_pays=None if is_same else saving > 0,
         saving_usd=saving,
         saving_share=share,

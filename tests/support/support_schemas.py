@@ -117,6 +117,10 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     for command, *own in (("sweep", "--against=2d-las:gpus=64"), ("simulate",), ("compare",)):
         yield command, [*some, *market, *own]
     yield from twin_runs(folder)
+    lent = ["--cluster=20x8", "--spot=duration_s < 600", "--policy=gfs"]
+    yield "simulate", [*some, *lent]
+    yield "compare", [*some, *lent, "--policy=yarn-cs", "--policy=first-fit", "--policy=fifo"]
+    yield "compare", [*some, *lent[::2]]
     yield "compare", some
     yield "compare", [*some, "--policy=fifo", "--policy=fixed:threshold_s=60", "--gpus=32"]
     yield "synth", ["--preset=seren", "--jobs=500", "-o", f"{folder / 's.parquet'}"]

@@ -1,36 +1,9 @@
 """Pollux on a fixed cluster: the best allocation for its fitness every minute."""
 
-from __future__ import annotations
+from gpuplan.planner.policies.rounds.standing import standing_policy
 
-from typing import TYPE_CHECKING
-
-from gpuplan.planner.policies.policy import Baseline
-from gpuplan.planner.policies.rounds.sizes import cluster_sizes
-from gpuplan.planner.policies.scaled_jobs import ScaledJobs, scaled_policy
-
-if TYPE_CHECKING:
-    from gpuplan.planner.frontier.model.job_classes import ClassWorkload
-    from gpuplan.planner.frontier.replay.renting import RentedCluster
-    from gpuplan.planner.frontier.replay.replay import PlanReplay
-    from gpuplan.simkit.run import Run
-
-
-def _run(jobs: ScaledJobs) -> Run:
-    from gpuplan.planner.policies.rounds.replay import play, standing
-
-    return play(jobs.workload, standing("pollux", jobs.cluster, jobs.standing_gpus))
-
-
-def _replay(workload: ClassWorkload, cluster: RentedCluster, gpus: float) -> PlanReplay:
-    from gpuplan.planner.policies.rounds.replay import replay_rounds, standing
-
-    return replay_rounds(workload, cluster, standing("pollux", cluster, gpus))
-
-
-POLICY = scaled_policy(
+POLICY = standing_policy(
     "pollux",
     "Pollux on a fixed cluster: the best allocation for its fitness every minute",
     "Qiao et al., OSDI 2021",
-    run=_run,
-    baseline=Baseline("GPUs of the cluster", cluster_sizes, _replay, is_standing=True),
 )

@@ -114,11 +114,18 @@ def starving(run: SpotRun) -> IntArray:
 
 
 def common_results(
-    run: LentRun, loads: Sequence[PoolLoad], bill: ClusterBill, window_us: int | None
+    run: LentRun,
+    work_gpu_us: float,
+    loads: Sequence[PoolLoad],
+    bill: ClusterBill,
+    window_us: int | None,
 ) -> dict[str, Any]:
-    """Return the headline numbers that other policies have too; unfinished jobs end at the end."""
+    """Return the headline numbers that other policies have too; unfinished jobs end at the end.
+
+    ``work_gpu_us`` is run time x GPUs, without work done twice.
+    """
     jct_s = (run.finish_us - run.submit_us) / MICROS
-    jqt_s, held = run.waited_us / MICROS, float(run.held_gpu_us.sum())
+    jqt_s = run.waited_us / MICROS
     paid = float(bill.gpu_us)
     usage = run.usage
     return {
@@ -131,8 +138,8 @@ def common_results(
         **bill.summary(),
         "preemptions": int(run.evictions.sum()),
         "preempted_jobs": int((run.evictions > 0).sum()),
-        "gpu_h": held / MICROS_PER_HOUR,
-        "utilization": held * share_within(run, window_us) / paid if paid else None,
+        "gpu_h": work_gpu_us / MICROS_PER_HOUR,
+        "utilization": work_gpu_us * share_within(run, window_us) / paid if paid else None,
         "paid_gpu_h": paid / MICROS_PER_HOUR,
         "waiting_peak": int(usage.waiting.max(initial=0)),
         "makespan_s": float(run.finish_us.max() - run.submit_us[0]) / MICROS,

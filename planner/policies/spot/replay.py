@@ -42,6 +42,8 @@ from gpuplan.simkit.spot.simulator import SpotRun, TooManyRuns, simulate_spot
 from gpuplan.simkit.time import MICROS
 
 MOST_NAMED = 5
+AFTER_H = 25
+"""Hours after the last demand in which forecasts still count."""
 
 
 def simulate(
@@ -79,6 +81,7 @@ def simulate(
     spot_usd = values["spot_usd_per_gpu_h"]
     if spot_usd is None:
         spot_usd = SPOT_PRICE_SHARE * usd
+    work_gpu_us = float((jobs.workload.service_us * jobs.workload.billed_gpus).sum())
     late = float((run.finish_us > jobs.workload.deadline_us).mean())
     jct_s = (run.finish_us - run.submit_us) / MICROS
     own = settings_of(policy).keys() - OF_PRICES.keys() - set(RENTED)
@@ -87,7 +90,7 @@ def simulate(
         settings={name: value for name, value in values.items() if name in own}
         | {"cluster": _shape_text(pools), "gpus": run.gpus}
         | terms.effective(),
-        results=common_results(run, loads_of(jobs, pools), bill, jobs.window_us)
+        results=common_results(run, work_gpu_us, loads_of(jobs, pools), bill, jobs.window_us)
         | {
             "finished_within_10min_share": float((jct_s <= SOON_S).mean()),
             "deadline_miss_share": late,
@@ -141,7 +144,7 @@ def _lendable(
     work = pool.workload
     hp = work.hp
     last_s = int((work.submit_s + work.duration_s)[hp].max(initial=0))
-    hours = min(max(last_s, int(work.submit_s[-1])), horizon_s) // 3600 + 2
+    hours = min(max(last_s, int(work.submit_s[-1])), horizon_s) // 3600 + AFTER_H
     if not hp.any():
         return np.full(hours, float(pool.gpus))
     origin, group = pools.origin_us, pools.group[pool.jobs[hp]]
@@ -156,6 +159,7 @@ def _lendable(
     bound = demand_bound_by_hour(
         demand, values["forecast"], scheduler.p, scheduler.guarantee_h, scheduler.aggregate
     )
+    bound = np.append(bound, 0.0)  # the trace is over
     return np.maximum(0.0, pool.gpus - bound)
 
 
@@ -198,7 +202,7 @@ def _job_frame(jobs: TraceJobs, pools: SpotPools, run: LentRun, bill: ClusterBil
             "finish_s": run.finish_us / MICROS,
             "jct_s": (run.finish_us - run.submit_us) / MICROS,
             "jqt_s": run.waited_us / MICROS,
-            "gpu_s": run.held_gpu_us / MICROS,
+            "gpu_s": jobs.workload.service_us / MICROS * jobs.workload.billed_gpus,
             "cost_usd": bill.shares(run, jobs.workload.gpus),
             "preemptions": run.stops,
             "priority": np.where(pools.is_spot, "spot", "hp"),

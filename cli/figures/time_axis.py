@@ -1,0 +1,37 @@
+"""A time axis: dates where the log has a calendar, else time after its first submission."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+LONG_H = 96.0
+"""Longer times are counted in days."""
+
+
+def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> list[float]:
+    """Scale and name the x axis; return where to draw each time.
+
+    Args:
+        axes: to draw on.
+        hours: times after the first submission, ascending.
+        first: the first submission; None where the log has no calendar.
+    """
+    if first is None:
+        unit, per = ("days", 24.0) if hours[-1] > LONG_H else ("hours", 1.0)
+        axes.set_xlabel(f"{unit} after the first submission")
+        return [hour / per for hour in hours]
+    begin = first.astimezone(UTC).replace(tzinfo=None)
+    locator = AutoDateLocator(maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator, show_offset=False)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
+    dates = [begin + timedelta(hours=hour) for hour in (hours[0], hours[-1])]
+    form = "%Y" if hours[-1] > LONG_H else "%Y-%m-%d"
+    ends = dict.fromkeys(date.strftime(form) for date in dates)
+    axes.set_xlabel(f"{' to '.join(ends)} (UTC)")
+    day = float(date2num(begin))  # type: ignore[no-untyped-call]
+    return [day + hour / 24 for hour in hours]

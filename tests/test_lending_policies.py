@@ -1,0 +1,213 @@
+"""Policies that lend GPUs as spot: small traces worked by hand, and laws."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from support_traces import write_trace
+
+from gpuplan.analysis.forecast.demand import DemandSeries
+from gpuplan.planner.policies.spot.lending import demand_bound_by_hour
+from gpuplan.planner.policies.spot.settings import ABOUT, defaults_of, scheduler_of, scheduler_with
+from gpuplan.simkit.spot.parameters import SCHEDULERS
+
+pytestmark = pytest.mark.kernels
+POLICIES = list(ABOUT)
+
+
+def compared(gpuplan, trace, *words, cluster="2x4"):
+    code, out, err = gpuplan(
+        "compare", str(trace), "--cluster", cluster, *words, "--output-format", "json"
+    )
+    assert code == 0, err
+    return json.loads(out), err
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Two nodes of 4: a spot job of 8 GPUs from 0 s, evicted for a job of 4 at 5,000 s."""
+    return write_trace(
+        tmp_path / "t.parquet",
+        [0, 5000],
+        [9000, 1000],
+        [8.0, 4.0],
+        priority=pl.Series(["spot", "hp"], dtype=pl.Enum(["hp", "spot"])),
+        num_workers=pl.Series([2, 1], dtype=pl.Int32),
+        job_id=["lent", "own"],
+        group=["a", "b"],
+    )
+
+
+def test_an_eviction_worked_by_hand(gpuplan, small):
+    found, err = compared(
+        gpuplan, small, "--policy", "yarn-cs", "--price", "1", "--spot-price", "2"
+    )
+    (row,) = found["results"]["policies"]
+    # The spot job starts at 0 and works until 5,030 s, of which 3,600 s are kept; the other job
+    # runs from 5,030 to 6,030 s; then 40 s of start-up and 5,400 s of work: it ends at 11,470 s.
+    assert row["hp"]["mean_jct_s"] == 1030 and row["hp"]["mean_jqt_s"] == 30
+    assert row["spot"]["mean_jct_s"] == 11470
+    assert row["spot"]["mean_jqt_s"] == 1000
+    assert (row["spot_runs"], row["evictions"], row["eviction_rate"]) == (2, 1, 0.5)
+    assert row["guarantee_success_share"] == 1  # it lasted more than the hour guaranteed
+    assert row["wasted_gpu_h"] == pytest.approx(8 * (1430 + 40) / 3600)
+    assert row["allocation_rate"] == 1
+    # Charged until the last recorded end, 9,000 s: two runs of 8 GPUs.
+    held = 8 * (5030 + 9000 - 6030) / 3600
+    assert row["paying_spot_gpu_h"] == pytest.approx(held)
+    assert row["benefit_usd_per_month"] == pytest.approx(2 * held * 730.5 / 2.5)
+    assert "jobs ask for" in err
+
+
+def test_a_short_run_that_is_evicted_earns_nothing(gpuplan, tmp_path):
+    trace = write_trace(
+        tmp_path / "t.parquet", [0, 600], [9000, 9000], [8.0, 8.0],
+        priority=pl.Series(["spot", "hp"], dtype=pl.Enum(["hp", "spot"])),
+        num_workers=pl.Series([2, 2], dtype=pl.Int32),
+    )  # fmt: skip
+    (row,) = compared(gpuplan, trace, "--policy", "yarn-cs")[0]["results"]["policies"]
+    assert row["guarantee_success_share"] == 0.5
+    assert row["benefit_usd_per_month"] == 0  # the window ends before the second run
+
+
+@pytest.fixture
+def busy(tmp_path):
+    rng = np.random.default_rng(7)
+    n = 250
+    return write_trace(
+        tmp_path / "busy.parquet",
+        np.sort(rng.uniform(0, 2.5 * 86400, n)),
+        np.rint(rng.exponential(6000, n)) + 60.5,
+        rng.choice([0.25, 1.0, 2.0, 4.0, 8.0], n).tolist(),
+        group=[f"team-{one}" for one in rng.integers(0, 3, n)],
+        job_id=[f"job-{i}" for i in range(n)],
+    )
+
+
+SPOT = ("--spot", "duration_s < 5000")
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_finishes_every_job_and_keeps_its_laws(gpuplan, busy, tmp_path, name):
+    rows = tmp_path / "rows.parquet"
+    code, out, err = gpuplan(
+        "simulate", str(busy), "--policy", name, "--cluster", "4x8", *SPOT, "--output-format",
+        "json", "-o", str(rows), "--timeline", str(tmp_path / "line.parquet"),
+        "-o", str(tmp_path / "picture.svg"),
+    )  # fmt: skip
+    assert code == 0, err
+    found, frame = json.loads(out)["results"], pl.read_parquet(rows)
+    assert found["hp"]["jobs"] + found["spot"]["jobs"] == frame.height
+    assert found["hp"]["unfinished"] == found["spot"]["unfinished"] == 0
+    assert (frame["start_s"] >= frame["submit_s"]).all()
+    assert frame.filter(priority="hp")["preemptions"].sum() == 0
+    assert found["evictions"] == frame["preemptions"].sum()
+    work = frame["jct_s"] - frame["jqt_s"]  # time with GPUs
+    trace = pl.read_parquet(busy).sort("submit_time")
+    assert (work >= trace["duration_s"] - 1e-6).all()
+    assert (frame.filter(priority="hp")["jct_s"] >= trace["duration_s"].min()).all()
+    assert found["spot_runs"] >= found["spot"]["jobs"]
+    assert 0 <= found["allocation_rate"] <= 1
+    line = pl.read_parquet(tmp_path / "line.parquet")
+    ticks = line.drop_nulls("hp_gpus")
+    assert (ticks["hp_gpus"] + ticks["spot_gpus"] <= 32).all()
+    assert line["used_gpus"].drop_nulls().max() <= 32
+    assert (tmp_path / "picture.svg").stat().st_size > 1000
+
+
+def test_first_fit_knows_of_priorities_beside_policies_that_lend(gpuplan, busy):
+    words = ("--policy", "gfs", "--policy", "first-fit", "--set", "first-fit.blocking=false")
+    found, _ = compared(gpuplan, busy, *words, *SPOT, cluster="4x8")
+    gfs, first_fit = found["results"]["policies"]
+    assert first_fit["name"] == "first-fit" and first_fit["policy"] == "spot-first-fit"
+    assert first_fit["spot"]["jobs"] == gfs["spot"]["jobs"] > 0
+    alone, _ = compared(gpuplan, busy, "--policy", "first-fit", cluster="4x8")
+    assert "spot" not in alone["results"]["policies"][0]
+
+
+def test_the_answer_is_short(gpuplan, busy):
+    words = ("compare", str(busy), "--cluster", "4x8", *SPOT, "--policy", "gfs")
+    code, out, err = gpuplan(*words, "--policy", "yarn-cs", "--policy", "lyra")
+    assert code == 0, err
+    assert len(out.splitlines()) <= 40
+    assert "GPUs" in out and "/month" in out and "High-priority jobs wait" in out
+
+
+def test_jobs_that_never_fit_are_named_and_left_out(gpuplan, busy):
+    found, err = compared(
+        gpuplan, busy, "--policy", "gfs", "--policy", "fifo", *SPOT, cluster="7x1"
+    )
+    assert any("can never fit: job-" in one for one in found["warnings"])
+    gfs, fifo = found["results"]["policies"]
+    assert gfs["jobs"] == fifo["jobs"] < 250
+    assert "more than there is" in err  # before anything runs
+
+
+def test_pools_of_two_gpu_types_run_apart(gpuplan, tmp_path):
+    n = 60
+    rng = np.random.default_rng(1)
+    types = ["A100", "T4"] * (n // 2)
+    trace = write_trace(
+        tmp_path / "t.parquet", np.sort(rng.uniform(0, 86400, n)), rng.uniform(900, 9000, n),
+        rng.choice([1.0, 2.0], n).tolist(), gpu_type=types,
+    )  # fmt: skip
+    words = ("--policy", "gfs", "--spot", "num_gpus = 1")
+    both = compared(gpuplan, trace, *words, cluster="A100=2x4,T4=1x4")[0]["results"]["policies"][0]
+    assert [one["pool"] for one in both["demand"]] == ["A100", "T4"]
+    alone = compared(gpuplan, trace, *words, "--where", "gpu_type = 'T4'", cluster="T4=1x4")[0][
+        "results"
+    ]["policies"][0]
+    assert both["demand"][1]["gpus"] == alone["demand"][0]["gpus"] == 4
+    assert both["spot"]["jobs"] > alone["spot"]["jobs"]
+    code, _, err = gpuplan("compare", str(trace), "--cluster", "A100=2x4,L4=1x4", "--policy", "gfs")
+    assert code == 2 and "jobs ask for T4" in err
+
+
+def test_without_spot_jobs_nothing_is_lent_and_that_is_said(gpuplan, busy):
+    found, _ = compared(gpuplan, busy, "--policy", "gfs", cluster="8x8")
+    (row,) = found["results"]["policies"]
+    assert row["spot"]["jobs"] == 0 and row["eviction_rate"] is None
+    assert any("--spot CONDITION" in one for one in found["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--policy", "fifo", "--spot-price", "1"), "lends no GPUs"),
+        (("--policy", "gfs", "--set", "p=0.2"), "p must be from 0.5"),
+        (("--policy", "gfs", "--set", "eta_min=3"), "eta_min must be"),
+        (("--policy", "gfs", "--set", "forecast=arima"), "forecast"),
+        (("--policy", "gfs", "--spot", "gpus > 1"), "--spot"),
+        (("--policy", "gfs", "--set", "checkpoint_every_s=0"), "checkpoint_every_s must be"),
+    ],
+)
+def test_mistakes_are_named(gpuplan, busy, words, told):
+    code, _, err = gpuplan("compare", str(busy), "--cluster", "4x8", *words)
+    assert code == 2 and told in err, err
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_settings_are_those_of_the_kernel_unless_set(name):
+    assert scheduler_with(name, defaults_of(name)) == scheduler_of(name)
+    assert set(SCHEDULERS) == {name.removeprefix("spot-") for name in ABOUT}
+
+
+@pytest.mark.parametrize("forecast", ["auto", "last-value", "orglinear", "last-week-peak"])
+def test_a_bound_knows_nothing_of_its_own_hours(forecast):
+    rng = np.random.default_rng(0)
+    series = np.rint(rng.uniform(0, 30, (2, 200)))
+    changed = series.copy()
+    changed[:, 150:] += 500
+    one, other = (
+        demand_bound_by_hour(DemandSeries(("a", "b"), each, 0, False), forecast, 0.9, 2, "pool")
+        for each in (series, changed)
+    )
+    np.testing.assert_allclose(one[:151], other[:151])
+    assert other[-1] > one[-1]
+    assert np.isinf(one[0])  # nothing is known, so nothing is lent
+
+
+def test_the_exact_bound_is_the_highest_demand_to_come():
+    series = DemandSeries(("a", "b"), np.array([[1.0, 5, 2, 0], [1, 1, 4, 0]]), 0, False)
+    assert demand_bound_by_hour(series, "exact", 0.9, 2, "pool").tolist() == [6, 6, 6, 0]
