@@ -273,7 +273,7 @@ def test_a_gate_on_the_change_since_an_earlier_report(gpuplan, trace, tmp_path):
     assert gpuplan("report", trace, "-o", old, *bill, "--set", "bill.price=1")[0] == 0
     assert gpuplan("bill", trace, "--price", "1", "-o", one, "-q")[0] == 0
     for baseline in (old / "report.json", one):  # of several studies, or of one command
-        code, out, err = gpuplan(
+        code, _, err = gpuplan(
             *("report", trace, "-o", tmp_path / "new", *bill, "--set", "bill.price=1.5"),
             *("--baseline", baseline, "--fail-if", "bill.usd_per_month > +40%"),
             *("--fail-if", "usd_per_month > +60%", "--fail-if", "bill.usd_per_month < 0"),
