@@ -137,7 +137,7 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:
     """Return the effect of the first change on waits, with its error."""
-    changes = results.get("changes") or ()
+    changes: list[dict[str, Any]] = results.get("changes") or []
     groups = changes[0]["groups"] if changes else ()
     if not groups:
         return None

@@ -83,6 +83,7 @@ def draw_load(axes: Axes, load: Load, span_s: float, first_submit: datetime | No
     if not load.timeline or load.window_s is None or load.bin_s is None:
         nothing(axes, "no GPU time recorded")
         return
+    size: float
     size, unit = next(
         (s, u) for least, s, u in (*UNITS, (0, 1, "seconds")) if load.window_s > least
     )
