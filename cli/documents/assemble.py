@@ -167,7 +167,8 @@ def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> d
 def _run_all(
     trace: Path, options: Options, needed: Collection[str], *, on_a_cluster: bool
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
-    results, notes = [], []
+    results: list[StudyResult] = []
+    notes: list[str] = []
     failed: GpuplanError | None = None
     for name, chosen in options.items():
         if name == "compare" and on_a_cluster:
