@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from gpuplan.analysis.trace import read_trace
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.labels import place_labels
-from gpuplan.cli.figures.palette import BASELINES, BESIDE_LENT, KINDS, LENT, LONG, LOOKS
+from gpuplan.cli.figures.palette import BASELINES, BESIDE_LENT, KINDS, LENT, LONG, LOOKS, MIXED
 from gpuplan.cli.figures.policies import LEVELS, _alike, _apart, _name, cost_by_kind, draw_policies
 from gpuplan.cli.figures.style import (
     DARK,
@@ -99,7 +99,7 @@ def test_policies_have_colours_far_apart(page):
     # 2.3 is just noticed side by side; lines of a picture are thin and apart.
     for (one, this), (other, that) in combinations(LOOKS.items(), 2):
         # Told apart by the length of their dashes, and by dots.
-        if this.dash != that.dash and {this.dash, that.dash} & {LONG, LENT, BESIDE_LENT}:
+        if this.dash != that.dash and {this.dash, that.dash} & {LONG, MIXED, LENT, BESIDE_LENT}:
             continue
         apart = np.linalg.norm(seen_as(page(this.colour)) - seen_as(page(that.colour)))
         assert apart > 20, (one, other)

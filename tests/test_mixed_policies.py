@@ -16,7 +16,9 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.workload import Workload
 
-MIXED = [name for name, policy in POLICIES.items() if policy.takes_gpu_types]
+MIXED = [
+    name for name, one in POLICIES.items() if one.takes_gpu_types and "round_s" in one.settings
+]
 RATES = """job_class,gpu_type,gpus,rate
 A,V100,1,2
 A,T4,1,1
@@ -39,7 +41,7 @@ def jobs_of(submit_s, duration_s, gpus, rate):
     rates = np.array(rate, float)
     own = JobRates(("V100", "T4"), rates, np.array(duration_s) * rates.max(axis=1))
     ids = pl.Series([f"j{i}" for i in range(n)])
-    return TraceJobs(work, ids, (), None, None, own)
+    return TraceJobs(work, ids, (), rates=own)
 
 
 def some_jobs(n=14, seed=3):

@@ -265,3 +265,35 @@ def test_a_reader_that_has_closed_the_pipe_is_no_error(trace, tmp_path):
     )
     assert done.returncode == 0 and done.stderr == ""
     assert (tmp_path / "r" / "report.html").exists()
+
+
+def test_a_gate_on_the_change_since_an_earlier_report(gpuplan, trace, tmp_path):
+    old, one = tmp_path / "old", tmp_path / "old.json"
+    bill = ("--study", "bill", "--formats", "json", "-q")
+    assert gpuplan("report", trace, "-o", old, *bill, "--set", "bill.price=1")[0] == 0
+    assert gpuplan("bill", trace, "--price", "1", "-o", one, "-q")[0] == 0
+    for baseline in (old / "report.json", one):  # of several studies, or of one command
+        code, _, err = gpuplan(
+            *("report", trace, "-o", tmp_path / "new", *bill, "--set", "bill.price=1.5"),
+            *("--baseline", baseline, "--fail-if", "bill.usd_per_month > +40%"),
+            *("--fail-if", "usd_per_month > +60%", "--fail-if", "bill.usd_per_month < 0"),
+        )
+        assert code == 1
+        assert "+50.0%" in err and err.count("gate tripped") == 1
+        gates = json.loads((tmp_path / "new" / "report.json").read_text())["gates"]
+        assert sorted(gate["state"] for gate in gates) == ["failed", "passed", "passed"]
+
+
+def test_a_baseline_of_another_study_leaves_the_change_unchecked(gpuplan, trace, tmp_path):
+    old = tmp_path / "old.json"
+    assert gpuplan("characterize", trace, "-o", old, "-q")[0] == 0
+    code, _, err = gpuplan(
+        *("report", trace, "-o", tmp_path / "new", "--study", "bill", "--set", "bill.price=1.5"),
+        *("--formats", "json", "-q", "--baseline", old, "--fail-if", "bill.usd_per_month > +40%"),
+    )
+    assert code == 1 and "bill" in err and "gate tripped" not in err
+    code, _, err = gpuplan(
+        *("report", trace, "-o", tmp_path / "again", "--study", "bill", "--set", "bill.price=1"),
+        *("-q", "--baseline", trace),
+    )
+    assert code == 3 and "is not JSON" in err and not (tmp_path / "again").exists()

@@ -94,7 +94,7 @@ def test_a_saved_model_draws_the_same_jobs(gpuplan, trace, tmp_path):
     [
         ([], 2, "one of --like, --preset and --model; found none"),
         (["--preset", "kalos", "--like", "trace.parquet"], 2, "found --like and --preset"),
-        (["--preset", "borg"], 2, "expected one of abc, helios, kalos, philly, seren, wandb"),
+        (["--preset", "borg"], 2, "expected one of abc, gfs, helios, kalos, philly, seren, wandb"),
         (["--preset", "kalos", "--jobs", 0], 2, "--jobs"),
         (["--preset", "kalos", "--days", 0], 2, "--days must be above 0"),
         (["--preset", "kalos", "--days", "nan"], 2, "--days must be above 0"),

@@ -37,7 +37,7 @@ DAILY, WEEKEND = 0.3, 0.8
 """How much arrivals swing over a day, and their rate on weekends over that of other days."""
 
 CARDS = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
-PODS, POD_SHARES = np.array([2, 4, 8]), np.array([0.6, 0.3, 0.1])
+PODS = np.array([2, 4, 8, 16, 32])
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class JobKind:
         jobs: in 91 days.
         cards: percent of jobs by GPUs of a pod, in the order of `CARDS`.
         gang: percent of jobs of several pods.
+        pods: percent of them by number of pods, in the order of `PODS`.
         mean_s, deviation_s: of the duration, before it is cut off at a minute.
     """
 
@@ -56,6 +57,7 @@ class JobKind:
     jobs: int
     cards: tuple[float, ...]
     gang: float
+    pods: tuple[float, ...]
     mean_s: float
     deviation_s: float
 
@@ -68,15 +70,31 @@ class JobKind:
     @property
     def mean_gpus(self) -> float:
         """GPUs of a job on average."""
-        pods = 1 + self.gang / 100 * (float(PODS @ POD_SHARES) - 1)
+        pods = 1 + self.gang / 100 * (float(PODS @ np.array(self.pods) / 100) - 1)
         whole = CARDS >= 1
         shares = self.shares
         return float((shares * CARDS)[whole].sum() * pods + (shares * CARDS)[~whole].sum())
 
 
 KINDS = (
-    JobKind("hp", 138_403, (0.11, 55.11, 13.37, 7.53, 23.69), 8.66, 17_749.0, 0.28 * 17_749),
-    JobKind("spot", 26_635, (0.82, 67.35, 5.67, 12.00, 14.04), 27.26, 10_100.0, 0.28 * 10_100),
+    JobKind(
+        "hp",
+        138_403,
+        (0.11, 55.11, 13.37, 7.53, 23.69),
+        8.66,
+        (35, 25, 20, 12, 8),
+        17_749.0,
+        0.28 * 17_749,
+    ),
+    JobKind(
+        "spot",
+        26_635,
+        (0.82, 67.35, 5.67, 12.00, 14.04),
+        27.26,
+        (60, 30, 10, 0, 0),
+        10_100.0,
+        0.28 * 10_100,
+    ),
 )
 
 
@@ -118,8 +136,8 @@ class SpotMix:
             f"{self.per_day(spot):,.0f} a day (assumed)",
             f"durations are normal with a deviation of 28%: mean {hp.mean_s:,.0f} s for high "
             f"priority, {spot.mean_s:,.0f} s for spot (assumed)",
-            "gangs have 2, 4 or 8 pods (60, 30 and 10%), and jobs below a GPU take half of one "
-            "(assumed)",
+            "gangs have 2, 4, 8, 16 or 32 pods (35, 25, 20, 12 and 8% of high priority; 60, 30 and "
+            "10% of spot), and jobs below a GPU take half of one (assumed)",
             f"{ORGANIZATIONS} organizations of unequal size; arrivals swing by {DAILY:.0%} over "
             f"the day, each organization at hours of its own, and fall to {WEEKEND:.0%} on "
             "weekends (assumed)",
@@ -196,7 +214,9 @@ def _drawn(
     n = at_s.size
     cards = CARDS[rng.choice(CARDS.size, n, p=kind.shares)]
     pods = np.where(
-        (rng.uniform(0, 100, n) < kind.gang) & (cards >= 1), rng.choice(PODS, n, p=POD_SHARES), 1
+        (rng.uniform(0, 100, n) < kind.gang) & (cards >= 1),
+        rng.choice(PODS, n, p=np.array(kind.pods) / 100),
+        1,
     )
     duration_s = np.maximum(LEAST_S, np.rint(rng.normal(kind.mean_s, kind.deviation_s, n)))
     submit_us: IntArray = np.rint((first_s + np.floor(at_s)) * MICROS).astype(np.int64)

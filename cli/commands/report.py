@@ -143,15 +143,27 @@ def report(
     ] = None,
     fail_if: FailIf = None,
     warn_if: WarnIf = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="An earlier report.json, or the JSON output of one of its studies. A condition "
+            "whose value has a sign, such as 'bill.usd_per_month > +10%', is on the change since "
+            "then.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
     from gpuplan.analysis.errors import UsageError
+    from gpuplan.cli.diff.baseline import judge_since, read_baseline
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
-    from gpuplan.cli.documents.gates import conclude, judge_all
+    from gpuplan.cli.documents.gates import conclude
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
     from gpuplan.cli.gates.conditions import read_condition
@@ -180,12 +192,13 @@ def report(
     for condition in warn_if or ():
         read_condition(condition, studies, "--warn-if")
     forms = own if formats is None else read_forms(formats)
-    check_folder(out, forms, inputs)
+    check_folder(out, forms, [*inputs, *([] if baseline is None else [baseline])])
+    before = None if baseline is None else read_baseline(baseline)
     document = make()
     gates = (
         *document.gates,
-        *judge_all(document.studies, fail_if or ()),
-        *warnings_only(judge_all(document.studies, warn_if or ())),
+        *judge_since(before, document, fail_if or ()),
+        *warnings_only(judge_since(before, document, warn_if or ())),
     )
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)

@@ -18,6 +18,7 @@ DASHED: Dash = (0, (5, 2))
 DOTTED: Dash = (0, (1, 1.4))
 LONG: Dash = (0, (8, 1.5))
 LENT: Dash = (0, (7, 1, 1, 1))
+MIXED: Dash = (0, (9, 1.5, 3, 1.5))
 BESIDE_LENT: Dash = (0, (4, 1, 1, 1, 1, 1))
 AGAIN: tuple[Dash, ...] = ((0, (6, 2, 1.5, 2)), (0, (10, 3)), (0, (6, 2, 1.5, 2, 1.5, 2)))
 """Dashes of a policy's second, third, ... use; no policy has them itself."""
@@ -65,9 +66,9 @@ LOOKS: dict[str, Look] = {
     "fft": Look(COLOURS["crimson"], LONG),
     "gavel": Look(COLOURS["wine"], LONG),
     "allox": Look(COLOURS["violet"], LONG),
-    "tiresias": Look(COLOURS["brown"], DASHED),
-    "pal": Look(COLOURS["forest"], DASHED),
-    "sia": Look(COLOURS["indigo"], DOTTED),
+    "tiresias": Look(COLOURS["brown"], MIXED),
+    "pal": Look(COLOURS["forest"], MIXED),
+    "sia": Look(COLOURS["indigo"], MIXED),
     "gfs": Look(COLOURS["indigo"], LENT),
     "gfs-e": Look(COLOURS["crimson"], LENT),
     "gfs-d": Look(COLOURS["yellow"], LENT),

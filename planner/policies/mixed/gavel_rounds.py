@@ -34,7 +34,7 @@ def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> Fl
     row = np.column_stack((job, m + kind, m + types + job)).reshape(-1)
     value = np.column_stack((np.ones(job.size), width[job], weight[job, kind])).reshape(-1)
     row = np.concatenate((row, m + types + np.arange(m)))
-    value = np.concatenate((value, np.full(m, -1.0)))
+    value = np.concatenate((value, np.full(m, -1.0))).astype(np.float64)
     start = np.append(np.arange(0, 3 * job.size + 1, 3), 3 * job.size + m)
     least = np.concatenate((np.full(m + types, -np.inf), np.zeros(m)))
     most = np.concatenate((np.ones(m), gpus, np.full(m, np.inf)))
@@ -55,7 +55,7 @@ def weighted_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> F
         upper=np.ones(job.size),
         start=np.arange(0, 2 * job.size + 1, 2),
         row=np.column_stack((job, m + kind)).reshape(-1),
-        value=np.column_stack((np.ones(job.size), width[job])).reshape(-1),
+        value=np.column_stack((np.ones(job.size), width[job])).reshape(-1).astype(np.float64),
         least=np.full(m + types, -np.inf),
         most=np.concatenate((np.ones(m), gpus)),
     )

@@ -113,7 +113,12 @@ def mixed_policy(
     def run(jobs: TraceJobs, given: Mapping[str, Any], rng: np.random.Generator) -> Simulation:
         return simulate(jobs, priced_values(defaults(), given), given, name, prepare, rng)
 
-    return Policy(name, about, source, settings, defaults, run, takes_gpu_types=True)
+    with_fft = "" if name == "fft" else "fft"
+    return Policy(
+        *(name, about, source, settings, defaults, run),
+        takes_gpu_types=True,
+        listed_with=with_fft,
+    )
 
 
 def simulate(

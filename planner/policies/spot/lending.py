@@ -88,7 +88,7 @@ def _forecast(
     demand: DemandSeries, forecast: str, p: float, steps: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return what `_fitted` does; policies that share a forecast share its cost."""
-    content = sha256(np.ascontiguousarray(demand.gpus)).hexdigest()
+    content = sha256(demand.gpus.tobytes()).hexdigest()
     key = (content, demand.gpus.shape, demand.hour_of_week, forecast, p, steps)
     with _LOCK:
         if key not in _KEPT:

@@ -77,7 +77,8 @@ class LentRun:
         """GPU time that each job held."""
         runs = self.runs
         area = (runs.stop_us - runs.start_us) * (runs.milli / MILLI)
-        return np.bincount(runs.job, area, self.submit_us.size)
+        held: FloatArray = np.bincount(runs.job, area, self.submit_us.size).astype(np.float64)
+        return held
 
     @property
     def stops(self) -> IntArray:

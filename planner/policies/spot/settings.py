@@ -24,7 +24,7 @@ ABOUT: dict[str, tuple[str, str]] = {
     "gfs-s": ("GFS that only packs: nodes are not kept apart by priority and evictions", GFS),
     "gfs-p": ("GFS with random nodes and victims of evictions", GFS),
     "gfs-sp": ("GFS that only packs, with random victims", GFS),
-    "yarn-cs": ("evicts the latest starts", "Hadoop capacity scheduler"),
+    "yarn-cs": ("evicts the newest runs", "Hadoop capacity scheduler"),
     "lyra": (
         "spot and high priority on nodes of their own; evicts the fewest",
         "after Li et al., Lyra, EuroSys 2023",
