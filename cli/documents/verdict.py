@@ -137,11 +137,10 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:
     """Return the effect of the first change on waits, with its error."""
-    changes: list[dict[str, Any]] = results.get("changes") or []
-    groups = changes[0]["groups"] if changes else ()
-    if not groups:
+    changes: list[Any] = results.get("changes") or []
+    if not changes or not changes[0]["groups"]:
         return None
-    whole = groups[0]
+    whole = changes[0]["groups"][0]
     sign = "+" if whole["effect_s"] > 0 else ""
     effect = f"{sign}{show_duration(whole['effect_s'])}"
     error = f"{whole['verdict']}; error {show_duration(whole['error_s'])}"
