@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-DAY_S = 86_400.0
+DAY_S = 86_400
 LAST_YEAR = 9999
 """The last year that Matplotlib can write."""
 
