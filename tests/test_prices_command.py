@@ -45,7 +45,7 @@ def test_the_command_and_characterize(tmp_path, gpuplan):
     # The list has no hours.
     assert re.search(r"A100-80GB +lowest +listed", out) and "each hour" not in out
     assert max(map(len, out.splitlines())) <= 100
-    code, out, _ = gpuplan("characterize", trace, "--prices", table)
+    code, out, _ = gpuplan("characterize", trace, "--prices", table, "--full")
     assert code == 0 and re.search(r"A100-80GB +cheapest +each hour", out)
     code, _, err = gpuplan("characterize", trace, "--gpu", "A100")
     assert code == 2 and "needs --prices" in err
