@@ -23,6 +23,7 @@ NAMES = (
     "boa_epochs",
     "boa_replay",
     "rounds",
+    "fft",
     "pareto",
     "allpass",
     "cluster",

@@ -25,9 +25,9 @@ from gpuplan.planner.sharing.coscaling_study import (
     SharingRequest,
     run_policy,
 )
+from gpuplan.planner.sharing.loads import RequestProcess, even_arrivals
 from gpuplan.planner.sharing.placement_study import PlacementRequest, study_placement
 from gpuplan.planner.sharing.profile_search import search_service
-from gpuplan.planner.sharing.request_load import RequestProcess, even_arrivals
 from gpuplan.simkit.sharing.horizontal import HorizontalRules, decide
 from gpuplan.simkit.sharing.policies import PlacementSettings
 from gpuplan.simkit.sharing.services import DILU_HORIZONTAL, Profile, Service, TrainingJob

@@ -234,7 +234,7 @@ def test_the_picture_names_its_axes_and_curves(gpuplan, trace, tmp_path):
     assert (code, err) == (0, f"wrote {tmp_path / 'p.svg'}\n")
     drawn = (tmp_path / "p.svg").read_text()
     for text in ("How long jobs run", "duration", "jobs", "GPU time", "P50 ", "P90 ",
-                 "GPUs held over time", "days since the first submission", "GPUs, mean of each",
+                 "GPUs held over time", "date (UTC)", "GPUs, mean of each",
                  "mean"):  # fmt: skip
         assert text in drawn, text
 

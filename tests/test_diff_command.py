@@ -177,6 +177,8 @@ def test_what_came_or_went_is_told(gpuplan, files):
     gone = output("simulate", {"jobs": 5}, name="b")
     paths = files(output("report", {}, studies=[old, gone]), output("report", {}, studies=[new]))
     code, out, err = gpuplan("diff", *paths)
+    assert (code, err) == (0, "--full shows 1 more table\n")
+    code, out, err = gpuplan("diff", *paths, "--full")
     assert (code, err) == (0, "")
     shown = [line.split() for line in out.splitlines()]
     assert "cost (a) has no value now ($100.00 before);" in out

@@ -8,15 +8,19 @@ import pytest
 from support_document import write_trace
 
 from gpuplan.analysis.errors import InfeasibleError, InputError, UsageError
+from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.user_tables.gpu_rates import read_gpu_rates
 from gpuplan.planner.policies.mixed.greedy_types import fastest_free
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.job_rates import JobRates, RateSource
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.studies.replay import ReplayRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.workload import Workload
 
-MIXED = [name for name, policy in POLICIES.items() if policy.takes_gpu_types]
+MIXED = [
+    name for name, one in POLICIES.items() if one.takes_gpu_types and "round_s" in one.settings
+]
 RATES = """job_class,gpu_type,gpus,rate
 A,V100,1,2
 A,T4,1,1
@@ -39,7 +43,7 @@ def jobs_of(submit_s, duration_s, gpus, rate):
     rates = np.array(rate, float)
     own = JobRates(("V100", "T4"), rates, np.array(duration_s) * rates.max(axis=1))
     ids = pl.Series([f"j{i}" for i in range(n)])
-    return TraceJobs(work, ids, (), None, None, own)
+    return TraceJobs(work, ids, (), rates=own)
 
 
 def some_jobs(n=14, seed=3):
@@ -188,3 +192,31 @@ def test_compare_on_several_types(gpuplan, tmp_path):
     code, _, err = gpuplan(*args[:2], "--cluster", "V100=4x4,T4=4x4", "--policy", "fft")
     assert code == 2
     assert "--gpu-speed V100=1,T4=1" in err
+
+
+GAVEL = [
+    ("medium_test", 4, "gavel", {"objective": "max-min"}, "max_min_fairness_perf"),
+    ("medium_test", 4, "gavel", {"objective": "finish-time"}, "finish_time_fairness_perf"),
+    ("medium_test", 4, "allox", {"rule": "match"}, "allox"),
+    ("max_min_fairness", 8, "gavel", {"objective": "max-min"}, "max_min_fairness_perf"),
+    ("max_min_fairness", 8, "gavel", {"objective": "finish-time"}, "finish_time_fairness_perf"),
+]
+
+
+@pytest.mark.parametrize(("name", "each", "policy", "own", "expected"), GAVEL)
+def test_averages_of_the_published_simulator(shared, tmp_path, name, each, policy, own, expected):
+    """Rounds of 360 s and no cost of a move, as it has them."""
+    data = shared / "data" / "gavel"
+    ingest([data / "physical" / f"{name}.trace"], tmp_path / "t.parquet")
+    shape = ClusterShape.parse(f"v100={each},p100={each},k80={each}")
+    request = ReplayRequest(tmp_path / "t.parquet", throughputs=data / "throughputs_isolated.csv")
+    jobs = request.read(rates=request.rates([{"cluster": shape}])).jobs
+    free = {"round_s": 360.0, "state_gb": 0.0, "restart_s": 0.0, "cross_host": 1.0}
+    run = POLICIES[policy].run(jobs, {"cluster": shape, **free, **own}, np.random.default_rng(0))
+    table = pl.read_csv(shared / "golden" / "gavel" / "summary.csv")
+    golden = table.filter(
+        (pl.col("trace") == name)
+        & (pl.col("policy") == expected)
+        & (pl.col("cluster_v100_p100_k80") == f"{each}_{each}_{each}")
+    )["avg_jct_s"].item()
+    assert run.results["mean_jct_s"] == pytest.approx(golden, rel=0.025)

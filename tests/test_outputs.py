@@ -29,7 +29,7 @@ READS = {
     "pareto": {"trace"},
     "prices": {"sources"},
     "profile": {"tables"},
-    "report": {"source", "cache"},
+    "report": {"baseline", "source", "cache"},
     "run": {"source", "cache"},
     "share": {"functions", "instances"},
     "simulate": {"trace", "checkpoints", "throughputs"},

@@ -39,7 +39,7 @@ def test_the_command_and_characterize(tmp_path, gpuplan):
     assert bills["c"]["cost_usd"] == pytest.approx(2 * (1 + 2 + 1 + 2))
     assert bills["d"]["cost_usd"] == pytest.approx(40.0)
     code, out, _ = gpuplan("characterize", trace, "--prices", "builtin", "--gpu", "A100",
-                           "--as-of", "2026-06-01",
+                           "--as-of", "2026-06-01", "--full",
                            "--fail-if", "prices.unpriced_gpu_hours > 0")  # fmt: skip
     assert code == 0 and "What the trace would have cost" in out
     # The list has no hours.

@@ -83,7 +83,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 def test_a_second_run_computes_nothing_and_gives_the_same_bytes(gpuplan, plan, ran, tmp_path):
     for name in ("one", "two"):
-        code, out, err = gpuplan("run", plan, "-o", tmp_path / name)
+        code, out, err = gpuplan("run", plan, "-o", tmp_path / name, "--full")
         assert code == 0, err
     assert ran == ["characterize", "pareto"]
     assert "pareto: from the cache" in err and "wrote" in err
@@ -289,6 +289,8 @@ def test_init_writes_a_scenario_that_runs_as_it_is(gpuplan, tmp_path, monkeypatc
     small = ("--set", "workload.synth.jobs=300", "--set", "study.sweep.resamples=40")
     code, out, err = gpuplan("run", "scenario.toml", *small)
     assert code == 0, err
+    assert len(out.splitlines()) <= 45 and "--full shows the tables" in err
+    code, out, err = gpuplan("run", "scenario.toml", *small, "--full")
     assert "no study takes" not in err
     for study in ("characterize", "pareto", "sweep", "compare"):
         assert f"# {study}\n$ gpuplan {study} seren.parquet" in out

@@ -93,7 +93,7 @@ def test_prices_go_only_where_they_can_be_used(folder):
     alone = arguments(folder, text.format('file = "builtin"'))
     assert alone == {"characterize": ("--prices=builtin",), "pareto": (), "simulate": ()}
     priced = arguments(folder, text.format('gpu = "T4"\nprice = 0.5'))
-    assert priced["characterize"] == ()
+    assert priced["characterize"] == ("--price=0.5",)
     assert set(priced["pareto"]) == {"--gpu=T4", "--price=0.5"}
     mixed = arguments(folder, text.format('gpu = {T4 = 1, V100 = 2.5}\nfile = "builtin"'))
     assert mixed["characterize"] == ("--prices=builtin",)

@@ -76,9 +76,9 @@ def test_every_option_has_a_help() -> None:
 def test_a_study_keeps_its_report_and_prints_nothing(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = run_study("pareto", given_options("pareto", {"budget": "1.5x"}), trace=trace)
+    report = run_study("pareto", given_options("pareto", {"budget": "2x"}), trace=trace)
     assert report.command == "pareto"
-    assert report.results["points"][0]["budget_x_load"] == pytest.approx(1.5)
+    assert report.results["points"][0]["budget_x_load"] == pytest.approx(2)
     assert capsys.readouterr().out == ""
 
 

@@ -1,4 +1,4 @@
-"""The sentence that opens a document, from the numbers of its studies."""
+"""What opens a document: key figures, and a sentence per study, from the answers of its studies."""
 
 from __future__ import annotations
 
@@ -9,107 +9,104 @@ import support_document as made
 
 from gpuplan.cli.documents.markdown import as_markdown
 from gpuplan.cli.documents.page import as_html
-from gpuplan.cli.documents.verdict import verdict_of
-from gpuplan.cli.documents.view import others_of
+from gpuplan.cli.documents.verdict import KeyFigure, key_figures, verdict_of, verdicts_of
 
-KNEE = {"budget_gpus": 3.496, "mean_jct_s": 749.2}
-BEST = {
-    "policy": "fixed",
-    "threshold_s": 60.0,
-    "capacity": None,
-    "cost_usd": 784.1,
-    "saving_share": 0.6676,
+TODAY = {
+    "mean_gpus": 37.46, "peak_gpus": 55.0, "mean_wait_s": 18764.0, "p95_wait_s": 73656.0,
+    "mean_run_s": 18399.0, "mean_jct_s": 37163.0, "usd_per_gpu_h": None, "usd_per_month": None,
+}  # fmt: skip
+BILL = {"usd_per_gpu_h": 1.29, "usd_per_month": 35298.8}
+KNEE = {
+    "budget_gpus": 38.77,
+    "mean_jct_s": 11319.0,
+    "replay": {"mean_jct_s": 11406.0, "peak_gpus": 114},
 }
-POLICIES = [
-    {"label": "fifo", "cost_usd": 725.8, "mean_jct_s": 1310.0},
-    {"label": "las", "cost_usd": 2359.4, "mean_jct_s": 1255.0},
-]
+GROUP = {"effect_s": 14400.0, "error_s": 5346.0, "verdict": "longer"}
 
 
-def said(command, **results):
-    """The verdict on one study with these results."""
-    return verdict_of(made.document(replace(made.study(results=results), command=command)))
-
-
-@pytest.mark.parametrize(
-    ("changed", "alone", "sentence"),
-    [
-        (
-            *({}, 2715.2),
-            "Plan for about 3.5 GPUs: jobs then take 12.5 min on average instead of 45.3 min on "
-            "one GPU each.",
-        ),
-        (
-            *({"usd_per_month": 3292.46}, None),
-            "Plan for about 3.5 GPUs ($3,292 a month): jobs then take 12.5 min on average.",
-        ),
-        (
-            *({"budget_gpus": 1.0}, 750.0),
-            "Plan for about 1 GPU: jobs take 12.5 min on average, and more GPUs gain little.",
-        ),
-        (
-            *({"budget_usd_per_h": 12.5}, None),
-            "Plan for about $12.50 an hour: jobs then take 12.5 min on average.",
-        ),
-    ],
-)
-def test_a_budget_is_what_to_plan_for(changed, alone, sentence):
-    assert said("pareto", knee=KNEE | changed, one_gpu_mean_jct_s=alone) == sentence
-
-
-@pytest.mark.parametrize(
-    ("changed", "sentence"),
-    [
-        (
-            {},
-            "Moving jobs from serverless to rented GPUs after 60 s costs $784, 67% less than "
-            "everything serverless.",
-        ),
-        (
-            {"threshold_s": 0.0, "capacity": 8, "saving_share": -0.1},
-            "Moving jobs from serverless to rented GPUs, 8 at most, at once costs $784, 10% "
-            "more than everything serverless.",
-        ),
-        (
-            {"policy": "allpass", "saving_share": None},
-            "Moving jobs from serverless to rented GPUs at an adaptive threshold costs $784.",
-        ),
-        (
-            {"policy": "serverless_only", "threshold_s": None},
-            "Running everything serverless, for $784, is the best of what was tried.",
-        ),
-    ],
-)
-def test_a_threshold_is_told_with_its_saving(changed, sentence):
-    assert said("sweep", recommended=BEST | changed) == sentence
-
-
-def test_policies_are_the_cheapest_and_the_quickest():
-    assert said("compare", policies=POLICIES, cheapest="fifo", fastest="las") == (
-        "Of 2 policies fifo is the cheapest ($726 in all, 21.8 min a job) and las the quickest "
-        "($2,359 in all, 20.9 min a job)."
+def study(command, headline="A.", **results):
+    """A study of a command with these results."""
+    return replace(
+        made.study(command, results=results), command=command, headline=headline, name=command
     )
-    assert said("compare", policies=POLICIES, cheapest="las", fastest="las") == (
-        "Of 2 policies las is the cheapest and the quickest ($2,359 in all, 20.9 min a job)."
-    )
-    assert said("compare", policies=POLICIES[:1], cheapest="fifo", fastest="fifo") == ""
-    one = {"policy": "fifo", "cost_usd": 725.8, "mean_jct_s": 1310.0}
-    assert said("simulate", **one) == "Fifo gives $726 in all, 21.8 min a job."
 
 
-def test_a_document_opens_with_one_sentence_of_its_studies():
-    sweep = replace(made.study("cloud", results={"recommended": BEST}), command="sweep")
+def test_today_opens_a_document_then_what_to_do():
     document = made.document(
-        made.study("plain"), sweep, made.study("tight", results={"knee": KNEE}), made.study("last")
+        study("characterize", today=TODAY), study("pareto", today=TODAY, knee=KNEE)
     )
-    sentence = (
-        "Plan for about 3.5 GPUs: jobs then take 12.5 min on average; moving jobs from serverless "
-        "to rented GPUs after 60 s costs $784, 67% less than everything serverless."
+    assert key_figures(document) == [
+        KeyFigure("GPUs today", "37.5", "on average, 55 at peak"),
+        KeyFigure("Wait", "5.21 h", "mean; P95 20.5 h"),
+        KeyFigure("Run time", "5.11 h", "mean"),
+        KeyFigure(
+            "Recommended", "38.8 GPUs on average",
+            "3.17 h per job instead of 10.3 h, 114 GPUs at peak",
+        ),
+    ]  # fmt: skip
+
+
+def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
+    without = TODAY | {"mean_wait_s": None, "p95_wait_s": None, "mean_jct_s": None}
+    document = made.document(
+        study("characterize", today=without), study("compare", today=without | BILL)
     )
-    assert verdict_of(document) == sentence
-    assert [study.name for study in others_of(document)] == ["plain", "last"]
-    assert as_markdown(document).split("\n")[2] == f"**{sentence}**"
-    assert as_markdown(document).count("- **Completion time by budget: ") == 2
+    assert key_figures(document)[1:] == [
+        KeyFigure("Wait", "unknown", "the log has no waits"),
+        KeyFigure("Run time", "5.11 h", "mean"),
+        KeyFigure("Bill", "$35,300 a month", "at $1.29 per GPU-hour"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "results", "figure"),
+    [
+        ("size", {"gpus": 48, "usd_per_month": 45200.0},
+         KeyFigure("Recommended", "48 GPUs", "$45,200 a month")),
+        ("pareto", {"knee": {"budget_usd_per_h": 12.5, "mean_jct_s": 60.0}},
+         KeyFigure("Recommended", "$12.50 an hour", "60 s per job")),
+        ("sweep", {"recommended": {"cost_usd": 784.1, "mean_jct_s": 60.0}, "verdict": {}},
+         KeyFigure("Recommended", "Rented GPUs", "$784, 60 s per job")),
+        ("whatif", {"changes": [{"name": "add-nodes 2", "groups": [GROUP]}]},
+         KeyFigure("Wait with add-nodes 2", "+4 h", "longer; error 89.1 min")),
+    ],
+)  # fmt: skip
+def test_what_a_study_recommends(command, results, figure):
+    assert key_figures(made.document(study(command, **results))) == [figure]
+
+
+@pytest.mark.parametrize("command", ["size", "pareto", "sweep", "whatif", "simulate"])
+def test_a_study_may_recommend_nothing(command):
+    assert key_figures(made.document(study(command, jobs=3))) == []
+
+
+@pytest.mark.parametrize(
+    ("headline", "sentence"),
+    [
+        ("Today: 37.5 GPUs on average. 810 jobs over 15.8 d. More.", "810 jobs over 15.8 d."),
+        ("srtf is fastest, vs. FIFO. Then more.", "srtf is fastest, vs. FIFO."),
+        ("Today: 3 GPUs.", "Today: 3 GPUs."),
+        ("$784 in\nall, 3.5 h. More.", "$784 in all, 3.5 h."),
+        ("", ""),
+    ],
+)
+def test_one_sentence_per_study(headline, sentence):
+    assert verdict_of(study("compare", headline)) == sentence
+
+
+def test_a_document_opens_with_figures_and_a_sentence_per_study():
+    document = made.document(
+        study("characterize", "Today: 3 GPUs. 5 jobs.", today=TODAY), study("compare", "Equal."),
+        study("simulate", ""),
+    )  # fmt: skip
+    assert [text for _, text in verdicts_of(document)] == ["5 jobs.", "Equal."]
+    written = as_markdown(document)
+    assert written.split("\n")[2:5] == [
+        "| GPUs today | Wait | Run time |",
+        "|---|---|---|",
+        "| **37.5** on average, 55 at peak | **5.21 h** mean; P95 20.5 h | **5.11 h** mean |",
+    ]
+    assert "- **The workload.** 5 jobs." in written
     page = as_html(document)
-    assert page.index(sentence) < page.index('<dl class="answers">')
-    assert verdict_of(made.document()) == ""
+    assert page.index('<dl class="figures">') < page.index('<dl class="answers">')
+    assert "<dt>GPUs today</dt><dd><strong>37.5</strong>" in page

@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
             ),
         ] = False,
     ) -> None:
-        """Show how well a Slurm site's own rules explain the waits in its log.
+        """Show how well a site's Slurm rules explain its waits.
 
         The file twin.toml (-o twin.toml) keeps the settings for gpuplan whatif.
         """

@@ -117,10 +117,12 @@ def register(app: typer.Typer) -> None:
 
 def _lent(request: CompareRequest, size: dict[str, Any]) -> Report:
     """Return the answer; of policies that lend GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.fairness_tables import with_fairness
     from gpuplan.cli.tables.lending_tables import with_lending
 
     report = _answer(request, size)
-    return with_lending(report, report.results["policies"])
+    rows = report.results["policies"]
+    return with_fairness(with_lending(report, rows), rows)
 
 
 def _answer(request: CompareRequest, size: dict[str, Any]) -> Report:

@@ -11,6 +11,7 @@ from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
+    Full,
     Output,
     OutputFormat,
     ResultFormat,
@@ -81,6 +82,7 @@ def diff(
     ] = None,
     warn_if: WarnIf = None,
     allow_unchecked: AllowUnchecked = False,
+    full: Full = False,
 ) -> None:
     """Show what changed between two results: workload, cost, and completion times.
 
@@ -99,7 +101,7 @@ def diff(
     from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
     from gpuplan.cli.options.outputs import check_output, check_suffix
 
-    output = Output(output_format=output_format, out=out)
+    output = Output(output_format=output_format, out=out, full=full)
     share = parse_share(tolerance, "--tolerance")
     for condition in fail_if or ():
         read_change(condition)

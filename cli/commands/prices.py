@@ -83,8 +83,8 @@ def prices(
         str | None,
         COMMON,
         format_option(
-            "Format of every source, instead of detecting it: aws, aws-tsv, "
-            "canonical, prime, skypilot, spot-availability, vast.",
+            "Format of every source, instead of detecting it; [cyan]gpuplan list formats[/cyan] "
+            "names them.",
             price_formats,
         ),
     ] = None,

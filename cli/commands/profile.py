@@ -103,7 +103,7 @@ def profile(
     fail_if: FailIf = None,
     allow_unchecked: AllowUnchecked = False,
 ) -> None:
-    """Choose the batch size and GPU share of each service from a measured table."""
+    """Choose batch size and GPU share of a measured service."""
     functions = [path for path in out or () if path.suffix.lower() == ".toml"]
     output = Output(
         output_format=output_format,

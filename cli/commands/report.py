@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -79,9 +80,9 @@ def report(
         list[str] | None,
         COMMON,
         typer.Option(
-            help="A study to run: characterize, pareto, sweep, compare, or simulate. May "
-            "be repeated. Default: the first four, where the trace has what they "
-            "need.",
+            help="A study to run, such as pareto, size, or sweep. May be repeated. Default: "
+            "characterize, pareto, and compare, where the trace has what they need; sweep too "
+            "where the log is of a serverless service, or --set names it.",
             metavar="NAME",
             autocompletion=one_of(_studies),
             show_default=False,
@@ -142,15 +143,27 @@ def report(
     ] = None,
     fail_if: FailIf = None,
     warn_if: WarnIf = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="An earlier report.json, or the JSON output of one of its studies. A condition "
+            "whose value has a sign, such as 'bill.usd_per_month > +10%', is on the change since "
+            "then.",
+            metavar="FILE",
+            rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
     allow_unchecked: AllowUnchecked = False,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
 ) -> None:
     """Run several studies of a trace, and write a page, a comment, JSON, and test cases."""
     from gpuplan.analysis.errors import UsageError
+    from gpuplan.cli.diff.baseline import judge_since, read_baseline
     from gpuplan.cli.documents.assemble import time_stamp
     from gpuplan.cli.documents.emit import write_stdout
-    from gpuplan.cli.documents.gates import conclude, judge_all
+    from gpuplan.cli.documents.gates import conclude
     from gpuplan.cli.documents.summary_text import said
     from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
     from gpuplan.cli.gates.conditions import read_condition
@@ -170,24 +183,27 @@ def report(
     else:
         if cache is not None or no_cache:
             raise UsageError("--cache, --no-cache: only with a scenario (.toml)")
-        make, studies, inputs = _of_trace(source, study, settings or (), shared, prices)
+        make, studies, inputs = _of_trace(
+            source, study, settings or (), shared, prices, (*(fail_if or ()), *(warn_if or ()))
+        )
         own = tuple(FORMS)
     for condition in fail_if or ():
         read_condition(condition, studies)
     for condition in warn_if or ():
         read_condition(condition, studies, "--warn-if")
     forms = own if formats is None else read_forms(formats)
-    check_folder(out, forms, inputs)
+    check_folder(out, forms, [*inputs, *([] if baseline is None else [baseline])])
+    before = None if baseline is None else read_baseline(baseline)
     document = make()
     gates = (
         *document.gates,
-        *judge_all(document.studies, fail_if or ()),
-        *warnings_only(judge_all(document.studies, warn_if or ())),
+        *judge_since(before, document, fail_if or ()),
+        *warnings_only(judge_since(before, document, warn_if or ())),
     )
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
-    write_stdout(said(document))
+    write_stdout(said(document, sys.stdout))
     for path in written:
         messages.note(f"wrote {path}")
     conclude(document)
@@ -199,6 +215,7 @@ def _of_trace(
     settings: Sequence[str],
     shared: Mapping[str, Any],
     prices: str | None,
+    conditions: Sequence[str],
 ) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path]]:
     """Return what runs the studies of a trace, their commands by name, and what they may read.
 
@@ -208,11 +225,11 @@ def _of_trace(
     from gpuplan.analysis.errors import UsageError
     from gpuplan.analysis.files import existing_file, files_named_in
     from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-    from gpuplan.cli.documents.assemble import USUAL, check_all, read_options, run_all
+    from gpuplan.cli.documents.assemble import check_all, read_options, run_all, usual_studies
     from gpuplan.cli.documents.studies import given_options, words_of
     from gpuplan.cli.documents.study import Document
 
-    options = read_options(names or USUAL, settings, shared)
+    options = read_options(names or usual_studies((*settings, *conditions)), settings, shared)
     if prices is not None:
         if "characterize" not in options:
             raise UsageError("--prices: is for characterize; add --study characterize")
@@ -226,7 +243,7 @@ def _of_trace(
         needed = {*needed, "characterize"}
 
     def make() -> Document:
-        results, notes = run_all(trace, options, needed=needed)
+        results, notes = run_all(trace, options, needed=needed, is_usual=not names)
         name = "standard input" if trace == STANDARD_INPUT else trace.stem
         return Document(f"GPU workload report: {name}", results, notes=notes)
 

@@ -16,6 +16,7 @@ from gpuplan.cli.options.shared_options import (
     OUTPUT_PANEL,
     AllowUnchecked,
     CacheFolder,
+    Full,
     NoCache,
     command,
 )
@@ -91,6 +92,7 @@ def run(
         ),
     ] = None,
     allow_unchecked: AllowUnchecked = False,
+    full: Full = False,
     cache: CacheFolder = None,
     no_cache: Annotated[NoCache, COMMON] = False,
 ) -> None:
@@ -127,11 +129,13 @@ def run(
     for study in document.studies:
         for warning in study.warnings:
             messages.warn(f"{study.name}: {warning}")
-    write_stdout(_text(document, output_format))
+    write_stdout(_text(document, output_format, full=full))
+    if output_format is RunFormat.table and not full:
+        messages.note("--full shows the tables of every study")
     conclude(document, is_written=folder is not None)
 
 
-def _text(document: Document, form: RunFormat) -> str:
+def _text(document: Document, form: RunFormat, *, full: bool) -> str:
     match form:
         case RunFormat.json:
             from gpuplan.cli.documents.contract import as_json
@@ -141,6 +145,10 @@ def _text(document: Document, form: RunFormat) -> str:
             from gpuplan.cli.documents.markdown import as_markdown
 
             return as_markdown(document)
+        case RunFormat.table if not full:
+            from gpuplan.cli.documents.summary_text import said
+
+            return said(document, sys.stdout)
         case RunFormat.table:
             from gpuplan.cli.scenario.showing import as_text
 

@@ -199,7 +199,7 @@ def share(
         int, typer.Option(help="Seed of drawn requests.", min=0, rich_help_panel=COSCALING_PANEL)
     ] = 0,
 ) -> Study[ShareRequest]:
-    """Show how many GPUs services and training need if they share cards."""
+    """Show how many GPUs you need if jobs share cards."""
     from gpuplan.analysis.errors import UsageError
     from gpuplan.cli.formats.units import parse_duration
     from gpuplan.cli.options.log_choice import mapping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -100,10 +101,12 @@ def register(app: typer.Typer) -> None:
 
 def _lent(request: SimulateRequest) -> Report:
     """Return the answer; of a policy that lends GPUs it is about both classes of jobs."""
+    from gpuplan.cli.tables.fairness_tables import with_fairness
     from gpuplan.cli.tables.lending_tables import with_lending
 
     report = _answer(request)
-    return with_lending(report, [{"label": request.policy.label, **report.results}])
+    rows = [{"label": request.policy.label, **report.results}]
+    return with_fairness(with_lending(report, rows), rows)
 
 
 def _answer(request: SimulateRequest) -> Report:
@@ -123,7 +126,9 @@ def _answer(request: SimulateRequest) -> Report:
     def figure() -> Figure:
         from gpuplan.cli.figures.replays import draw_time_lines
 
-        return draw_time_lines(result.lines(), result.policy)
+        first_us = study.replayed.jobs.first_submit_us
+        first = None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
+        return draw_time_lines(result.lines(), result.policy, first)
 
     return Report(
         command="simulate",

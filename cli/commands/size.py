@@ -128,7 +128,7 @@ def size(
     ] = 90.0,
     resamples: Annotated[
         int,
-        typer.Option(help="Resamples of the bootstrap behind the intervals.", min=1, max=100_000),
+        typer.Option(help="Resamples of the bootstrap behind the intervals.", min=1, max=10_000),
     ] = 200,
 ) -> Study[SizeRequest]:
     """Find how many GPUs the jobs need at waits you accept, and how many to commit to."""

@@ -167,7 +167,7 @@ def whatif(
         ),
     ] = None,
 ) -> Study[WhatIfRequest]:
-    """Show what a change of a Slurm site would do to waits, and how sure that is.
+    """Show what a change of a Slurm site does to waits.
 
     Whether users would submit otherwise is not modeled.
     """

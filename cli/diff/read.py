@@ -46,7 +46,14 @@ def read_versions(old: Path, new: Path) -> tuple[Version, Version]:
     Raises:
         InputError: a file is not such a document, or they are of different commands or contracts.
     """
-    before, after = _read(old), _read(new)
+    before, after = read_version(old), read_version(new)
+    check_comparable(before, after)
+    return before, after
+
+
+def check_comparable(before: Version, after: Version) -> None:
+    """Check that two documents are of one command. Raises `InputError`."""
+    old, new = before.path, after.path
     if before.command != after.command:
         raise InputError(
             new,
@@ -61,10 +68,10 @@ def read_versions(old: Path, new: Path) -> tuple[Version, Version]:
                 f"study {name!r} is of gpuplan {other}, and in {old} of {study['command']}",
                 expected="studies of one name to be of one command",
             )
-    return before, after
 
 
-def _read(path: Path) -> Version:
+def read_version(path: Path) -> Version:
+    """Read one document. Raises `InputError` where a file is not the JSON output of gpuplan."""
     data = read_small(path)  # once, since it may be a pipe
     try:
         document = json.loads(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from gpuplan.cli.formats.units import show_between, show_in
 from gpuplan.cli.gates.gates import GateResult
 
 WORKLOAD, COST, JCT = "workload", "cost", "completion time"
+MOST_SHOWN = 20
+"""Rows without ``--full``."""
+
 SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
     "characterize": {
         "jobs": (WORKLOAD, "jobs"),
@@ -97,6 +101,7 @@ def report_of(
         f"{path}: nothing tells its rows apart, so it is not compared"
         for path in comparison.unmatched
     ]
+    tables = _tables(comparison, matter, others, tolerance, top, gates)
     return Report(
         command="diff",
         results={
@@ -114,7 +119,12 @@ def report_of(
             ],
             "gates": [gate.summary() for gate in gates],
         },
-        tables=_tables(comparison, matter, others, tolerance, top, gates),
+        tables=tables,
+        answer=(
+            _answer(comparison, matter, others, tolerance, top),
+            *_studies_of_one(comparison),
+            *tables[len(tables) - bool(gates) :],
+        ),
         inputs=tuple(
             InputFile(str(one.path), one.sha256, len(one.studies))
             for one in (comparison.old, comparison.new)
@@ -195,6 +205,50 @@ def _change_text(one: Change) -> str:
     if one.unit == "share":
         return f"{sign}{100 * abs(one.change):.3g} points"
     return sign + _shown(one)(abs(one.change))
+
+
+def _answer(
+    comparison: DocumentDiff,
+    matter: Sequence[Change],
+    others: Sequence[Change],
+    tolerance: float,
+    top: int,
+) -> Table:
+    """Return what changed beyond the tolerance: what matters, or else the largest of the rest."""
+    changed = [one for one in matter if one.is_above(tolerance)]
+    several = "" if "" in comparison.old.studies else "study"
+    columns = (
+        Column("field", "what"), Column("study", several), Column("old", "old"),
+        Column("new", "new"), Column("change", "change"), Column("change_share", "change, %"),
+    )  # fmt: skip
+    rows = [
+        (
+            _named(comparison, one), one.study, Shown(one.old, _text(one, one.old)),
+            Shown(one.new, _text(one, one.new)), Shown(one.change, _change_text(one)),
+            Shown(one.share, _share_text(one)),
+        )
+        for one in (sorted(changed, key=_size, reverse=True) or others)
+    ]  # fmt: skip
+    title = f"What changed by more than {_percent(tolerance)}, the largest first"
+    return Table(
+        title if tolerance else "What changed", columns, rows, most=MOST_SHOWN if changed else top
+    )
+
+
+def _studies_of_one(comparison: DocumentDiff) -> list[Table]:
+    """Return the studies that one of the documents lacks, as a table, if there are any."""
+    rows = [(one.side, one.study, "all of it") for one in comparison.only if not one.name]
+    names = (("side", "document"), ("study", "study"), ("name", "row"))
+    columns = tuple(Column(*name) for name in names)
+    return [Table("In one document only", columns, rows, most=10)] if rows else []
+
+
+def _named(comparison: DocumentDiff, one: Change) -> str:
+    """Return what a number is called, with its row; a path is open to line breaks at its parts."""
+    name = _subject(comparison, one)[1]
+    if not name:
+        name = re.sub(r"\.(?![^\[]*\])", " ", one.path)
+    return f"{name}, {one.rows[-1].label}" if one.rows else name
 
 
 def _tables(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.documents.studies import (
     check_study,
     given_options,
+    read_study,
     run_study,
     study_options,
     takes_trace,
@@ -24,10 +26,30 @@ from gpuplan.cli.documents.studies import (
 from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import TITLES
 
-USUAL = ("characterize", "pareto", "sweep", "compare")
+USUAL = ("characterize", "pareto", "compare")
+"""What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
+
+SERVERLESS = "sweep"
+SERVERLESS_LOGS = ("azure-llm", "genai")
+"""Formats of logs of services that start containers for requests."""
+
+SCHEDULERS = ("fifo", "easy", "srtf")
+"""Policies to compare on a cluster; serverless ones only where the log is of such a service."""
 SETTING = re.compile(r"(?P<study>\w+)\.(?P<option>[\w-]+)=(?P<value>.*)", re.DOTALL)
 Options = dict[str, dict[str, Any]]
 """Study -> its options, by the names of `gpuplan.cli.documents.studies`."""
+
+
+def usual_studies(named_in: Iterable[str]) -> list[str]:
+    """Return the studies that are run where none is named.
+
+    Args:
+        named_in: settings and conditions, which may begin with a study of their own.
+    """
+    named = {re.split(r"[.\[]", text.strip())[0] for text in named_in}
+    order = ("characterize", "size", "pareto", "sweep", "compare")
+    known = [*order, *(name for name in TITLES if name not in order)]
+    return [name for name in known if name in USUAL or name in named]
 
 
 def read_options(
@@ -95,7 +117,7 @@ def _named(study: str) -> Iterator[None]:
 
 
 def run_all(
-    trace: Path, options: Options, *, needed: Collection[str]
+    trace: Path, options: Options, *, needed: Collection[str], is_usual: bool = False
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     """Run every study on a trace; return the results, and why others are missing.
 
@@ -104,6 +126,8 @@ def run_all(
         options: the studies, in order.
         needed: studies of which it is an error that they cannot be made; of the others it is one
             only where no study can.
+        is_usual: whether the studies are those of `usual_studies`, which follow the log: one of a
+            service that starts containers is also asked about serverless GPUs.
 
     Raises:
         GpuplanError: a study cannot be made; the message names it.
@@ -111,15 +135,44 @@ def run_all(
     from gpuplan.analysis.ingest.logs import each_log_once
 
     with each_log_once():
-        return _run_all(trace, options, needed)
+        if is_usual and _is_serverless(trace, options):
+            compared = {"compare": options["compare"]} if "compare" in options else {}
+            options = {**{n: one for n, one in options.items() if n != "compare"}}
+            options = {**options, SERVERLESS: options.get(SERVERLESS, {}), **compared}
+            is_usual = False
+        return _run_all(trace, options, needed, on_a_cluster=is_usual)
+
+
+def _is_serverless(trace: Path, options: Options) -> bool:
+    """Return whether a log is of a service that starts containers for requests."""
+    from gpuplan.analysis.ingest.logs import read_trace
+
+    given = given_options("characterize", options.get("characterize", {}))
+    selection = read_study("characterize", given, trace=trace).request.jobs
+    read = read_trace(trace, selection, columns=("submit_time",))
+    return read.provenance.source_format in SERVERLESS_LOGS
+
+
+def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> dict[str, Any]:
+    """Return options of ``compare``: where none says else, schedulers on today's peak of GPUs."""
+    if chosen.keys() & {"policy", "cluster", "gpus", "set", "prices"}:
+        return chosen
+    known = (one.results.get("today") for one in results if one.command == "characterize")
+    peak = next((today["peak_gpus"] for today in known if today), None)
+    if not peak:
+        return chosen
+    return {**chosen, "policy": list(SCHEDULERS), "gpus": math.ceil(peak)}
 
 
 def _run_all(
-    trace: Path, options: Options, needed: Collection[str]
+    trace: Path, options: Options, needed: Collection[str], *, on_a_cluster: bool
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
-    results, notes = [], []
+    results: list[StudyResult] = []
+    notes: list[str] = []
     failed: GpuplanError | None = None
     for name, chosen in options.items():
+        if name == "compare" and on_a_cluster:
+            chosen = _on_todays_gpus(results, chosen)
         given = given_options(name, chosen)
         try:
             with _named(name):

@@ -10,7 +10,7 @@ from gpuplan.analysis.words import counted
 from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, TableGrid
 from gpuplan.cli.documents.templating import fill
-from gpuplan.cli.documents.verdict import verdict_of
+from gpuplan.cli.documents.verdict import key_figures, verdicts_of
 from gpuplan.cli.formats.escape import markdown, terminal
 from gpuplan.cli.formats.render import pipe_table
 
@@ -87,7 +87,8 @@ def _filler(document: Document) -> Callable[[int, int], str]:
             "report.md.j2",
             document=document,
             view=view,
-            verdict_of=verdict_of,
+            key_figures=key_figures,
+            verdicts_of=verdicts_of,
             escaped=escaped,
             notes_of_study=lambda study: notes[id(study)],
             gates=gates,

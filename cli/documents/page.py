@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, TableCell
 from gpuplan.cli.documents.templating import fill
-from gpuplan.cli.documents.verdict import verdict_of
+from gpuplan.cli.documents.verdict import key_figures, verdicts_of
 
 MOST_ROWS = 500  # of one table; the rest is in report.json
 
@@ -16,7 +16,8 @@ def as_html(document: Document) -> str:
         "report.html.j2",
         document=document,
         view=view,
-        verdict_of=verdict_of,
+        key_figures=key_figures,
+        verdicts_of=verdicts_of,
         key=_key,
         most_rows=MOST_ROWS,
     )

@@ -1,140 +1,168 @@
-"""The one sentence that opens a document: what its studies advise, in plain words.
+"""What opens a document: a row of key figures, and one sentence per study.
 
-It is made of the numbers of the studies' JSON, so a reader finds each of them in its table.
+All of it comes from the answers and the JSON of the studies, so a reader finds each number there.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from gpuplan.cli.documents.study import Document, StudyResult
-from gpuplan.cli.formats.units import show_duration, show_number, show_threshold, show_usd
+from gpuplan.cli.formats.units import show_duration, show_number, show_usd
 
 Results = Mapping[str, Any]
-NOTHING_GAINED = 0.99
-"""A mean completion time above this share of the one with a GPU a job is no gain to speak of."""
+SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
+TODAY = "Today:"
+"""Begins the sentence of an answer that the key figures say for the whole document."""
 
 
-def verdict_of(document: Document) -> str:
-    """Return what the first study of each kind advises; empty where none advises anything."""
-    clauses = [CLAUSES[study.command](study.results) for study in advisers_of(document)]
-    if not clauses:
-        return ""
-    sentence = "; ".join(clauses)
-    return f"{sentence[0].upper()}{sentence[1:]}."
+@dataclass(frozen=True, slots=True)
+class KeyFigure:
+    """One figure of the row that opens a document.
+
+    Attributes:
+        name: what it is.
+        value: the figure with its unit.
+        detail: what stands beside it; empty where nothing does.
+    """
+
+    name: str
+    value: str
+    detail: str = ""
 
 
-def advisers_of(document: Document) -> list[StudyResult]:
-    """Return the studies that the verdict is made of, in the order of their advice."""
-    found = []
-    for command, clause in CLAUSES.items():
-        studies = (study for study in document.studies if study.command == command)
-        found += [study for study in studies if clause(study.results)][:1]
+def key_figures(document: Document) -> list[KeyFigure]:
+    """Return GPUs, wait, run time and bill of today, then what is recommended.
+
+    Figures that no study has are left out.
+    """
+    found, today = _today(document), _today_of(document)
+    for command, advise in ADVICE.items():
+        for study in document.studies:
+            advice = advise(study.results, today) if study.command == command else None
+            if advice is not None:
+                return [*found, advice]
     return found
 
 
-def _pareto(results: Results) -> str:
-    """Return the budget at the knee, and what it buys against one GPU a job."""
+def verdict_of(study: StudyResult) -> str:
+    """Return what a study answers in one sentence; what holds for today opens the document."""
+    sentences = SENTENCE.split(" ".join(study.headline.split()))
+    own = [text for text in sentences if not text.startswith(TODAY)]
+    return (own or sentences)[0]
+
+
+def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
+    """Return each study with its sentence, those without one left out."""
+    told = [(study, verdict_of(study)) for study in document.studies]
+    return [(study, text) for study, text in told if text]
+
+
+def _today_of(document: Document) -> Results:
+    """Return today's figures, those with a bill first; empty where no study has any."""
+    every = [study.results.get("today") for study in document.studies]
+    known = [one for one in every if isinstance(one, dict) and "mean_run_s" in one]
+    billed = [one for one in known if one.get("usd_per_month") is not None]
+    return next(iter([*billed, *known]), {})
+
+
+def _today(document: Document) -> list[KeyFigure]:
+    today = _today_of(document)
+    if not today:
+        return []
+    peak = show_number(today["peak_gpus"])
+    found = [
+        KeyFigure("GPUs today", show_number(today["mean_gpus"]), f"on average, {peak} at peak")
+    ]
+    if today.get("mean_wait_s") is None:
+        found.append(KeyFigure("Wait", "unknown", "the log has no waits"))
+    else:
+        p95 = today.get("p95_wait_s")
+        more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
+        found.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
+    found.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
+    month = today.get("usd_per_month")
+    if month is not None:
+        price = today.get("usd_per_gpu_h")
+        each = "" if price is None else f"at {show_usd(price)} per GPU-hour"
+        found.append(KeyFigure("Bill", f"{_dollars(month)} a month", each))
+    return found
+
+
+def _pareto(results: Results, today: Results) -> KeyFigure | None:
+    """Return the budget at the knee, and what it changes for jobs in the replay."""
     knee = results.get("knee")
-    if knee is None:
-        return ""
+    if not isinstance(knee, dict):
+        return None
     if "budget_usd_per_h" in knee:  # several GPU types
-        budget, money = f"about {_dollars(knee['budget_usd_per_h'])} an hour", ""
+        value = f"{_dollars(knee['budget_usd_per_h'])} an hour"
     else:
-        gpus = show_number(knee["budget_gpus"])
-        budget = f"about {gpus} {'GPU' if gpus == '1' else 'GPUs'}"
-        month = knee.get("usd_per_month")
-        money = "" if month is None else f" ({_dollars(month)} a month)"
-    mean, alone = knee["mean_jct_s"], results.get("one_gpu_mean_jct_s")
-    if alone is None:
-        effect = f"jobs then take {show_duration(mean)} on average"
-    elif mean > NOTHING_GAINED * alone:
-        effect = f"jobs take {show_duration(mean)} on average, and more GPUs gain little"
-    else:
-        effect = (
-            f"jobs then take {show_duration(mean)} on average instead of "
-            f"{show_duration(alone)} on one GPU each"
-        )
-    return f"plan for {budget}{money}: {effect}"
+        value = f"{show_number(knee['budget_gpus'])} GPUs on average"
+    replay = knee.get("replay")
+    replay = replay if isinstance(replay, dict) else {}
+    mean = replay.get("mean_jct_s", knee.get("mean_jct_s"))
+    effect = [] if mean is None else [f"{show_duration(mean)} per job{_instead(today)}"]
+    if (peak := replay.get("peak_gpus")) is not None:
+        effect.append(f"{show_number(peak)} GPUs at peak")
+    month = knee.get("usd_per_month")
+    effect += [] if month is None else [f"{_dollars(month)} a month"]
+    return KeyFigure("Recommended", value, ", ".join(effect))
 
 
-def _sweep(results: Results) -> str:
-    """Return where to run jobs, what that costs and how much less than serverless alone."""
+def _sweep(results: Results, today: Results) -> KeyFigure | None:
+    """Return whether to use serverless GPUs, and what that costs."""
     best = results.get("recommended")
-    if best is None:
-        return ""
-    cost, threshold = _dollars(best["cost_usd"]), best["threshold_s"]
-    if best["policy"] == "serverless_only" or (best["policy"] == "fixed" and threshold is None):
-        return f"running everything serverless, for {cost}, is the best of what was tried"
-    when = "at an adaptive threshold"
-    if best["policy"] == "fixed":
-        when = f"after {show_threshold(threshold)}" if threshold > 0 else "at once"
-    workers = best["capacity"]
-    limit = "" if workers is None else f", {workers:,} at most,"
-    share = best["saving_share"]
-    less = ""
-    if share is not None:
-        less = f", {abs(share):.0%} {'less' if share >= 0 else 'more'} than everything serverless"
-    return f"moving jobs from serverless to rented GPUs{limit} {when} costs {cost}{less}"
+    if not isinstance(best, dict):
+        return None
+    month = best.get("usd_per_month")
+    cost = _dollars(best["cost_usd"]) if month is None else f"{_dollars(month)} a month"
+    pays = (results.get("verdict") or {}).get("serverless_pays")
+    value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
+    return KeyFigure("Recommended", value, f"{cost}, {show_duration(best['mean_jct_s'])} per job")
 
 
-def _compare(results: Results) -> str:
-    """Return the cheapest and the quickest policy, with what each costs and how long jobs take."""
-    by_label = {one["label"]: one for one in results.get("policies", ())}
-    if len(by_label) < 2:
-        return ""
-    cheapest, quickest = by_label[results["cheapest"]], by_label[results["fastest"]]
-    of = f"of {len(by_label)} policies"
-    if cheapest is quickest:
-        return f"{of} {cheapest['label']} is the cheapest and the quickest ({_deal(cheapest)})"
-    return (
-        f"{of} {cheapest['label']} is the cheapest ({_deal(cheapest)}) and "
-        f"{quickest['label']} the quickest ({_deal(quickest)})"
-    )
+def _size(results: Results, today: Results) -> KeyFigure | None:
+    """Return the GPUs that meet the target."""
+    found, month = results.get("gpus"), results.get("usd_per_month")
+    if found is None:
+        return None
+    change = [] if month is None else [f"{_dollars(month)} a month"]
+    if today:
+        change.append(f"today's peak is {show_number(today['peak_gpus'])}")
+    return KeyFigure("Recommended", f"{show_number(found)} GPUs", ", ".join(change))
 
 
-def _simulate(results: Results) -> str:
-    """Return what the policy costs and how long jobs take."""
-    return f"{results['policy']} gives {_deal(results)}" if "policy" in results else ""
+def _whatif(results: Results, _: Results) -> KeyFigure | None:
+    """Return the effect of the first change on waits, with its error."""
+    changes: list[Any] = results.get("changes") or []
+    if not changes or not changes[0]["groups"]:
+        return None
+    whole = changes[0]["groups"][0]
+    sign = "+" if whole["effect_s"] > 0 else ""
+    effect = f"{sign}{show_duration(whole['effect_s'])}"
+    error = f"{whole['verdict']}; error {show_duration(whole['error_s'])}"
+    return KeyFigure(f"Wait with {changes[0]['name']}", effect, error)
 
 
-def _bill(results: Results) -> str:
-    """Return what the log costs a month, and how much of it is idle."""
-    idle, share = results.get("idle_usd_per_month"), results.get("idle_share")
-    of_idle = "" if not idle or share is None else f", {share:.0%} of it idle"
-    return f"the jobs of the log cost {_dollars(results['usd_per_month'])} a month{of_idle}"
+ADVICE: dict[str, Callable[[Results, Results], KeyFigure | None]] = {
+    "size": _size,
+    "whatif": _whatif,
+    "pareto": _pareto,
+    "sweep": _sweep,
+}
+"""Command -> what it recommends; the first that recommends something counts."""
 
 
-def _size(results: Results) -> str:
-    """Return how many GPUs the jobs need, or how many to commit to."""
-    gpus, plan = results.get("gpus"), results.get("commitment")
-    if gpus is not None:
-        names = " and ".join(one["name"] for one in results["targets"])
-        usd = _dollars(results["usd_per_month"])
-        return f"{gpus:,} GPUs under {results['policy']} meet {names}, for {usd} a month"
-    if plan is None:
-        return ""
-    usd = _dollars(plan["usd_per_month"])
-    committed = f"{plan['committed_gpus']:,} GPUs"
-    return f"committing to {committed}, with the rest on demand, costs {usd} a month"
+def _instead(today: Results) -> str:
+    mean = today.get("mean_jct_s")
+    return "" if mean is None else f" instead of {show_duration(mean)}"
 
 
 def _dollars(value: float) -> str:
-    """Return dollars, whole from 100 on: cents would hide the answer."""
-    return f"${value:,.0f}" if value >= 100 else show_usd(value)
-
-
-def _deal(results: Results) -> str:
-    return f"{_dollars(results['cost_usd'])} in all, {show_duration(results['mean_jct_s'])} a job"
-
-
-CLAUSES: dict[str, Callable[[Results], str]] = {
-    "pareto": _pareto,
-    "sweep": _sweep,
-    "compare": _compare,
-    "simulate": _simulate,
-    "bill": _bill,
-    "size": _size,
-}
-"""Command -> what it advises, as part of a sentence; empty where it has nothing to advise."""
+    """Return dollars, three digits of them from 1,000 on: cents would hide the answer."""
+    if value < 100:
+        return show_usd(value)
+    return f"${float(f'{value:.3g}') if value >= 1000 else value:,.0f}"

@@ -8,7 +8,6 @@ import shlex
 from typing import Any
 
 from gpuplan.cli.documents.study import Document, StudyResult
-from gpuplan.cli.documents.verdict import advisers_of
 from gpuplan.cli.gates.gates import GateResult
 
 TITLES = {
@@ -44,12 +43,6 @@ def lead_of(study: StudyResult) -> tuple[str, str]:
     """Return the first sentence of a study's answer, and the others."""
     lead, _, rest = re.sub(r"(?<=\.) (?=[A-Z])", "\n", study.headline, count=1).partition("\n")
     return lead, rest
-
-
-def others_of(document: Document) -> list[StudyResult]:
-    """Return the studies whose answer is not in the verdict."""
-    advisers = advisers_of(document)
-    return [study for study in document.studies if study not in advisers]
 
 
 def notes_of(document: Document) -> list[str]:

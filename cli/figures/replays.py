@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.palette import CLASSES, KINDS, look_of
 from gpuplan.cli.figures.style import INK, SETTINGS, SOFT, new_figure
 from gpuplan.planner.runs.panels import GPUS, JOBS, RATIO, SECONDS, Panel, TimeLines
@@ -26,16 +29,25 @@ def time_axis(time_s: FloatArray, span_s: float) -> tuple[FloatArray, str]:
     return time_s / size, unit
 
 
-def finish_timelines(figure: Figure, end: float, unit: str) -> None:
-    """Give the panels of time lines one look; the last one names the time."""
+def finish_timelines(
+    figure: Figure, end: float, unit: str, first_submit: datetime | None = None
+) -> None:
+    """Give the panels of time lines one look; the last one names the time.
+
+    With a ``first_submit`` the times are date numbers from there on.
+    """
+    begin = 0.0 if first_submit is None else date_number(first_submit)
     for axes in figure.axes:
         top = axes.get_ylim()[1]
         axes.set_ylim(0, top if axes.dataLim.y1 > 0 else 1)
-        if end > 0:
-            axes.set_xlim(0, end)
+        if end > begin:
+            axes.set_xlim(begin, end)
         axes.grid(axis="y", color=SOFT, alpha=0.25, linewidth=0.6)
         axes.title.set(fontsize=10)
-    figure.axes[-1].set_xlabel(f"{unit} after the first submission")
+    if first_submit is None:
+        figure.axes[-1].set_xlabel(f"{unit} after the first submission")
+    else:
+        show_dates(figure.axes[-1])
 
 
 def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: str = "") -> None:
@@ -49,8 +61,11 @@ def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: 
     axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)
 
 
-def draw_time_lines(lines: TimeLines, policy: str) -> Figure:
-    """Draw the panels of a run below each other, in the color of its policy."""
+def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None = None) -> Figure:
+    """Draw the panels of a run below each other, in the color of its policy.
+
+    The axis has dates where the first submission has one.
+    """
     if lines.time_us.size == 0:
         figure = new_figure(height_in=1.8)
         figure.axes[0].text(
@@ -58,6 +73,9 @@ def draw_time_lines(lines: TimeLines, policy: str) -> Figure:
         )
         return figure
     time, unit = time_axis(lines.time_us / MICROS, lines.end_us / MICROS)
+    first_submit = drawable(first_submit, lines.end_us / MICROS)
+    if first_submit is not None:
+        time = date_number(first_submit) + lines.time_us / MICROS / DAY_S
     colour, panels = look_of(policy).colour, lines.panels
     is_tall = len(panels) < TALL
     height_in = 0.5 + 2.0 * len(panels) if is_tall else 1.8 * len(panels)
@@ -65,7 +83,7 @@ def draw_time_lines(lines: TimeLines, policy: str) -> Figure:
     with matplotlib.rc_context(SETTINGS):
         for axes, panel in zip(figure.axes, panels, strict=True):
             _draw(axes, panel, time, colour, ticks=5 if is_tall else 4)
-        finish_timelines(figure, time[-1], unit)
+        finish_timelines(figure, time[-1], unit, first_submit)
     return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import matplotlib
@@ -12,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.gpu_time import GpuTime
 from gpuplan.analysis.characterize.load import Load
+from gpuplan.cli.figures.calendar_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.figures.cdf import draw_cdf, nothing, tick_durations
 from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure, on_paper
 from gpuplan.cli.formats.model_names import model_name
@@ -72,26 +74,39 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
 UNITS = ((2 * 86400, 86400, "days"), (2 * 3600, 3600, "hours"), (120, 60, "minutes"))
 
 
-def draw_load(axes: Axes, load: Load, span_s: float) -> None:
-    """Draw the mean GPUs held per bin, and mark the offered load and the last submission."""
+def draw_load(axes: Axes, load: Load, span_s: float, first_submit: datetime | None = None) -> None:
+    """Draw the mean GPUs held per bin, and mark the offered load and the last submission.
+
+    The axis has dates where the first submission has one.
+    """
     axes.set_title("GPUs held over time")
     if not load.timeline or load.window_s is None or load.bin_s is None:
         nothing(axes, "no GPU time recorded")
         return
+    size: float
     size, unit = next(
         (s, u) for least, s, u in (*UNITS, (0, 1, "seconds")) if load.window_s > least
     )
-    edges = [entry.start_s / size for entry in load.timeline] + [load.window_s / size]
+    first, first_submit = 0.0, drawable(first_submit, load.window_s)
+    if first_submit is not None:
+        size, first = DAY_S, date_number(first_submit)
+    edges = [first + entry.start_s / size for entry in load.timeline]
+    edges.append(first + load.window_s / size)
     held = [entry.mean_gpus for entry in load.timeline]
     axes.stairs(held, edges, color=COLOURS["blue"], fill=True, alpha=0.25)
     axes.stairs(held, edges, color=COLOURS["blue"], linewidth=1.2, baseline=None)
-    axes.set_xlim(0, edges[-1])
+    axes.set_xlim(first, edges[-1])
     axes.set_ylim(0, 1.12 * max(*held, load.mean_gpus or 0) or 1)
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=edges[-1] >= 6))
-    axes.set_xlabel(f"{unit} since the first submission")
+    if first_submit is None:
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=edges[-1] >= 6))
+        axes.set_xlabel(f"{unit} since the first submission")
+    else:
+        show_dates(axes)
     axes.set_ylabel(f"GPUs, mean of each {show_duration(load.bin_s)}")
     if load.mean_gpus is not None:
-        axes.hlines(load.mean_gpus, 0, span_s / size, color=COLOURS["orange"], linewidth=1.4)
+        axes.hlines(
+            load.mean_gpus, first, first + span_s / size, color=COLOURS["orange"], linewidth=1.4
+        )
         axes.annotate(
             f"mean\n{show_number(load.mean_gpus)}",  # in the margin, clear of the bars
             (1, load.mean_gpus),
@@ -104,10 +119,10 @@ def draw_load(axes: Axes, load: Load, span_s: float) -> None:
             color=on_paper(COLOURS["orange"]),
         )
     if 0 < span_s < 0.97 * load.window_s:
-        axes.axvline(span_s / size, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axvline(first + span_s / size, color=SOFT, linewidth=1, linestyle=(0, (4, 3)))
         axes.annotate(
             "last submission",
-            (span_s / size, 1),
+            (first + span_s / size, 1),
             xycoords=("data", "axes fraction"),
             xytext=(-4, -4),
             textcoords="offset points",
@@ -166,7 +181,8 @@ def draw_workload(result: Characterization, fits: TraceFits | None = None) -> Fi
         panels = figure.subplot_mosaic([["cdf", "lorenz"], ["load", last]])
         draw_cdf(panels["cdf"], result.cdf, result.duration)
         draw_lorenz(panels["lorenz"], result.gpu_time)
-        draw_load(panels["load"], result.load, result.span_s)
+        first = result.first_submit and datetime.fromisoformat(result.first_submit)
+        draw_load(panels["load"], result.load, result.span_s, first or None)
         if fits is not None:
             draw_fits(panels["fits"], fits.duration)
     return figure

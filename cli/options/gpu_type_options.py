@@ -41,7 +41,7 @@ class GpuTypeChoice:
             show_default=False,
         ),
     ] = None
-    round_: Annotated[
+    round: Annotated[
         str | None,
         typer.Option(
             "--round",
@@ -73,7 +73,7 @@ class GpuTypeChoice:
 
     def settings(self, given: Sequence[str] | None) -> list[str]:
         """Return the settings of ``--set`` with those of the options here."""
-        own = [("round_s", self.round_), ("estimate_error", self._error())]
+        own = [("round_s", self.round), ("estimate_error", self._error())]
         return [*(given or ()), *(f"{name}={value}" for name, value in own if value is not None)]
 
     def _error(self) -> str | None:

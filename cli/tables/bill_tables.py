@@ -144,7 +144,7 @@ def headline(results: BillResults, named: str = "") -> str:
     price = (
         f" at ${each[0].usd_per_gpu_h:,.4g} per GPU-hour"
         if len(each) == 1
-        else f" for {len(each)} GPU types"
+        else f" at the prices of {len(each)} GPU types"
     )
     gpus = f"{show_number(results.mean_gpus)} GPUs held on average"
     if results.cluster_gpus is None:

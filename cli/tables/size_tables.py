@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import (
     show_between,
@@ -154,7 +155,7 @@ def headline(results: SizeResults) -> str:
 
 def _answer(results: SizeResults) -> str:
     assert results.gpus is not None and results.usd_per_month is not None
-    nodes = "" if results.nodes is None else f" ({results.nodes:,} nodes)"
+    nodes = "" if results.nodes is None else f" ({counted(results.nodes, 'node')})"
     names = " and ".join(one.name for one in results.targets)
     grown = f" after {results.growth:.0%} growth" if results.growth else ""
     text = f"You need {results.gpus:,} GPUs{nodes} for {names}{grown} under {results.policy}"
@@ -170,10 +171,12 @@ def _answer(results: SizeResults) -> str:
 
 def _wait(results: SizeResults, point: SizePoint) -> str:
     """Return the wait that the first target is about, the P95 wait for other targets."""
-    waits = {"mean_wait": ("mean", point.mean_wait_s), "p99_wait": ("P99", point.p99_wait_s)}
-    first = results.targets[0].name.partition("<")[0].strip()
-    name, seconds = waits.get(first, ("P95", point.p95_wait_s))
-    return f"a {name} wait of {show_duration(seconds)}"
+    first = results.targets[0]
+    name, is_wait, _ = first.name.partition("<")[0].partition("_wait")
+    if not is_wait or "_over" in first.name or first.value is None:
+        return f"a P95 wait of {show_duration(point.p95_wait_s)}"
+    called = f"P{name[1:]}" if name[:1] == "p" else name
+    return f"a {called} wait of {show_duration(first.value)}"
 
 
 def _sure(results: SizeResults) -> str:

@@ -14,8 +14,7 @@ import numpy as np
 from gpuplan.analysis.arrays import FloatArray
 from gpuplan.analysis.errors import UsageError
 from gpuplan.analysis.gpu_names import gpu_name, same_gpu
-from gpuplan.analysis.prices.demand import HourlyDemand, demands
-from gpuplan.analysis.prices.hourly import HourlyPrices
+from gpuplan.analysis.prices.hourly import HourlyDemand, HourlyPrices, demands
 from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.prices.results import PriceViewResults, view_results
 from gpuplan.analysis.prices.view import MAX_NAMES_LISTED, PriceView
@@ -113,7 +112,7 @@ def trace_cost(
     """Return what a trace would have cost at every source.
 
     Args:
-        trace: read with at least the columns `gpuplan.analysis.prices.demand.COLUMNS`.
+        trace: read with at least the columns `gpuplan.analysis.prices.hourly.DEMAND_COLUMNS`.
         market: the prices.
         gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
         include_running: count jobs still running with the time they have run so far.

@@ -29,6 +29,8 @@ from gpuplan.simkit.time import MICROS
 PERCENTILES = (50, 90, 95, 99)
 FEWEST_JOBS = 20
 """Fewer jobs have no interval."""
+MOST_BLOCKS = 2000
+"""In a resample: longer blocks of a long log are as good, and a million jobs fit into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class _Sureness:
 def _sureness(
     wait_s: FloatArray, slowdown: FloatArray, targets: Sequence[Target], how: Resampling
 ) -> _Sureness:
-    block = block_length(wait_s)
+    block = max(block_length(wait_s), -(-wait_s.size // MOST_BLOCKS))
     blocks = draw_blocks(wait_s.size, block, how.resamples, np.random.default_rng(how.seed))
     met = np.ones(how.resamples, np.bool_)
     for one in targets:

@@ -95,7 +95,8 @@ class SizeRequest:
             raise UsageError("--commit and --on-demand: a commitment needs both prices")
         if not (isfinite(self.growth) and -1 < self.growth <= MOST_GROWTH):
             raise UsageError(
-                f"--growth {self.growth:.0%}: expected more than -100%, at most {MOST_GROWTH:.0%}"
+                f"--growth {100 * self.growth:g}%: expected more than -100% and at most "
+                f"{MOST_GROWTH:.0%}"
             )
         if self.level is not None and not 50 <= self.level <= 99.9:
             raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")

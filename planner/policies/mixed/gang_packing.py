@@ -98,7 +98,7 @@ def _exact(
         upper=count[group].astype(np.float64),
         start=np.arange(0, 2 * group.size + 1, 2),
         row=np.column_stack((group, classes + kind)).reshape(-1),
-        value=np.column_stack((np.ones(group.size), each[group])).reshape(-1),
+        value=np.column_stack((np.ones(group.size), each[group])).reshape(-1).astype(np.float64),
         least=np.full(classes + gpus.size, -np.inf),
         most=np.concatenate((count, gpus)).astype(np.float64),
     )

@@ -24,7 +24,9 @@ EXACT_GAP = 1e-9
 SAMPLE = 240
 NEAR = (20, 40, 100)
 """Jobs near a change of type that are solved for anew, more of them where that is not enough."""
-FILLED = (50, 100, 100, *(200, 400, 150) * 9)
+FILLED = (50, 100, 100, *(200, 400, 150) * 11)
+WITHOUT_NOISE, NOISE = 8, 0.02
+"""After so many attempts losses are drawn with this deviation, a share of the gap allowed."""
 CANDIDATES = 60
 """Jobs near a change that fill, type by type, the GPUs that the others leave, for each attempt."""
 NARROW = 1
@@ -143,14 +145,16 @@ class _RoundProblem:
         bound = lagrangian_bound(self.cost, self.width, self.gpus, self.packing.gpus, prices)
         reduced = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
         best, value = np.zeros(0, np.int64), np.inf
-        orders = np.random.default_rng(0)
-        for many in FILLED if m > 2 * FILLED[0] else ():
-            found = self._filled(relaxed, reduced, many, orders.permutation(types))
+        draws = np.random.default_rng(0)
+        attempts = FILLED[: 4 if exact else None] if m > 2 * FILLED[0] else ()
+        for attempt, many in enumerate(attempts):
+            noise = gap * abs(bound) * NOISE if attempt >= WITHOUT_NOISE else 0.0
+            found = self._filled(relaxed, reduced, many, draws, noise)
             if found is not None and self._cost_of(found) < value:
                 best, value = found, self._cost_of(found)
                 if value - bound <= gap * abs(value):
                     return self._answer(best, bound, prices, gap)
-        for many in NEAR if m > 2 * NEAR[0] else ():
+        for many in NEAR if m > 2 * NEAR[0] and not exact else ():
             found = self._around(relaxed, reduced, many, bound + 0.95 * gap * abs(bound))
             if found is not None and self._cost_of(found) < value:
                 best, value = found, self._cost_of(found)
@@ -211,7 +215,8 @@ class _RoundProblem:
         return found, kind
 
     def _reduced(self, prices: FloatArray) -> FloatArray:
-        return self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
+        found: FloatArray = self.cost + self.width[:, None] * (prices[:-1] - prices[-1])
+        return found
 
     def _sampled(self) -> FloatArray:
         m = self.width.size
@@ -227,10 +232,10 @@ class _RoundProblem:
 
         A free GPU may fill what the columns cannot, at a high cost.
         """
+        gpus = (self.gpus * part).astype(np.float64)
         free = _program_of(
-            self, np.arange(self.width.size), columns, self.gpus * part, self.packing.gpus * part,
-            spare=True,
-        )  # fmt: skip
+            self, np.arange(self.width.size), columns, gpus, self.packing.gpus * part, spare=True
+        )
         solved = solve(free.program)
         if solved is None:
             raise RuntimeError("HiGHS found no solution of a relaxation that has one")
@@ -241,13 +246,19 @@ class _RoundProblem:
         return dual, kind, solved.objective
 
     def _filled(
-        self, relaxed: IntArray, reduced: FloatArray, many: int, order: IntArray
+        self,
+        relaxed: IntArray,
+        reduced: FloatArray,
+        many: int,
+        draws: np.random.Generator,
+        noise: float,
     ) -> IntArray | None:
         """Fill types one by one with jobs near a change, at least loss against the prices.
 
         The loss of a job on a type is its reduced cost over the least on the types that are still
         to be filled, or waiting. Which jobs fill a type is a small dynamic program. Returns None
-        where no jobs fill a type, or not all GPUs can be in use.
+        where no jobs fill a type, or not all GPUs can be in use. The order of the types is
+        drawn; with ``noise`` the losses are too, so that attempts differ.
         """
         if self.packing.gpus < self.gpus.sum():
             return None
@@ -257,6 +268,7 @@ class _RoundProblem:
         nearest = np.argsort(regret, kind="stable")
         narrow = nearest[width[nearest] <= NARROW]
         free = np.union1d(np.union1d(nearest[:many], narrow[:many]), np.flatnonzero(kind == PART))
+        order = draws.permutation(self.gpus.size)
         kind[free] = -1
         on = kind >= 0
         taken = np.bincount(kind[on], weights=width[on], minlength=self.gpus.size)
@@ -266,7 +278,7 @@ class _RoundProblem:
         for at, i in enumerate(order.tolist()):
             able = free[(kind[free] < 0) & np.isfinite(self.cost[free, i])]
             others = reduced[np.ix_(able, order[at + 1 :])].min(axis=1, initial=0.0)
-            loss = reduced[able, i] - others
+            loss = reduced[able, i] - others + draws.normal(0.0, noise, able.size)
             best = np.argsort(loss, kind="stable")
             ones = best[width[able[best]] <= NARROW]
             mine = np.union1d(best[:CANDIDATES], ones[: CANDIDATES // 3])

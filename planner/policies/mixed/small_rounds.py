@@ -21,7 +21,7 @@ def states_of(width: IntArray, gpus: IntArray) -> IntArray:
 def is_small(width: IntArray, gpus: IntArray) -> bool:
     """Return whether a round has few enough states."""
     states = math.prod((states_of(width, gpus) + 1).tolist())
-    return width.size * gpus.size * states <= MOST_CELLS
+    return bool(width.size * gpus.size * states <= MOST_CELLS)
 
 
 def fill_least(cost: FloatArray, width: IntArray, most: int) -> tuple[FloatArray, BoolArray]:
@@ -67,7 +67,7 @@ def solve_small(cost: FloatArray, width: IntArray, gpus: IntArray) -> IntArray:
             better = found < best[to]
             np.copyto(best[to], found, where=better)
             np.copyto(choice[j][to], i, where=better)
-    used = sum(np.ogrid[tuple(slice(0, n + 1) for n in held.tolist())])
+    used = np.indices(best.shape).sum(axis=0)
     most = used[np.isfinite(best)].max()
     state = list(np.unravel_index(np.where(used == most, best, np.inf).argmin(), best.shape))
     kind = np.full(width.size, -1, np.int64)

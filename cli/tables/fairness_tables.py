@@ -1,0 +1,94 @@
+"""Fairness of policies in rounds on one GPU type or several, and what it costs in speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpuplan.cli.formats.report import Column, Report, Table
+from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
+
+Row = Mapping[str, Any]
+ALIKE = 0.05
+"""Mean JCTs and fairness within this share of each other are no difference."""
+
+FAIRNESS = (
+    Column("mean_jct_s", "mean JCT", show_duration),
+    Column("ftf_mean", "fairness, mean", show_number),
+    Column("ftf_max", "worst", show_number),
+    Column("ftf_below_one_share", "better than share", show_share),
+    Column("starvation_mean_s", "first start, mean", show_duration),
+    Column("starvation_max_s", "latest", show_duration),
+)
+MOVES = (
+    Column("switches", "switches", show_count),
+    Column("migrations", "changes of type", show_count),
+    Column("upward_share", "to a faster one", show_share),
+    Column("lost_gpu_h", "GPU-hours lost", show_number),
+    Column("productive_share", "productive", show_share),
+)
+
+
+def with_fairness(report: Report, rows: Sequence[Row]) -> Report:
+    """Return a report that shows fairness too, where any policy measured it.
+
+    Args:
+        report: of a replay.
+        rows: results of its policies, with ``label``.
+    """
+    own = [row for row in rows if "ftf_mean" in row]
+    if not own:
+        return report
+    label = Column("label", "policy", lambda text: text.replace(",", ", "))
+    types = list(dict.fromkeys(name for row in own for name in row["utilization_by_type"]))
+    fair = _table(
+        "Finish-time fairness: completion time over that on a 1/N share of the cluster",
+        (label, *FAIRNESS),
+        own,
+    )
+    moves = _table("Switches, and GPU time without progress", (label, *MOVES), own)
+    used = Table(
+        "GPUs held, by type",
+        (label, *(Column(f"held_{name}", name, show_share) for name in types)),
+        [[row["label"], *(row["utilization_by_type"].get(name) for name in types)] for row in own],
+    )
+    extra = (fair, moves, used) if len(types) > 1 else (fair, moves)
+    shown = (*report.answer[:1], fair) if report.answer else (fair,)
+    return replace(
+        report,
+        headline=" ".join(text for text in (report.headline, _trade(own)) if text),
+        tables=(*report.tables, *extra),
+        answer=shown,
+    )
+
+
+def _trade(rows: Sequence[Row]) -> str:
+    """Return what fairness costs in speed, or that it costs nothing."""
+    if len(rows) == 1:
+        share = show_share(rows[0]["ftf_below_one_share"])
+        return f"{share} of jobs end sooner than on a 1/N share of the cluster."
+    quick = min(rows, key=lambda row: float(row["mean_jct_s"]))
+    fair = min(rows, key=lambda row: float(row["ftf_mean"]))
+    plain = next((row for row in rows if row["label"].partition(":")[0] == "srtf"), None)
+    jct, ftf = quick["mean_jct_s"] * (1 + ALIKE), fair["ftf_mean"] * (1 + ALIKE)
+    if plain is not None and plain["mean_jct_s"] <= jct and plain["ftf_mean"] <= ftf:
+        return (
+            f"Plain {plain['label']} is as fast and as fair as any "
+            f"(fairness {show_number(plain['ftf_mean'])}), within {ALIKE:.0%}."
+        )
+    if quick["ftf_mean"] <= ftf:
+        return (
+            f"{quick['label']} is also the fairest within {ALIKE:.0%}: completion times are "
+            f"{show_number(quick['ftf_mean'])} times those on a 1/N share."
+        )
+    more = fair["mean_jct_s"] / quick["mean_jct_s"] - 1
+    slower = "as fast" if more <= ALIKE else f"{more:.0%} slower"
+    return (
+        f"{fair['label']} is the fairest ({show_number(fair['ftf_mean'])} times the completion "
+        f"time on a 1/N share, {quick['label']} {show_number(quick['ftf_mean'])}) and {slower}."
+    )
+
+
+def _table(title: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Table:
+    return Table(title, columns, [[row.get(column.key) for column in columns] for row in rows])
