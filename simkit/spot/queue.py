@@ -44,14 +44,19 @@ class Queue(NamedTuple):
     @classmethod
     def of(cls, hp: Any, g: Any, pods: Any, sizes: Any) -> tuple[Queue, Any]:
         """Return empty buckets for these tasks, and the bucket of each task."""
-        shapes = np.stack([~hp, -g, -pods], axis=1).astype(np.int64)
-        found, bucket, count = np.unique(shapes, axis=0, return_inverse=True, return_counts=True)
+        # One number for each shape, in the order of the buckets: sorting rows takes long.
+        most_g, most_pods = int(g.max()), int(pods.max())
+        shapes = (~hp).astype(np.int64) * most_g + (most_g - g)
+        shapes = shapes * most_pods + (most_pods - pods)
+        shapes, bucket, count = np.unique(shapes, return_inverse=True, return_counts=True)
+        shapes, fewer = np.divmod(shapes, most_pods)
+        is_spot, less = np.divmod(shapes, most_g)
         first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        of_bucket = -found[:, 1]
+        of_bucket = most_g - less
         queue = cls(
-            hp=found[:, 0] == 0,
+            hp=is_spot == 0,
             g=of_bucket,
-            pods=-found[:, 2],
+            pods=most_pods - fewer,
             size=np.searchsorted(sizes, of_bucket // MILLI).astype(np.int64),
             first=first,
             heap=np.zeros(hp.size, np.int64),

@@ -18,6 +18,7 @@ RUN_ENDS = ("finish", "evict", "lease")
 """Why a run ended, by number; ``lease`` is an eviction that loses nothing."""
 
 MOST_RUNS = 1 << 26
+MOST_TICKS = 1 << 18  # room at first; more is made where a run takes longer
 
 
 class TooManyRuns(Exception):
@@ -158,7 +159,9 @@ def simulate_spot(
     shares, weights = np.unique(g, return_counts=True)
     least_share = int(min(MILLI, g[~workload.hp].min(initial=MILLI)))
     lendable = np.zeros(1) if lendable_gpus is None else np.asarray(lendable_gpus, np.float64)
-    most, nodes, ticks = 5 * n + 1024, 5 * pods + capacity + 1024, 4096
+    most, nodes = 5 * n + 1024, 5 * pods + capacity + 1024
+    expected = (horizon_s - int(workload.submit_s[0])) // scheduler.tick_s + 2
+    ticks = min(max(expected, 1), MOST_TICKS)
     while True:
         if most > MOST_RUNS:
             raise TooManyRuns("spot tasks are evicted more than 67 million times")
