@@ -181,7 +181,7 @@ def test_a_band_end_that_cannot_keep_up_is_no_number(gpuplan, tmp_path):
     assert low > 0 and high is None
     _, out, err = gpuplan("pareto", "--full", *asked)
     text = " ".join(out.split())
-    assert "GPUs on average; beyond" in text
+    assert "You need at least 6.1 GPUs on average (4 at power:0.5" in text
     assert "(4 at power:0.5, 9.2 at power:0.8)" in text  # 50 jobs carry two digits
     assert "too few" in out and "(2.5 h planned at power:0.5, too few GPUs at power:0.8)" in text
     assert "the better one may show the longer JCT" in " ".join(err.split())
