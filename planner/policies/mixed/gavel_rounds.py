@@ -32,15 +32,15 @@ def max_min_fractions(weight: FloatArray, width: IntArray, gpus: IntArray) -> Fl
     # Columns: fractions, then the least sum. Rows: each job's time, each type's GPUs, each sum.
     cost = np.append(np.zeros(job.size), -1.0)
     row = np.column_stack((job, m + kind, m + types + job)).reshape(-1)
-    value = np.column_stack((np.ones(job.size), width[job], weight[job, kind])).reshape(-1)
+    stacked = np.column_stack((np.ones(job.size), width[job], weight[job, kind])).reshape(-1)
+    value: FloatArray = stacked.astype(np.float64)
     row = np.concatenate((row, m + types + np.arange(m))).astype(np.int64)
     value = np.concatenate((value, np.full(m, -1.0))).astype(np.float64)
     start = np.append(np.arange(0, 3 * job.size + 1, 3), 3 * job.size + m).astype(np.int64)
     least = np.concatenate((np.full(m + types, -np.inf), np.zeros(m)))
     most = np.concatenate((np.ones(m), gpus, np.full(m, np.inf)))
     upper = np.append(np.ones(job.size), np.inf).astype(np.float64)
-    weights: FloatArray = value
-    found = solve(Program(cost, upper, start, row, weights, least, most))
+    found = solve(Program(cost, upper, start, row, value, least, most))
     fractions = np.zeros((m, types))
     if found is not None:
         fractions[job, kind] = found.x[:-1]
