@@ -187,7 +187,7 @@ def test_gates_name_the_size_in_size_diff_and_report(gpuplan, lab, tmp_path):
     code, _, err = gpuplan("report", lab, *study, *folder, "--fail-if", "size.gpus > 3")
     assert code == 1 and "gate tripped: size.gpus > 3" in err
     text = (tmp_path / "made" / "report.md").read_text()
-    assert "meet mean" in text and "a month" in text
+    assert "**9 GPUs**" in text and "a month" in text
 
 
 def test_the_answer_is_short_and_the_picture_marks_today(gpuplan, two_types, tmp_path):
