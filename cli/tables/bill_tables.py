@@ -151,11 +151,10 @@ def headline(results: BillResults, named: str = "") -> str:
         text = f"${results.usd_per_month:,.0f} a month{price}: {gpus}, idle GPUs not counted."
     else:
         text = f"${results.usd_per_month:,.0f} a month for {results.cluster_gpus:,} GPUs{price}."
-        if results.idle_share is not None:
-            text += (
-                f" {show_share(results.idle_share)} of it is idle "
-                f"(${results.idle_usd_per_month:,.0f}): {gpus}."
-            )
+        if results.idle_usd_per_month is not None:
+            usd = results.usd_per_month
+            share = show_share(results.idle_usd_per_month / usd if usd else 0.0)
+            text += f" {share} of it is idle (${results.idle_usd_per_month:,.0f}): {gpus}."
     held = [one for one in results.groups if not _is_idle(results, one.name)]
     if len(held) > 1 and results.used_usd_per_month:
         total = sum(one.usd_per_month for one in held)
