@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.words import counted
 from gpuplan.cli.formats.report import Column, Table
 from gpuplan.cli.formats.units import (
+    show_about_usd,
     show_between,
     show_count,
     show_duration,
     show_number,
+    show_price,
     show_share,
-    show_usd,
 )
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ SAME = 0.005
 
 
 def show_dollars(value: float) -> str:
-    """Return whole dollars from 100 on."""
-    return f"${value:,.0f}" if abs(value) >= 100 else show_usd(value)
+    """Return dollars with three significant digits: prices of sizes are mostly assumptions."""
+    return f"${value:,.0f}" if 100 <= abs(value) < 1000 else show_about_usd(value)
 
 
 def curve_table(results: SizeResults) -> Table:
@@ -136,7 +137,9 @@ def price_note(study: SizeStudy) -> tuple[str, ...]:
     if study.price_source:
         return ()
     usd = study.results.pools[0].usd_per_gpu_h
-    return (f"GPUs cost ${usd:,.4g} an hour, an assumption: --price USD, or --prices builtin",)
+    return (
+        f"GPUs cost {show_price(usd)} an hour, an assumption: --price USD, or --prices builtin",
+    )
 
 
 def headline(results: SizeResults) -> str:
@@ -246,20 +249,13 @@ def _commitment(results: SizeResults) -> str:
 
 def _today(results: SizeResults) -> str:
     today = results.today
-    held = (
-        f"{show_number(today.mean_gpus)} GPUs held on average, {show_count(today.peak_gpus)} at "
-        "the peak"
-    )
-    wait = (
-        ""
-        if today.p95_wait_s is None
-        else f", a recorded P95 wait of {show_duration(today.p95_wait_s)}"
-    )
+    mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
+    wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
     if today.cluster_gpus is None or today.usd_per_month is None:
-        return f"Today: {held}{wait}."
+        return f"Today: {mean} GPUs on average (peak {peak}){wait}."
     return (
         f"Today: {today.cluster_gpus:,} GPUs for {show_dollars(today.usd_per_month)} a month, "
-        f"{held}{wait}."
+        f"{mean} held on average (peak {peak}){wait}."
     )
 
 
