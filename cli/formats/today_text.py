@@ -38,7 +38,7 @@ def today_text(today: Today | None, precision: Precision | None = None) -> str:
         text = f"Today: {mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}), "
     if today.mean_jct_s is None or today.mean_wait_s is None:
         text += (
-            f"{show_duration(today.mean_run_s, digits)} of run time per job; the log has no waits"
+            f"{show_duration(today.mean_run_s, digits)} of run time per job (the log has no waits)"
         )
     else:
         text += (
